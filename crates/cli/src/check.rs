@@ -1,0 +1,149 @@
+//! `oriole check`: parse and check PTX.
+
+use std::io::{IsTerminal, Read, Write};
+use std::process::ExitCode;
+use std::{fs, io};
+
+use clap::{Args, ValueEnum};
+use oriole_ptx::diag::{self, Code, Severity, Style};
+use oriole_ptx::source::{LineIndex, Source};
+use oriole_ptx::{Checked, Options};
+
+/// Parse and check PTX files; no GPU and no CUDA needed.
+///
+/// Every error has a stable code, a place, and where possible a suggestion:
+///
+///   $ oriole check kernel.ptx
+///   error[E0702]: no instruction has a modifier `.golbal`
+///    --> kernel.ptx:14:5
+///     |
+///  14 |   ld.golbal.f32 %f1, [%rd1];
+///     |     ^^^^^^^
+///     |
+///     = help: did you mean `.global`?
+///
+/// `oriole codes` explains the codes.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct CheckArguments {
+    /// PTX files; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    /// Print findings as JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    /// Print the module as Oriole understood it, in canonical form
+    #[arg(long)]
+    print: bool,
+    /// Do not print warnings
+    #[arg(short = 'w', long)]
+    no_warnings: bool,
+    /// Stop after this many errors in a file
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    error_limit: usize,
+    /// When to use colours
+    #[arg(long, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    color: Colour,
+}
+
+/// List the codes of errors and warnings, or explain one.
+#[derive(Args)]
+pub struct CodesArguments {
+    /// A code such as E0702
+    code: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+pub fn run(arguments: &CheckArguments) -> ExitCode {
+    let coloured = match arguments.color {
+        Colour::Auto => io::stderr().is_terminal(),
+        Colour::Always => true,
+        Colour::Never => false,
+    };
+    let style = if coloured { Style::Coloured } else { Style::Plain };
+    let mut all_valid = true;
+    for file in &arguments.files {
+        match read_input(file) {
+            Ok(text) => all_valid &= check_file(arguments, file, &text, style),
+            Err(error) => {
+                eprintln!("error: {file}: {error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if all_valid { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn check_file(arguments: &CheckArguments, file: &str, text: &[u8], style: Style) -> bool {
+    let name = if file == "-" { "<stdin>" } else { file };
+    let checked = oriole_ptx::check(text, &Options { error_limit: arguments.error_limit });
+    report(arguments, &Source::new(name, text), &checked, style);
+    let valid = checked.is_valid();
+    if arguments.print && valid {
+        // A closed pipe is no reason to fail.
+        let _ = io::stdout().lock().write_all(oriole_ptx::print(&checked.module).as_bytes());
+    }
+    // The process ends soon; giving millions of small pieces back one by one would take longer than the check.
+    std::mem::forget(checked);
+    valid
+}
+
+fn report(arguments: &CheckArguments, source: &Source<'_>, checked: &Checked, style: Style) {
+    let shown = checked.diagnostics.iter().filter(|finding| !arguments.no_warnings || finding.code.severity() == Severity::Error);
+    let shown: Vec<_> = shown.collect();
+    if shown.is_empty() {
+        return;
+    }
+    let lines = LineIndex::new(source.text);
+    let mut out = String::new();
+    for finding in &shown {
+        if arguments.json {
+            out += &serde_json::to_string(&diag::to_json(source, &lines, finding)).unwrap_or_default();
+            out.push('\n');
+        } else {
+            out += &diag::render(source, &lines, finding, style);
+            out.push('\n');
+        }
+    }
+    if arguments.json {
+        let _ = io::stdout().lock().write_all(out.as_bytes());
+        return;
+    }
+    let errors = shown.iter().filter(|finding| finding.code.severity() == Severity::Error).count();
+    if errors > 0 {
+        let plural = if errors == 1 { "" } else { "s" };
+        let stopped = if errors >= arguments.error_limit { "; stopped here" } else { "" };
+        out += &format!("{}: {errors} error{plural}{stopped}\n", source.name);
+    }
+    let _ = io::stderr().lock().write_all(out.as_bytes());
+}
+
+/// Reads a file, or standard input for `-`.
+pub fn read_input(file: &str) -> io::Result<Vec<u8>> {
+    if file != "-" {
+        return fs::read(file);
+    }
+    let mut text = Vec::new();
+    io::stdin().lock().read_to_end(&mut text)?;
+    Ok(text)
+}
+
+pub fn print_codes(arguments: &CodesArguments) -> ExitCode {
+    let wanted = arguments.code.as_deref().map(str::to_ascii_uppercase);
+    let codes: Vec<&Code> = Code::ALL.iter().filter(|code| wanted.as_deref().is_none_or(|wanted| wanted == code.name())).collect();
+    if codes.is_empty() {
+        eprintln!("error: there is no code {}", wanted.unwrap_or_default());
+        return ExitCode::from(2);
+    }
+    let mut out = io::stdout().lock();
+    for code in codes {
+        let _ = writeln!(out, "{}  {}", code.name(), code.summary());
+    }
+    ExitCode::SUCCESS
+}

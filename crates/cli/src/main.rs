@@ -1,0 +1,30 @@
+//! `oriole`: the command line.
+
+mod check;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An open PTX assembler for NVIDIA GPUs.
+///
+/// Exit status: 0 if all is well, 1 if the input has errors, 2 if the command line is wrong.
+#[derive(Parser)]
+#[command(name = "oriole", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Check(check::CheckArguments),
+    Codes(check::CodesArguments),
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Codes(arguments) => check::print_codes(&arguments),
+    }
+}

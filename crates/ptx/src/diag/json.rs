@@ -1,0 +1,62 @@
+//! Diagnostics for editors and scripts: one JSON object each.
+
+use serde::Serialize;
+
+use super::{Diagnostic, Severity};
+use crate::source::{LineIndex, Source, Span};
+
+/// A diagnostic with its places as lines and columns, counted from one. Serializable.
+#[derive(Serialize)]
+pub struct JsonDiagnostic<'a> {
+    file: &'a str,
+    severity: &'static str,
+    code: &'static str,
+    message: &'a str,
+    #[serde(flatten)]
+    place: Place,
+    label: Option<&'a str>,
+    related: Vec<Related<'a>>,
+    notes: &'a [String],
+    help: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Place {
+    line: u32,
+    column: u32,
+    end_line: u32,
+    end_column: u32,
+    offset: u32,
+    length: u32,
+}
+
+#[derive(Serialize)]
+struct Related<'a> {
+    #[serde(flatten)]
+    place: Place,
+    message: &'a str,
+}
+
+fn place(lines: &LineIndex, span: Span) -> Place {
+    let (line, column) = lines.line_column(span.start);
+    let (end_line, end_column) = lines.line_column(span.end);
+    Place { line, column, end_line, end_column, offset: span.start, length: span.end - span.start }
+}
+
+/// The serializable form of a diagnostic.
+pub fn to_json<'a>(source: &Source<'a>, lines: &LineIndex, finding: &'a Diagnostic) -> JsonDiagnostic<'a> {
+    JsonDiagnostic {
+        file: source.name,
+        severity: match finding.code.severity() {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        code: finding.code.name(),
+        message: &finding.message,
+        place: place(lines, finding.span),
+        label: finding.label.as_deref(),
+        related: finding.related.iter().map(|(span, message)| Related { place: place(lines, *span), message }).collect(),
+        notes: &finding.notes,
+        help: finding.help.as_deref(),
+    }
+}

@@ -1,0 +1,116 @@
+//! Diagnostics: what is wrong, where, and what to do about it.
+//!
+//! A [`Diagnostic`] is data: a stable [`Code`], a span, a message, notes and at most one suggestion. How it is shown is
+//! decided elsewhere: [`render`] draws the source line with the place marked, [`to_json`] is for editors, and
+//! [`ptxas_lines`] uses the message shape of ptxas.
+
+mod codes;
+mod json;
+mod ptxas;
+mod render;
+
+pub use codes::{Code, Severity};
+pub use json::to_json;
+pub use ptxas::ptxas_lines;
+pub use render::{Style, render};
+
+use crate::source::Span;
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// The kind of finding.
+    pub code: Code,
+    /// The place.
+    pub span: Span,
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// Short text at the marked place.
+    pub label: Option<String>,
+    /// Other places that matter.
+    pub related: Vec<(Span, String)>,
+    /// Further facts.
+    pub notes: Vec<String>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// A finding without further detail.
+    pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
+        Diagnostic { code, span, message: message.into(), label: None, related: Vec::new(), notes: Vec::new(), help: None }
+    }
+
+    /// Adds the text at the marked place.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Adds another place.
+    pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.related.push((span, label.into()));
+        self
+    }
+
+    /// Adds a fact.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Adds advice.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds advice if there is any.
+    pub fn maybe_help(mut self, help: Option<String>) -> Self {
+        self.help = help.or(self.help);
+        self
+    }
+}
+
+/// Collects findings up to a limit, so that garbage of any size is answered in bounded time and memory.
+pub struct Diagnostics {
+    findings: Vec<Diagnostic>,
+    errors: usize,
+    limit: usize,
+}
+
+impl Diagnostics {
+    /// Room for this many errors.
+    pub fn new(limit: usize) -> Self {
+        Diagnostics { findings: Vec::new(), errors: 0, limit: limit.max(1) }
+    }
+
+    /// Adds a finding. Warnings share the limit but never use it up for errors.
+    pub fn push(&mut self, finding: Diagnostic) {
+        match finding.code.severity() {
+            Severity::Error if self.errors < self.limit => {
+                self.errors += 1;
+                self.findings.push(finding);
+            }
+            Severity::Warning if self.findings.len() - self.errors < self.limit => self.findings.push(finding),
+            _ => {}
+        }
+    }
+
+    /// Whether so many errors were found that parsing should stop.
+    pub fn is_full(&self) -> bool {
+        self.errors >= self.limit
+    }
+
+    /// How many errors were found.
+    pub fn error_count(&self) -> usize {
+        self.errors
+    }
+
+    /// All findings, sorted by place.
+    pub fn finish(mut self) -> Vec<Diagnostic> {
+        self.findings.sort_by_key(|finding| (finding.span.start, finding.span.end, finding.code));
+        self.findings.dedup();
+        self.findings
+    }
+}

@@ -1,0 +1,1 @@
+//! All legal forms of the table.

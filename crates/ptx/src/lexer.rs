@@ -1,0 +1,459 @@
+//! From bytes to tokens.
+//!
+//! The lexer is a cursor: it holds one token of look-ahead as a kind and a byte range and does no other work.
+//! Numbers are only delimited here; [`number`] gives them a value when somebody asks. Instruction heads
+//! (`ld.global.v4.f32`) are taken as one token by [`Lexer::extend_head`], because the parser looks a whole
+//! head up at once.
+
+use crate::source::Span;
+
+/// What a token is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TokenKind {
+    /// A name: `add`, `%r1`, `$L__BB0_1`, `_`.
+    Identifier,
+    /// A dot and a name: `.reg`, `.shared::cta`.
+    Directive,
+    /// An integer literal.
+    Integer,
+    /// A float literal: decimal, `0f...` or `0d...`.
+    Float,
+    /// A quoted string.
+    String,
+    /// One character of punctuation.
+    Punctuation(u8),
+    /// Two characters: `<<`, `>>`, `<=`, `>=`, `==`, `!=`, `&&`, `||`, `@@`, by their first.
+    Double(u8),
+    /// Something that is not PTX.
+    Bad(BadToken),
+    /// The end of the text.
+    End,
+}
+
+/// Why a token is bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadToken {
+    /// A byte PTX does not use.
+    Character,
+    /// A byte outside ASCII.
+    NonAscii,
+    /// A comment that does not end.
+    Comment,
+    /// A string that does not end on its line.
+    String,
+    /// Digits that are no number.
+    Number,
+}
+
+/// A kind and a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Token {
+    /// What it is.
+    pub kind: TokenKind,
+    /// Where it is.
+    pub span: Span,
+}
+
+const SPACE: u8 = 1;
+const NAME: u8 = 2;
+const DIGIT: u8 = 4;
+const NAME_START: u8 = 8;
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0u8; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        let mut class = 0;
+        if matches!(b, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c) {
+            class |= SPACE;
+        }
+        if b.is_ascii_alphanumeric() || b == b'_' || b == b'$' {
+            class |= NAME;
+        }
+        if b.is_ascii_digit() {
+            class |= DIGIT;
+        }
+        if b.is_ascii_alphabetic() || b == b'_' || b == b'$' || b == b'%' {
+            class |= NAME_START;
+        }
+        table[byte] = class;
+        byte += 1;
+    }
+    table
+}
+
+static CLASS: [u8; 256] = classes();
+
+fn is(byte: u8, class: u8) -> bool {
+    CLASS[usize::from(byte)] & class != 0
+}
+
+/// Reads tokens off the text, one at a time.
+pub struct Lexer<'a> {
+    text: &'a [u8],
+    position: usize,
+    /// The current token.
+    pub token: Token,
+    /// Where the token before it ended.
+    pub last_end: u32,
+}
+
+impl<'a> Lexer<'a> {
+    /// A lexer whose current token is the first of the text.
+    pub fn new(text: &'a [u8]) -> Self {
+        let token = Token { kind: TokenKind::End, span: Span::default() };
+        let mut lexer = Lexer { text, position: 0, token, last_end: 0 };
+        lexer.advance();
+        lexer
+    }
+
+    /// The text of a span.
+    pub fn slice(&self, span: Span) -> &'a [u8] {
+        &self.text[span.start as usize..span.end as usize]
+    }
+
+    /// The text of the current token as a string; empty if it is not UTF-8, which no token that is used as text is.
+    pub fn text(&self) -> &'a str {
+        self.str(self.token.span)
+    }
+
+    /// The text of a span as a string; empty if it is not UTF-8.
+    pub fn str(&self, span: Span) -> &'a str {
+        std::str::from_utf8(self.slice(span)).unwrap_or("")
+    }
+
+    /// The whole text.
+    pub fn source(&self) -> &'a [u8] {
+        self.text
+    }
+
+    fn byte(&self, position: usize) -> u8 {
+        self.text.get(position).copied().unwrap_or(0)
+    }
+
+    /// Moves to the next token.
+    pub fn advance(&mut self) {
+        self.last_end = self.token.span.end;
+        let unterminated = self.skip_blanks();
+        let start = self.position;
+        let kind = match unterminated {
+            Some(bad) => TokenKind::Bad(bad),
+            None => self.scan(),
+        };
+        self.token = Token { kind, span: Span::new(start as u32, self.position as u32) };
+    }
+
+    /// Skips white space and comments. An unterminated comment is left as the rest of the text.
+    fn skip_blanks(&mut self) -> Option<BadToken> {
+        loop {
+            while self.position < self.text.len() && is(self.text[self.position], SPACE) {
+                self.position += 1;
+            }
+            if self.byte(self.position) != b'/' {
+                return None;
+            }
+            match self.byte(self.position + 1) {
+                b'/' => {
+                    let rest = &self.text[self.position..];
+                    self.position += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+                }
+                b'*' => {
+                    let rest = &self.text[self.position + 2..];
+                    match rest.windows(2).position(|pair| pair == b"*/") {
+                        Some(end) => self.position += end + 4,
+                        None => {
+                            // The token starts at the comment; the text ends with it.
+                            return Some(BadToken::Comment);
+                        }
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn skip_class(&mut self, class: u8) {
+        while self.position < self.text.len() && is(self.text[self.position], class) {
+            self.position += 1;
+        }
+    }
+
+    fn scan(&mut self) -> TokenKind {
+        let Some(&first) = self.text.get(self.position) else { return TokenKind::End };
+        if is(first, NAME_START) {
+            self.position += 1;
+            self.skip_class(NAME);
+            return TokenKind::Identifier;
+        }
+        if is(first, DIGIT) {
+            return self.scan_number();
+        }
+        self.position += 1;
+        match first {
+            b'.' if is(self.byte(self.position), NAME) => {
+                self.skip_name_with_colons();
+                TokenKind::Directive
+            }
+            b'"' => self.scan_string(),
+            b'<' | b'>' | b'=' | b'!' | b'&' | b'|' | b'@' => {
+                let second = self.byte(self.position);
+                let double = second == first && first != b'!' || second == b'=' && matches!(first, b'<' | b'>' | b'!');
+                if double && second == b'=' && first != b'=' {
+                    self.position += 1;
+                    // `<=`, `>=` and `!=` are told from `<<` and `>>` by the case of this letter code.
+                    return TokenKind::Double(match first {
+                        b'<' => b'l',
+                        b'>' => b'g',
+                        _ => b'!',
+                    });
+                }
+                if double {
+                    self.position += 1;
+                    return TokenKind::Double(first);
+                }
+                TokenKind::Punctuation(first)
+            }
+            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b',' | b';' | b':' | b'+' | b'-' | b'*' | b'/' | b'%' | b'~' | b'^' | b'?'
+            | b'.' => TokenKind::Punctuation(first),
+            0x80.. => {
+                while self.byte(self.position) >= 0x80 {
+                    self.position += 1;
+                }
+                TokenKind::Bad(BadToken::NonAscii)
+            }
+            _ => TokenKind::Bad(BadToken::Character),
+        }
+    }
+
+    fn skip_name_with_colons(&mut self) {
+        loop {
+            self.skip_class(NAME);
+            let colons = self.byte(self.position) == b':' && self.byte(self.position + 1) == b':';
+            if !(colons && is(self.byte(self.position + 2), NAME)) {
+                return;
+            }
+            self.position += 2;
+        }
+    }
+
+    fn scan_string(&mut self) -> TokenKind {
+        let rest = &self.text[self.position..];
+        match rest.iter().position(|&byte| matches!(byte, b'"' | b'\n')) {
+            Some(end) if rest[end] == b'"' => {
+                self.position += end + 1;
+                TokenKind::String
+            }
+            end => {
+                self.position += end.unwrap_or(rest.len());
+                TokenKind::Bad(BadToken::String)
+            }
+        }
+    }
+
+    fn scan_number(&mut self) -> TokenKind {
+        let start = self.position;
+        let second = self.byte(start + 1);
+        if self.text[start] == b'0' && matches!(second, b'f' | b'F' | b'd' | b'D') {
+            self.skip_class(NAME);
+            let digits = if matches!(second, b'f' | b'F') { 8 } else { 16 };
+            let body = &self.text[start + 2..self.position];
+            let good = body.len() == digits && body.iter().all(u8::is_ascii_hexdigit);
+            return if good { TokenKind::Float } else { TokenKind::Bad(BadToken::Number) };
+        }
+        if self.text[start] == b'0' && matches!(second, b'x' | b'X' | b'b' | b'B') {
+            self.skip_class(NAME);
+            return integer_or_bad(&self.text[start..self.position]);
+        }
+        self.skip_class(DIGIT);
+        let mut float = false;
+        if self.byte(self.position) == b'.' && !is(self.byte(self.position + 1), NAME_START) {
+            float = true;
+            self.position += 1;
+            self.skip_class(DIGIT);
+        }
+        if matches!(self.byte(self.position), b'e' | b'E') {
+            let sign = usize::from(matches!(self.byte(self.position + 1), b'+' | b'-'));
+            if is(self.byte(self.position + 1 + sign), DIGIT) {
+                float = true;
+                self.position += 1 + sign;
+                self.skip_class(DIGIT);
+            }
+        }
+        if float {
+            let digits_end = self.position;
+            self.skip_class(NAME);
+            return if self.position == digits_end { TokenKind::Float } else { TokenKind::Bad(BadToken::Number) };
+        }
+        self.skip_class(NAME);
+        integer_or_bad(&self.text[start..self.position])
+    }
+
+    /// Extends the current identifier over the modifiers that follow it directly: `ld` becomes `ld.global.f32`.
+    pub fn extend_head(&mut self) {
+        let next = |lexer: &Self| lexer.byte(lexer.position) == b'.' && is(lexer.byte(lexer.position + 1), NAME);
+        // Only where the identifier is still the last thing read: the look-ahead is one token.
+        while next(self) {
+            self.position += 1;
+            self.skip_name_with_colons();
+        }
+        self.token.span.end = self.position as u32;
+    }
+
+    /// Whether the current token follows the one before it without anything between.
+    pub fn is_adjacent(&self) -> bool {
+        self.last_end == self.token.span.start
+    }
+
+    /// Whether the byte after the current token is this one.
+    pub fn followed_by(&self, byte: u8) -> bool {
+        self.byte(self.position) == byte
+    }
+
+    /// The first byte after the current token that is not blank; 0 at the end. Comments are not looked through.
+    pub fn next_significant_byte(&self) -> u8 {
+        self.text[self.position..].iter().copied().find(|&byte| !is(byte, SPACE)).unwrap_or(0)
+    }
+
+    /// Skips to the end, for errors that make going on pointless.
+    pub fn finish(&mut self) {
+        self.position = self.text.len();
+        self.advance();
+    }
+}
+
+fn integer_or_bad(text: &[u8]) -> TokenKind {
+    if number::integer(text).is_some() { TokenKind::Integer } else { TokenKind::Bad(BadToken::Number) }
+}
+
+/// Values of number tokens.
+pub mod number {
+    /// An integer literal's value; too large ones saturate into [`Integer::overflow`].
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Integer {
+        /// The value modulo 2^64.
+        pub value: u64,
+        /// Whether it has the suffix `U`.
+        pub unsigned: bool,
+        /// Whether it needs more than 64 bits.
+        pub overflow: bool,
+    }
+
+    /// Reads decimal, octal (leading 0), hexadecimal and binary integers with an optional `U`.
+    pub fn integer(text: &[u8]) -> Option<Integer> {
+        let (body, unsigned) = match text {
+            [body @ .., b'U'] => (body, true),
+            _ => (text, false),
+        };
+        let (digits, radix) = match body {
+            [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
+            [b'0', b'b' | b'B', digits @ ..] => (digits, 2),
+            [b'0', digits @ ..] if !digits.is_empty() => (digits, 8),
+            digits => (digits, 10),
+        };
+        if digits.is_empty() {
+            return None;
+        }
+        let (mut value, mut overflow) = (0u64, false);
+        for &digit in digits {
+            let digit = u64::from(char::from(digit).to_digit(radix)?);
+            let wide = u128::from(value) * u128::from(radix) + u128::from(digit);
+            overflow |= wide > u128::from(u64::MAX);
+            value = wide as u64;
+        }
+        Some(Integer { value, unsigned, overflow })
+    }
+
+    /// A float literal's value.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    pub enum Float {
+        /// `0fXXXXXXXX`: these bits of a single.
+        Single(u32),
+        /// `0dXXXXXXXXXXXXXXXX`: these bits of a double.
+        Double(u64),
+        /// Decimal: a double.
+        Decimal(f64),
+    }
+
+    /// Reads a float literal.
+    pub fn float(text: &str) -> Option<Float> {
+        match text.as_bytes() {
+            [b'0', b'f' | b'F', ..] => u32::from_str_radix(&text[2..], 16).ok().map(Float::Single),
+            [b'0', b'd' | b'D', ..] => u64::from_str_radix(&text[2..], 16).ok().map(Float::Double),
+            _ => text.parse().ok().map(Float::Decimal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<(TokenKind, String)> {
+        let mut lexer = Lexer::new(text.as_bytes());
+        let mut all = Vec::new();
+        while lexer.token.kind != TokenKind::End {
+            all.push((lexer.token.kind, lexer.text().to_string()));
+            lexer.advance();
+            assert!(all.len() < 1000);
+        }
+        all
+    }
+
+    #[test]
+    fn names_numbers_and_punctuation() {
+        use TokenKind::*;
+        let all = kinds("%r1, $L_2: 0x1FU 0f3F800000 1.5e3 @!p /* c */ .shared::cta // end");
+        let expected = [
+            (Identifier, "%r1"),
+            (Punctuation(b','), ","),
+            (Identifier, "$L_2"),
+            (Punctuation(b':'), ":"),
+            (Integer, "0x1FU"),
+            (Float, "0f3F800000"),
+            (Float, "1.5e3"),
+            (Punctuation(b'@'), "@"),
+            (Punctuation(b'!'), "!"),
+            (Identifier, "p"),
+            (Directive, ".shared::cta"),
+        ];
+        assert_eq!(all, expected.map(|(kind, text)| (kind, text.to_string())));
+    }
+
+    #[test]
+    fn a_label_is_not_a_qualified_name() {
+        let all = kinds("a:b .x::y:");
+        assert_eq!(all.len(), 5);
+        assert_eq!(all[3], (TokenKind::Directive, ".x::y".to_string()));
+    }
+
+    #[test]
+    fn bad_tokens_are_marked_and_lexing_goes_on() {
+        let text = b"0f12 09 1x \x00 \xc3\xa9 \"abc\n/* open";
+        let mut lexer = Lexer::new(text);
+        let mut bad = Vec::new();
+        while lexer.token.kind != TokenKind::End && bad.len() < 20 {
+            if let TokenKind::Bad(reason) = lexer.token.kind {
+                bad.push(reason);
+                if reason == BadToken::Comment {
+                    lexer.finish();
+                    continue;
+                }
+            }
+            lexer.advance();
+        }
+        use BadToken::*;
+        assert_eq!(bad, [Number, Number, Number, Character, NonAscii, String, Comment]);
+    }
+
+    #[test]
+    fn integers_in_every_base() {
+        let value = |text: &str| number::integer(text.as_bytes()).map(|integer| integer.value);
+        assert_eq!(value("0x10"), Some(16));
+        assert_eq!(value("010"), Some(8));
+        assert_eq!(value("0b101U"), Some(5));
+        assert_eq!(value("0"), Some(0));
+        assert_eq!(value("08"), None);
+        assert!(number::integer(b"18446744073709551616").unwrap().overflow);
+    }
+}

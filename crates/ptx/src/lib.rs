@@ -1,0 +1,25 @@
+//! PTX front end: text in, a typed and checked [`ast::Module`] or diagnostics out.
+//!
+//! [`check`] does everything in one pass over the text: names are resolved, forms are matched against the
+//! instruction table and operands are checked while parsing, because PTX declares before it uses. [`print()`] writes a
+//! module back as PTX; [`enumerate`] lists all legal forms of the table.
+//!
+//! ```
+//! let ptx = b".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { .reg .b32 %r<3>; add.s32 %r1, %r2, 1; ret; }";
+//! let checked = oriole_ptx::check(ptx, &oriole_ptx::Options::default());
+//! assert!(checked.is_valid());
+//! ```
+
+pub mod ast;
+pub mod diag;
+pub mod enumerate;
+pub mod lexer;
+mod parse;
+mod print;
+pub mod source;
+pub mod table;
+pub mod target;
+pub mod types;
+
+pub use parse::{Checked, Options, check};
+pub use print::print;

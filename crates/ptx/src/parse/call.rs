@@ -1,0 +1,305 @@
+//! `call` and `brx.idx`, whose operands have a grammar of their own.
+
+use smallvec::SmallVec;
+
+use super::head::HeadId;
+use super::labels::LabelKind;
+use super::operand::{Facts, Parsed};
+use super::symbols::Symbol;
+use super::{Parse, Parser};
+use crate::ast::{FunctionKind, Instruction, Operand, Parameter, VariableType};
+use crate::diag::{Code, Diagnostic};
+use crate::lexer::TokenKind;
+use crate::source::Span;
+use crate::types::{ScalarType, StateSpace, TypeClass};
+
+/// The parameters a call is checked against.
+struct Signature {
+    returns: Vec<Parameter>,
+    parameters: Vec<Parameter>,
+    name: String,
+}
+
+type Arguments = SmallVec<[Parsed; 8]>;
+
+impl Parser<'_> {
+    /// `call (returns), callee, (arguments), prototype`. The operands become: the returns as a list, the callee, the arguments
+    /// as a list, and the prototype if there is one.
+    pub(super) fn parse_call(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
+        self.scratch.clear();
+        self.check_needs(head, 0, head_span);
+        let mut returns = Arguments::new();
+        let mut has_returns = false;
+        if self.at(b'(') {
+            has_returns = true;
+            returns = self.parse_arguments()?;
+            self.expect(b',', "the return values")?;
+        }
+        let callee_span = self.span();
+        if self.lexer.token.kind != TokenKind::Identifier {
+            return self.unexpected("the function to call");
+        }
+        let callee = self.parse_operand()?;
+        let mut arguments = Arguments::new();
+        let mut prototype = None;
+        let mut has_arguments = false;
+        if self.eat(b',') {
+            if self.at(b'(') {
+                has_arguments = true;
+                arguments = self.parse_arguments()?;
+                if self.eat(b',') {
+                    prototype = Some(self.parse_call_prototype()?);
+                }
+            } else {
+                prototype = Some(self.parse_call_prototype()?);
+            }
+        }
+        let signatures = self.call_signatures(callee, callee_span, prototype)?;
+        for signature in &signatures {
+            self.check_call(signature, &returns, &arguments, callee_span)?;
+        }
+        let form = self.heads.number(head, 0, &mut self.module.forms);
+        let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
+        if has_returns {
+            let list: SmallVec<[Operand; 8]> = returns.iter().map(|&value| self.commit(value)).collect();
+            operands.push(Operand::Arguments(self.commit_list(&list)));
+        }
+        operands.push(self.commit(callee));
+        if has_arguments {
+            let list: SmallVec<[Operand; 8]> = arguments.iter().map(|&value| self.commit(value)).collect();
+            operands.push(Operand::Arguments(self.commit_list(&list)));
+        }
+        operands.extend(prototype.map(|(operand, _)| operand));
+        Ok(self.finish_instruction(form, &operands))
+    }
+
+    fn finish_instruction(&mut self, form: crate::ast::FormId, operands: &[Operand]) -> Instruction {
+        let body = &mut self.function.body;
+        let first_operand = body.operands.len() as u32;
+        body.operands.extend_from_slice(operands);
+        Instruction { form, first_operand, operand_count: operands.len() as u16, guard: None }
+    }
+
+    /// `(a, b)` of a call: plain operands, no vectors, no addresses.
+    fn parse_arguments(&mut self) -> Parse<Arguments> {
+        self.lexer.advance();
+        let mut arguments = Arguments::new();
+        if self.eat(b')') {
+            return Ok(arguments);
+        }
+        loop {
+            if self.at(b'{') || self.at(b'[') || self.at(b'(') {
+                return self.unexpected("a variable, a register or a constant");
+            }
+            let argument = self.parse_operand()?;
+            if let Facts::Unknown(_) = argument.facts {
+                let finding = self.unknown_name(argument.span);
+                return Err(self.report(finding));
+            }
+            arguments.push(argument);
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b')', "the arguments")?;
+        Ok(arguments)
+    }
+
+    /// The name after the arguments: a prototype, a list of targets, or a table of functions.
+    fn parse_call_prototype(&mut self) -> Parse<(Operand, Span)> {
+        let span = self.expect_identifier("a prototype or a list of targets")?;
+        let name = self.intern(span);
+        if let Some(label) = self.find_label(name) {
+            return Ok((Operand::Label(label), span));
+        }
+        match self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {
+            Some(Symbol::Variable(variable)) => Ok((Operand::Variable(variable), span)),
+            _ => {
+                let text = self.lexer.str(span);
+                let finding = Diagnostic::new(Code::BadPrototype, span, format!("`{text}` is not a prototype or list of targets defined before this call"));
+                Err(self.report(finding))
+            }
+        }
+    }
+
+    fn call_signatures(&mut self, callee: Parsed, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
+        match callee.facts {
+            Facts::Function { function, offset: None } => {
+                let function = &self.module.functions[function];
+                if function.kind == FunctionKind::Entry {
+                    return self.error(Code::CallOfEntry, span, "a kernel cannot be called");
+                }
+                if let Some((_, place)) = prototype {
+                    return self.error(Code::BadPrototype, place, "a direct call takes no prototype");
+                }
+                let name = self.module.names.resolve(function.name).to_string();
+                Ok(vec![Signature { returns: function.returns.clone(), parameters: function.parameters.clone(), name }])
+            }
+            Facts::Register { ty, lanes: 1, negated: false, .. } => {
+                if !(matches!(ty.class(), TypeClass::Integer | TypeClass::Bits) && matches!(ty.bits(), 32 | 64)) {
+                    let label = self.describe(callee);
+                    let finding = Diagnostic::new(Code::NotAFunction, span, "an indirect call needs an address in a 64-bit register").label(label);
+                    return Err(self.report(finding));
+                }
+                self.require_version("an indirect call", span, 2, 1);
+                self.indirect_signatures(span, prototype)
+            }
+            Facts::Unknown(_) => {
+                let text = self.lexer.str(span);
+                let finding = Diagnostic::new(Code::UnknownName, span, format!("the function `{text}` is not declared before this call"))
+                    .help("declare it before its first use, with `.extern` if another module defines it");
+                Err(self.report(finding))
+            }
+            _ => {
+                let label = self.describe(callee);
+                let finding = Diagnostic::new(Code::NotAFunction, span, "only functions can be called").label(label);
+                Err(self.report(finding))
+            }
+        }
+    }
+
+    fn indirect_signatures(&mut self, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
+        let Some((operand, place)) = prototype else {
+            let finding = Diagnostic::new(Code::MissingPrototype, span, "an indirect call needs a prototype or a list of targets")
+                .help("add the label of a `.callprototype` or `.calltargets` after the arguments");
+            return Err(self.report(finding));
+        };
+        match operand {
+            Operand::Label(label) => match self.function.labels.kinds.get(&label) {
+                Some(&LabelKind::Prototype(index)) => {
+                    let prototype = &self.function.body.prototypes[index as usize];
+                    let name = self.lexer.str(place).to_string();
+                    Ok(vec![Signature { returns: prototype.returns.clone(), parameters: prototype.parameters.clone(), name }])
+                }
+                Some(&LabelKind::CallTargets(index)) => Ok(self.target_signatures(index)),
+                _ => self.error(Code::BadPrototype, place, "this label is neither a prototype nor a list of call targets"),
+            },
+            Operand::Variable(variable) => {
+                let table = &self.module.variables[variable];
+                let fits = matches!(table.ty, VariableType::Scalar(ScalarType::U64 | ScalarType::U32));
+                if !fits {
+                    return self.error(Code::BadPrototype, place, "a table of functions is an array of `.u64`");
+                }
+                Ok(Vec::new())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn target_signatures(&self, index: u32) -> Vec<Signature> {
+        let targets = &self.function.body.target_lists[index as usize].targets;
+        let functions = targets.iter().filter_map(|target| match target {
+            Operand::Function(function) => Some(&self.module.functions[*function]),
+            _ => None,
+        });
+        functions
+            .map(|function| Signature {
+                returns: function.returns.clone(),
+                parameters: function.parameters.clone(),
+                name: self.module.names.resolve(function.name).to_string(),
+            })
+            .collect()
+    }
+
+    fn check_call(&mut self, signature: &Signature, returns: &Arguments, arguments: &Arguments, span: Span) -> Parse<()> {
+        let name = &signature.name;
+        if returns.len() != signature.returns.len() {
+            let message = format!("`{name}` returns {} value{}, and the call takes {}", signature.returns.len(), if signature.returns.len() == 1 { "" } else { "s" }, returns.len());
+            return self.error(Code::ReturnCount, span, message);
+        }
+        if arguments.len() != signature.parameters.len() {
+            let message = format!("`{name}` has {} parameter{}, and the call gives {}", signature.parameters.len(), if signature.parameters.len() == 1 { "" } else { "s" }, arguments.len());
+            return self.error(Code::ArgumentCount, span, message);
+        }
+        for (given, wanted) in returns.iter().zip(&signature.returns) {
+            self.check_argument(*given, wanted, true)?;
+        }
+        for (given, wanted) in arguments.iter().zip(&signature.parameters) {
+            self.check_argument(*given, wanted, false)?;
+        }
+        Ok(())
+    }
+
+    /// Sizes and alignments must agree; kinds need not.
+    fn check_argument(&mut self, given: Parsed, wanted: &Parameter, is_return: bool) -> Parse<()> {
+        let (code, what) = if is_return { (Code::ReturnType, "return value") } else { (Code::ArgumentType, "argument") };
+        let (name, size, align) = match wanted {
+            Parameter::Variable(variable) => {
+                let variable = &self.module.variables[*variable];
+                (variable.name, variable.size_bytes(), Some(variable.align_bytes()))
+            }
+            Parameter::Register { name, ty, lanes, .. } => (*name, Some(u128::from(ty.bytes()) * u128::from(*lanes)), None),
+        };
+        let formal = self.module.names.resolve(name).to_string();
+        let mismatch = |message: String| Diagnostic::new(code, given.span, message);
+        let finding = match given.facts {
+            Facts::Variable { variable, offset: None, .. } => {
+                let actual = &self.module.variables[variable];
+                if actual.space != StateSpace::Param {
+                    Some(mismatch(format!("a {what} is a `.param` variable or a register, not a `{}` variable", actual.space.spelling())))
+                } else if self.is_own_parameter(variable) {
+                    Some(mismatch("a parameter of the function itself cannot be passed on".to_string()).help("copy it into a `.param` variable of the body first"))
+                } else if size.is_some() && actual.size_bytes() != size {
+                    Some(mismatch(format!(
+                        "this {what} has {} bytes, and `{formal}` has {}",
+                        actual.size_bytes().unwrap_or(0),
+                        size.unwrap_or(0)
+                    )))
+                } else if align.is_some_and(|align| actual.align_bytes() != align) {
+                    Some(mismatch(format!("this {what} is aligned to {} bytes, and `{formal}` to {}", actual.align_bytes(), align.unwrap_or(0))))
+                } else {
+                    None
+                }
+            }
+            Facts::Register { ty, lanes, negated: false, .. } => {
+                let actual = u128::from(ty.bytes()) * u128::from(lanes);
+                let fits = size.is_none_or(|size| size == actual);
+                (!fits).then(|| mismatch(format!("this {what} has {actual} bytes, and `{formal}` has {}", size.unwrap_or(0))))
+            }
+            Facts::Element { .. } => None,
+            Facts::Sink if is_return => None,
+            Facts::Sink => Some(mismatch("`_` stands for return values only".to_string())),
+            Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) if !is_return => None,
+            Facts::Broken => None,
+            _ => Some(mismatch(format!("a {what} is a `.param` variable, a register{}", if is_return { "" } else { " or a constant" })).label(self.describe(given))),
+        };
+        match finding {
+            Some(finding) => Err(self.report(finding)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_own_parameter(&self, variable: crate::ast::VariableId) -> bool {
+        let Some(function) = self.module.functions.as_slice().last() else { return false };
+        function.parameters.iter().chain(&function.returns).any(|parameter| *parameter == Parameter::Variable(variable))
+    }
+
+    /// `brx.idx index, table`.
+    pub(super) fn parse_indexed_branch(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
+        self.scratch.clear();
+        self.check_needs(head, 0, head_span);
+        let index = self.parse_operand()?;
+        let fits = match index.facts {
+            Facts::Register { ty, lanes: 1, negated: false, .. } => ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits),
+            Facts::Integer { negated: false, .. } | Facts::Broken => true,
+            _ => false,
+        };
+        if !fits {
+            let label = self.describe(index);
+            let finding = Diagnostic::new(Code::OperandType, index.span, "the index of `brx.idx` is a 32-bit integer").label(label);
+            return Err(self.report(finding));
+        }
+        self.expect(b',', "the index")?;
+        let span = self.expect_identifier("the label of a `.branchtargets` list")?;
+        let name = self.intern(span);
+        let known = self.find_label(name).and_then(|label| self.function.labels.kinds.get(&label).map(|&kind| (label, kind)));
+        let Some((label, LabelKind::BranchTargets(_))) = known else {
+            let text = self.lexer.str(span);
+            let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` is not a `.branchtargets` list defined before this branch"));
+            return Err(self.report(finding));
+        };
+        let form = self.heads.number(head, 0, &mut self.module.forms);
+        let index = self.commit(index);
+        Ok(self.finish_instruction(form, &[index, Operand::Label(label)]))
+    }
+}

@@ -1,0 +1,302 @@
+//! Constant expressions.
+//!
+//! Integers are 64 bits wide, signed unless a literal says `U` or needs the top bit; the rules for the type of a result are C's
+//! with three exceptions that ptxas has: `%` and `~` are always unsigned, and `?:` keeps the type of the branch it takes.
+//! Floats are doubles. Bit patterns (`0f...`, `0d...`) stand alone: no operator applies to them.
+
+use super::{Parse, Parser};
+use crate::ast::Constant;
+use crate::diag::Code;
+use crate::lexer::{TokenKind, number};
+use crate::source::Span;
+
+/// The value of a constant expression.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value {
+    Signed(i64),
+    Unsigned(u64),
+    Float(Constant),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operator {
+    Multiply,
+    Divide,
+    Remainder,
+    Add,
+    Subtract,
+    ShiftLeft,
+    ShiftRight,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+    And,
+    Xor,
+    Or,
+    LogicalAnd,
+    LogicalOr,
+}
+
+impl Operator {
+    fn precedence(self) -> u8 {
+        match self {
+            Operator::Multiply | Operator::Divide | Operator::Remainder => 10,
+            Operator::Add | Operator::Subtract => 9,
+            Operator::ShiftLeft | Operator::ShiftRight => 8,
+            Operator::Less | Operator::LessEqual | Operator::Greater | Operator::GreaterEqual => 7,
+            Operator::Equal | Operator::NotEqual => 6,
+            Operator::And => 5,
+            Operator::Xor => 4,
+            Operator::Or => 3,
+            Operator::LogicalAnd => 2,
+            Operator::LogicalOr => 1,
+        }
+    }
+}
+
+/// Parentheses, unary operators and conditionals may nest this deep.
+const DEEPEST: u32 = 128;
+
+impl Parser<'_> {
+    /// A constant expression.
+    pub(super) fn parse_constant(&mut self) -> Parse<Value> {
+        self.parse_conditional(0)
+    }
+
+    /// A constant expression that must be an integer.
+    pub(super) fn parse_integer_constant(&mut self, what: &str) -> Parse<i64> {
+        let start = self.span();
+        match self.parse_constant()? {
+            Value::Signed(value) => Ok(value),
+            Value::Unsigned(value) => Ok(value as i64),
+            Value::Float(_) => {
+                let span = Span::new(start.start, self.lexer.last_end);
+                self.error(Code::ConstantTypeMismatch, span, format!("{what} must be an integer constant"))
+            }
+        }
+    }
+
+    fn parse_conditional(&mut self, depth: u32) -> Parse<Value> {
+        let start = self.span();
+        if depth > DEEPEST {
+            return self.error(Code::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
+        }
+        let condition = self.parse_binary(1, depth + 1)?;
+        if !self.eat(b'?') {
+            return Ok(condition);
+        }
+        let yes = self.parse_conditional(depth + 1)?;
+        self.expect(b':', "the first branch of `?`")?;
+        let no = self.parse_conditional(depth + 1)?;
+        match condition {
+            Value::Signed(value) => Ok(if value != 0 { yes } else { no }),
+            Value::Unsigned(value) => Ok(if value != 0 { yes } else { no }),
+            Value::Float(_) => self.error(Code::ConstantTypeMismatch, start, "a condition must be an integer"),
+        }
+    }
+
+    fn parse_binary(&mut self, least: u8, depth: u32) -> Parse<Value> {
+        let start = self.span();
+        let mut left = self.parse_unary(depth)?;
+        while let Some(operator) = self.operator().filter(|operator| operator.precedence() >= least) {
+            self.lexer.advance();
+            let right = self.parse_binary(operator.precedence() + 1, depth + 1)?;
+            let span = Span::new(start.start, self.lexer.last_end);
+            left = self.apply(operator, left, right, span)?;
+        }
+        Ok(left)
+    }
+
+    fn operator(&self) -> Option<Operator> {
+        Some(match self.lexer.token.kind {
+            TokenKind::Punctuation(b'*') => Operator::Multiply,
+            TokenKind::Punctuation(b'/') => Operator::Divide,
+            TokenKind::Identifier if self.lexer.text() == "%" => Operator::Remainder,
+            TokenKind::Punctuation(b'+') => Operator::Add,
+            TokenKind::Punctuation(b'-') => Operator::Subtract,
+            TokenKind::Double(b'<') => Operator::ShiftLeft,
+            TokenKind::Double(b'>') => Operator::ShiftRight,
+            TokenKind::Punctuation(b'<') => Operator::Less,
+            TokenKind::Double(b'l') => Operator::LessEqual,
+            TokenKind::Punctuation(b'>') => Operator::Greater,
+            TokenKind::Double(b'g') => Operator::GreaterEqual,
+            TokenKind::Double(b'=') => Operator::Equal,
+            TokenKind::Double(b'!') => Operator::NotEqual,
+            TokenKind::Punctuation(b'&') => Operator::And,
+            TokenKind::Punctuation(b'^') => Operator::Xor,
+            TokenKind::Punctuation(b'|') => Operator::Or,
+            TokenKind::Double(b'&') => Operator::LogicalAnd,
+            TokenKind::Double(b'|') => Operator::LogicalOr,
+            _ => return None,
+        })
+    }
+
+    fn parse_unary(&mut self, depth: u32) -> Parse<Value> {
+        let start = self.span();
+        if depth > DEEPEST {
+            return self.error(Code::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
+        }
+        let TokenKind::Punctuation(symbol @ (b'+' | b'-' | b'!' | b'~' | b'(')) = self.lexer.token.kind else {
+            return self.parse_literal();
+        };
+        self.lexer.advance();
+        if symbol == b'(' {
+            if self.lexer.token.kind == TokenKind::Directive {
+                return self.parse_cast(depth);
+            }
+            let value = self.parse_conditional(depth + 1)?;
+            self.expect(b')', "a constant expression")?;
+            return Ok(value);
+        }
+        let value = self.parse_unary(depth + 1)?;
+        match (symbol, value) {
+            (b'+', Value::Signed(_) | Value::Unsigned(_)) => Ok(value),
+            (b'-', Value::Signed(value)) => Ok(Value::Signed(value.wrapping_neg())),
+            (b'-', Value::Unsigned(value)) => Ok(Value::Unsigned(value.wrapping_neg())),
+            (b'!', Value::Signed(value)) => Ok(Value::Signed(i64::from(value == 0))),
+            (b'!', Value::Unsigned(value)) => Ok(Value::Signed(i64::from(value == 0))),
+            (b'~', Value::Signed(value)) => Ok(Value::Unsigned(!value as u64)),
+            (b'~', Value::Unsigned(value)) => Ok(Value::Unsigned(!value)),
+            (b'+', Value::Float(Constant::Decimal(_))) => Ok(value),
+            (b'-', Value::Float(Constant::Decimal(value))) => Ok(Value::Float(Constant::Decimal(-value))),
+            (b'-' | b'+', Value::Float(_)) => {
+                self.error(Code::ConstantTypeMismatch, start, "a float given by its bits takes no sign: the sign is its top bit")
+            }
+            _ => self.error(Code::ConstantTypeMismatch, start, format!("`{}` applies to integers only", char::from(symbol))),
+        }
+    }
+
+    fn parse_cast(&mut self, depth: u32) -> Parse<Value> {
+        let span = self.span();
+        let ty = self.lexer.text();
+        self.lexer.advance();
+        self.expect(b')', "the type of a cast")?;
+        let value = self.parse_unary(depth + 1)?;
+        let bits = match value {
+            Value::Signed(value) => value as u64,
+            Value::Unsigned(value) => value,
+            Value::Float(_) => return self.error(Code::ConstantTypeMismatch, span, "floats cannot be cast in constant expressions"),
+        };
+        match ty {
+            ".s64" => Ok(Value::Signed(bits as i64)),
+            ".u64" => Ok(Value::Unsigned(bits)),
+            _ => self.error(Code::ConstantTypeMismatch, span, "constants can be cast to `.s64` and `.u64` only"),
+        }
+    }
+
+    fn parse_literal(&mut self) -> Parse<Value> {
+        let span = self.span();
+        match self.lexer.token.kind {
+            TokenKind::Integer => {
+                let integer = number::integer(self.lexer.slice(span));
+                self.lexer.advance();
+                match integer {
+                    Some(integer) if integer.overflow => self.error(Code::IntegerOverflow, span, "the integer does not fit into 64 bits"),
+                    Some(integer) if integer.unsigned || integer.value > i64::MAX as u64 => Ok(Value::Unsigned(integer.value)),
+                    Some(integer) => Ok(Value::Signed(integer.value as i64)),
+                    None => self.error(Code::BadNumber, span, "this is not a number"),
+                }
+            }
+            TokenKind::Float => self.parse_float(span),
+            TokenKind::Directive if self.lexer.slice(span)[1].is_ascii_digit() => self.parse_float(span),
+            TokenKind::Identifier if self.lexer.text() == "WARP_SZ" => {
+                self.lexer.advance();
+                Ok(Value::Signed(32))
+            }
+            TokenKind::Identifier => {
+                let text = self.lexer.text();
+                self.error(Code::NotConstant, span, format!("`{text}` is not a constant"))
+            }
+            _ => self.unexpected("a constant"),
+        }
+    }
+
+    fn parse_float(&mut self, span: Span) -> Parse<Value> {
+        let float = number::float(self.lexer.str(span));
+        self.lexer.advance();
+        match float {
+            Some(number::Float::Single(bits)) => Ok(Value::Float(Constant::Single(bits))),
+            Some(number::Float::Double(bits)) => Ok(Value::Float(Constant::Double(bits))),
+            Some(number::Float::Decimal(value)) if value.is_normal() || value == 0.0 => Ok(Value::Float(Constant::Decimal(value))),
+            Some(number::Float::Decimal(_)) => self.error(Code::IntegerOverflow, span, "the number is out of the range of a double"),
+            None => self.error(Code::BadNumber, span, "this is not a number"),
+        }
+    }
+
+    fn apply(&mut self, operator: Operator, left: Value, right: Value, span: Span) -> Parse<Value> {
+        match (left, right) {
+            (Value::Float(Constant::Decimal(left)), Value::Float(Constant::Decimal(right))) => self.apply_floats(operator, left, right, span),
+            (Value::Float(_), _) | (_, Value::Float(_)) => {
+                self.error(Code::ConstantTypeMismatch, span, "integers, floats and float bits do not mix in constant expressions")
+            }
+            _ => match integers(operator, left, right) {
+                Some(value) => Ok(value),
+                None => self.error(Code::ConstantDivisionByZero, span, "division by zero in a constant expression"),
+            },
+        }
+    }
+
+    fn apply_floats(&mut self, operator: Operator, left: f64, right: f64, span: Span) -> Parse<Value> {
+        let float = |value| Ok(Value::Float(Constant::Decimal(value)));
+        let truth = |value| Ok(Value::Signed(i64::from(value)));
+        match operator {
+            Operator::Add => float(left + right),
+            Operator::Subtract => float(left - right),
+            Operator::Multiply => float(left * right),
+            Operator::Divide if right == 0.0 => self.error(Code::ConstantDivisionByZero, span, "division by zero in a constant expression"),
+            Operator::Divide => float(left / right),
+            Operator::Less => truth(left < right),
+            Operator::LessEqual => truth(left <= right),
+            Operator::Greater => truth(left > right),
+            Operator::GreaterEqual => truth(left >= right),
+            Operator::Equal => truth(left == right),
+            Operator::NotEqual => truth(left != right),
+            _ => self.error(Code::ConstantTypeMismatch, span, "this operator applies to integers only"),
+        }
+    }
+}
+
+fn integers(operator: Operator, left: Value, right: Value) -> Option<Value> {
+    let bits = |value| match value {
+        Value::Signed(value) => value as u64,
+        Value::Unsigned(value) => value,
+        Value::Float(_) => 0,
+    };
+    let unsigned = matches!(left, Value::Unsigned(_)) || matches!(right, Value::Unsigned(_));
+    let (a, b) = (bits(left), bits(right));
+    let (sa, sb) = (a as i64, b as i64);
+    let typed = |value: u64| if unsigned { Value::Unsigned(value) } else { Value::Signed(value as i64) };
+    let truth = |value: bool| Value::Signed(i64::from(value));
+    let count = (b & 63) as u32;
+    Some(match operator {
+        Operator::Multiply => typed(a.wrapping_mul(b)),
+        Operator::Divide if unsigned => typed(a.checked_div(b)?),
+        Operator::Divide if b == 0 => return None,
+        Operator::Divide => Value::Signed(sa.wrapping_div(sb)),
+        Operator::Remainder => Value::Unsigned(a.checked_rem(b)?),
+        Operator::Add => typed(a.wrapping_add(b)),
+        Operator::Subtract => typed(a.wrapping_sub(b)),
+        Operator::ShiftLeft => match left {
+            Value::Unsigned(_) => Value::Unsigned(a << count),
+            _ => Value::Signed(sa << count),
+        },
+        Operator::ShiftRight => match left {
+            Value::Unsigned(_) => Value::Unsigned(a >> count),
+            _ => Value::Signed(sa >> count),
+        },
+        Operator::Less => truth(if unsigned { a < b } else { sa < sb }),
+        Operator::LessEqual => truth(if unsigned { a <= b } else { sa <= sb }),
+        Operator::Greater => truth(if unsigned { a > b } else { sa > sb }),
+        Operator::GreaterEqual => truth(if unsigned { a >= b } else { sa >= sb }),
+        Operator::Equal => truth(a == b),
+        Operator::NotEqual => truth(a != b),
+        Operator::And => typed(a & b),
+        Operator::Xor => typed(a ^ b),
+        Operator::Or => typed(a | b),
+        Operator::LogicalAnd => truth(a != 0 && b != 0),
+        Operator::LogicalOr => truth(a != 0 || b != 0),
+    })
+}

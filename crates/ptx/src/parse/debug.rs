@@ -1,0 +1,197 @@
+//! Debug information: `.file`, `.loc`, `.section`, `@@dwarf`.
+
+use super::{Parse, Parser};
+use crate::ast::{DwarfItem, DwarfSection, Item, LineLocation, Statement};
+use crate::diag::{Code, Diagnostic};
+use crate::lexer::{TokenKind, number};
+use crate::source::Span;
+
+impl Parser<'_> {
+    /// `.file 1 "name", time, size`.
+    pub(super) fn parse_file(&mut self) -> Parse<()> {
+        self.lexer.advance();
+        let (index, span) = self.expect_u32("the number of the file")?;
+        if self.lexer.token.kind != TokenKind::String {
+            return self.unexpected("the name of the file as a string");
+        }
+        let name = self.lexer.text();
+        let name = name[1..name.len().max(2) - 1].into();
+        self.lexer.advance();
+        let mut stamp = None;
+        if self.eat(b',') {
+            let (time, _) = self.expect_integer("a time stamp")?;
+            let size = if self.eat(b',') { self.expect_integer("a file size")?.0 } else { 0 };
+            stamp = Some((time, size));
+        }
+        if let Some(before) = self.globals.files.insert(index, span) {
+            let finding = Diagnostic::new(Code::DuplicateFileIndex, span, format!("file number {index} is already given")).related(before, "given here");
+            return Err(self.report(finding));
+        }
+        self.module.items.push(Item::File { index, name, stamp });
+        Ok(())
+    }
+
+    /// `.loc 1 20 3, function_name label, inlined_at 1 10 5`.
+    pub(super) fn parse_loc(&mut self) -> Parse<()> {
+        let start = self.span();
+        self.lexer.advance();
+        self.globals.has_debug_information = true;
+        let place = self.parse_place()?;
+        let mut location = LineLocation { file: place[0], line: place[1], column: place[2], inlined: None };
+        if self.eat(b',') {
+            self.expect_word("function_name")?;
+            let (name, offset) = self.parse_debug_label()?;
+            self.expect(b',', "the name of the inlined function")?;
+            self.expect_word("inlined_at")?;
+            let at = self.parse_place()?;
+            location.inlined = Some(Box::new((name, offset, at)));
+        }
+        self.function.body.locations.push(location);
+        let index = self.function.body.locations.len() as u32 - 1;
+        self.push_statement(Statement::Location(index), start);
+        Ok(())
+    }
+
+    fn parse_place(&mut self) -> Parse<[u32; 3]> {
+        let (file, _) = self.expect_u32("the number of a file")?;
+        let (line, _) = self.expect_u32("a line")?;
+        let (column, _) = self.expect_u32("a column")?;
+        Ok([file, line, column])
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parse<()> {
+        if self.lexer.text() != word {
+            return self.unexpected(&format!("`{word}`"));
+        }
+        self.lexer.advance();
+        Ok(())
+    }
+
+    /// A label or section with an optional offset.
+    fn parse_debug_label(&mut self) -> Parse<(oriole_support::Name, i64)> {
+        if !matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
+            return self.unexpected("a label");
+        }
+        let span = self.span();
+        let name = self.intern(span);
+        self.lexer.advance();
+        let offset = if self.eat(b'+') { self.expect_integer("an offset")?.0 as i64 } else { 0 };
+        Ok((name, offset))
+    }
+
+    /// `.section .debug_info { ... }`.
+    pub(super) fn parse_section(&mut self) -> Parse<()> {
+        let start = self.span();
+        self.lexer.advance();
+        self.require_version("`.section`", start, 2, 0);
+        self.globals.has_debug_information = true;
+        if self.lexer.token.kind != TokenKind::Directive {
+            return self.unexpected("the name of a section, such as `.debug_info`");
+        }
+        let name = self.lexer.text().into();
+        self.lexer.advance();
+        self.expect(b'{', "the name of the section")?;
+        let mut section = DwarfSection { name, items: Vec::new() };
+        while !self.at(b'}') {
+            if self.diagnostics.is_full() {
+                return Err(super::Reported);
+            }
+            let item = self.parse_dwarf_item()?;
+            section.items.push(item);
+        }
+        self.lexer.advance();
+        self.module.items.push(Item::Section(section));
+        Ok(())
+    }
+
+    fn parse_dwarf_item(&mut self) -> Parse<DwarfItem> {
+        let span = self.span();
+        match self.lexer.token.kind {
+            TokenKind::Identifier => {
+                let name = self.intern(span);
+                self.lexer.advance();
+                self.expect(b':', "a label")?;
+                Ok(DwarfItem::Label(name))
+            }
+            TokenKind::Directive => {
+                let bytes = match self.lexer.text() {
+                    ".b8" => 1,
+                    ".b16" => 2,
+                    ".b32" => 4,
+                    ".b64" => 8,
+                    text => return self.error(Code::BadDebugDirective, span, format!("debug data is `.b8`, `.b16`, `.b32` or `.b64`, not `{text}`")),
+                };
+                self.lexer.advance();
+                self.parse_dwarf_values(bytes)
+            }
+            _ => self.unexpected("debug data or a label"),
+        }
+    }
+
+    fn parse_dwarf_values(&mut self, bytes: u8) -> Parse<DwarfItem> {
+        if matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
+            let (first, offset) = self.parse_debug_label()?;
+            if self.eat(b'-') {
+                let span = self.expect_identifier("a label")?;
+                return Ok(DwarfItem::Difference(bytes, first, self.intern(span)));
+            }
+            return Ok(DwarfItem::Label64(bytes, first, offset));
+        }
+        let mut values = Vec::new();
+        loop {
+            let span = self.span();
+            let negative = self.eat(b'-');
+            if self.lexer.token.kind != TokenKind::Integer {
+                return self.unexpected("a number");
+            }
+            let value = number::integer(self.lexer.slice(self.span())).map_or(0, |integer| integer.value);
+            let place = span.to(self.span());
+            self.lexer.advance();
+            self.check_dwarf_range(bytes, value, negative, place)?;
+            values.push(if negative { (value as i64).wrapping_neg() } else { value as i64 });
+            if !self.eat(b',') {
+                return Ok(DwarfItem::Integers(bytes, values));
+            }
+        }
+    }
+
+    fn check_dwarf_range(&mut self, bytes: u8, value: u64, negative: bool, span: Span) -> Parse<()> {
+        let most = match bytes {
+            1 => 0xFF,
+            2 => 0xFFFF,
+            _ => u64::MAX,
+        };
+        if negative {
+            self.require_version("a negative number in debug data", span, 7, 5);
+        }
+        if value > most || negative && value > most / 2 + 1 {
+            return self.error(Code::BadDebugDirective, span, format!("the number does not fit into {bytes} byte{}", if bytes == 1 { "" } else { "s" }));
+        }
+        Ok(())
+    }
+
+    /// `@@DWARF ...`: the debug lines of PTX 1; taken up to the end of the line.
+    pub(super) fn parse_dwarf_line(&mut self) -> Parse<()> {
+        let start = self.span();
+        self.lexer.advance();
+        let word = self.lexer.text();
+        if !word.eq_ignore_ascii_case("dwarf") {
+            return self.unexpected("`DWARF` after `@@`");
+        }
+        let source = self.lexer.source();
+        let rest = &source[start.start as usize..];
+        let end = start.start + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len()) as u32;
+        let line = Span::new(start.start, end);
+        if self.platform.version.major >= 2 {
+            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` is gone since PTX version 2.0").help("write a `.section`");
+            self.report(finding);
+        }
+        let text = self.lexer.str(line).trim_end().into();
+        while !self.at_end() && self.span().start < end {
+            self.lexer.advance();
+        }
+        self.globals.has_debug_information = true;
+        self.module.items.push(Item::Dwarf(text));
+        Ok(())
+    }
+}

@@ -1,0 +1,505 @@
+//! Declarations of registers and variables: `.reg .b32 %r<10>;`, `.shared .align 16 .b8 tile[256];`.
+
+use oriole_support::{Index, Name};
+
+use super::symbols::{RegisterSymbol, Symbol};
+use super::{Parse, Parser};
+use crate::ast::{Attribute, Linkage, RegisterDeclaration, RegisterId, Statement, TextureMode, Variable, VariableId, VariableType};
+use crate::diag::{Code, Diagnostic};
+use crate::lexer::TokenKind;
+use crate::source::Span;
+use crate::table::Modifier;
+use crate::types::{ScalarType, StateSpace};
+
+/// What comes before the names of a declaration.
+pub(super) struct Specifiers {
+    pub linkage: Linkage,
+    /// `.reg` or a state space; none if it is missing.
+    pub space: Option<Place>,
+    pub align: Option<u64>,
+    pub attributes: Vec<Attribute>,
+    pub lanes: u8,
+    pub ty: VariableType,
+    pub span: Span,
+    pub type_span: Span,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Register,
+    Memory(StateSpace),
+}
+
+/// The space a directive names.
+pub(super) fn place_of(directive: &str) -> Option<Place> {
+    Some(match directive {
+        ".reg" => Place::Register,
+        ".const" => Place::Memory(StateSpace::Const),
+        ".global" => Place::Memory(StateSpace::Global),
+        ".local" => Place::Memory(StateSpace::Local),
+        ".param" => Place::Memory(StateSpace::Param),
+        ".shared" => Place::Memory(StateSpace::Shared),
+        ".tex" => Place::Memory(StateSpace::Tex),
+        _ => return None,
+    })
+}
+
+/// `%r<10>` or `%r`, with array dimensions.
+pub(super) struct Declarator {
+    pub name: Name,
+    pub span: Span,
+    pub count: Option<u32>,
+    pub dimensions: Vec<Option<u64>>,
+}
+
+impl Parser<'_> {
+    /// A declaration from its first word to the `;`, at module scope or in a function.
+    pub(super) fn parse_declaration(&mut self, linkage: Linkage) -> Parse<()> {
+        let specifiers = self.parse_specifiers(linkage)?;
+        self.check_place(&specifiers);
+        if self.eat(b';') {
+            return Ok(());
+        }
+        loop {
+            let declarator = self.parse_declarator()?;
+            match specifiers.space {
+                Some(Place::Register) => self.declare_register(&specifiers, declarator)?,
+                _ => self.declare_variable(&specifiers, declarator)?,
+            }
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b';', "the declaration")
+    }
+
+    /// State space, alignment, attributes, vector and type.
+    pub(super) fn parse_specifiers(&mut self, linkage: Linkage) -> Parse<Specifiers> {
+        let span = self.span();
+        let (mut space, mut align, mut attributes) = (None, None, Vec::new());
+        loop {
+            if self.eat_directive(".align") {
+                align = Some(self.parse_alignment()?);
+            } else if self.at_directive(".attribute") {
+                self.parse_attributes(&mut attributes)?;
+            } else if self.lexer.token.kind == TokenKind::Directive {
+                match place_of(self.lexer.text()) {
+                    Some(place) if space.is_none() => {
+                        space = Some(place);
+                        self.lexer.advance();
+                        self.refuse_constant_bank(place)?;
+                    }
+                    Some(_) => return self.error(Code::MisplacedStateSpace, self.span(), "a declaration has only one state space"),
+                    None => break,
+                }
+            } else {
+                break;
+            }
+        }
+        if space.is_none() {
+            return self.unexpected("a state space such as `.global` or `.reg`");
+        }
+        let lanes = self.parse_vector_specifier()?;
+        let type_span = self.span();
+        let ty = self.parse_declared_type()?;
+        let specifiers = Specifiers { linkage, space, align, attributes, lanes, ty, span, type_span };
+        self.check_vector(&specifiers)?;
+        Ok(specifiers)
+    }
+
+    fn refuse_constant_bank(&mut self, place: Place) -> Parse<()> {
+        if place != Place::Memory(StateSpace::Const) || !self.at(b'[') {
+            return Ok(());
+        }
+        let finding = Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are gone since PTX version 2.2")
+            .help("declare the variable in `.const` without a bank");
+        Err(self.report(finding))
+    }
+
+    pub(super) fn parse_alignment(&mut self) -> Parse<u64> {
+        let (align, span) = self.expect_integer("an alignment")?;
+        if !align.is_power_of_two() {
+            let finding = Diagnostic::new(Code::BadAlignment, span, format!("an alignment is a power of two; {align} is not"));
+            return Err(self.report(finding));
+        }
+        Ok(align)
+    }
+
+    fn parse_attributes(&mut self, attributes: &mut Vec<Attribute>) -> Parse<()> {
+        self.lexer.advance();
+        self.expect(b'(', "`.attribute`")?;
+        loop {
+            let span = self.span();
+            if self.eat_directive(".managed") {
+                self.require("`.managed`", span, &MANAGED);
+                attributes.push(Attribute::Managed);
+            } else if self.eat_directive(".unified") {
+                self.require("`.unified`", span, &UNIFIED);
+                self.expect(b'(', "`.unified`")?;
+                let (upper, _) = self.expect_integer("the upper half of a UUID")?;
+                self.expect(b',', "the upper half of a UUID")?;
+                let (lower, _) = self.expect_integer("the lower half of a UUID")?;
+                self.expect(b')', "the halves of a UUID")?;
+                attributes.push(Attribute::Unified(upper, lower));
+            } else {
+                return self.error(Code::BadAttribute, span, "the attributes are `.managed` and `.unified`");
+            }
+            if !self.eat(b',') {
+                return self.expect(b')', "the attributes");
+            }
+        }
+    }
+
+    /// Attributes of a function header.
+    pub(super) fn parse_function_attributes(&mut self) -> Parse<Vec<Attribute>> {
+        let mut attributes = Vec::new();
+        let span = self.span();
+        while self.at_directive(".attribute") {
+            self.parse_attributes(&mut attributes)?;
+        }
+        if attributes.contains(&Attribute::Managed) {
+            return self.error(Code::BadAttribute, span, "functions cannot be `.managed`");
+        }
+        Ok(attributes)
+    }
+
+    pub(super) fn parse_vector_specifier(&mut self) -> Parse<u8> {
+        let span = self.span();
+        let lanes = match self.lexer.token.kind {
+            TokenKind::Directive => match self.lexer.text() {
+                ".v2" => 2,
+                ".v4" => 4,
+                ".v3" | ".v8" => return self.error(Code::BadVectorType, span, "variables are vectors of two (`.v2`) or four (`.v4`) elements"),
+                _ => return Ok(1),
+            },
+            _ => return Ok(1),
+        };
+        self.lexer.advance();
+        Ok(lanes)
+    }
+
+    /// A type that variables and registers can have.
+    pub(super) fn parse_declared_type(&mut self) -> Parse<VariableType> {
+        let span = self.span();
+        if self.lexer.token.kind != TokenKind::Directive {
+            let found = self.describe_token();
+            return match self.bad_token() {
+                Some(bad) => Err(self.report(bad)),
+                None => self.error(Code::MissingType, span, format!("expected a type such as `.b32`, found {found}")),
+            };
+        }
+        let text = self.lexer.text();
+        let ty = match text {
+            ".texref" => VariableType::Texture,
+            ".samplerref" => VariableType::Sampler,
+            ".surfref" => VariableType::Surface,
+            _ => match Modifier::from_spelling(&text[1..]).and_then(Modifier::scalar_type) {
+                Some(ty) if ty.is_declarable() => VariableType::Scalar(ty),
+                Some(ty) => {
+                    let finding = Diagnostic::new(Code::UndeclarableType, span, format!("`{text}` is the type of an instruction, not of a variable"))
+                        .help(format!("declare it as `.b{}`", ty.bits().max(8).next_power_of_two()));
+                    return Err(self.report(finding));
+                }
+                None => {
+                    let types = Modifier::ALL.iter().filter(|m| m.scalar_type().is_some_and(ScalarType::is_declarable)).map(|m| m.spelling());
+                    let near = oriole_support::closest(&text[1..], types).map(|near| format!("did you mean `.{near}`?"));
+                    let finding = Diagnostic::new(Code::MissingType, span, format!("`{text}` is not a type")).maybe_help(near);
+                    return Err(self.report(finding));
+                }
+            },
+        };
+        self.lexer.advance();
+        Ok(ty)
+    }
+
+    fn check_vector(&mut self, specifiers: &Specifiers) -> Parse<()> {
+        if specifiers.lanes == 1 {
+            return Ok(());
+        }
+        let span = specifiers.type_span;
+        match specifiers.ty {
+            VariableType::Scalar(ScalarType::Pred) => {
+                self.error(Code::BadPredicateDeclaration, span, "predicates are scalar registers; there are no vectors of them")
+            }
+            VariableType::Scalar(ty) if ty.bits() * u32::from(specifiers.lanes) > 128 => {
+                self.error(Code::BadVectorType, span, format!("a vector has at most 128 bits; this one has {}", ty.bits() * u32::from(specifiers.lanes)))
+            }
+            VariableType::Scalar(_) => Ok(()),
+            _ => self.error(Code::BadVectorType, span, "there are no vectors of textures, samplers or surfaces"),
+        }
+    }
+
+    /// Whether the state space may stand here: module scope or function scope.
+    fn check_place(&mut self, specifiers: &Specifiers) {
+        let span = specifiers.span;
+        let in_function = self.function.active;
+        let old = self.platform.version.major < 3;
+        let finding = match (specifiers.space, in_function) {
+            (Some(Place::Register | Place::Memory(StateSpace::Local)), false) if !old => {
+                Diagnostic::new(Code::MisplacedStateSpace, span, "registers and local memory belong to functions, not to modules")
+                    .help("move the declaration into the function that uses it")
+            }
+            (Some(Place::Memory(StateSpace::Param)), false) => {
+                Diagnostic::new(Code::MisplacedStateSpace, span, "`.param` variables belong to functions, not to modules")
+            }
+            (Some(Place::Memory(StateSpace::Tex)), _) => {
+                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space is gone since PTX version 1.5").help("declare a `.global .texref`")
+            }
+            _ => return,
+        };
+        self.report(finding);
+    }
+
+    pub(super) fn parse_declarator(&mut self) -> Parse<Declarator> {
+        let span = self.expect_identifier("a name")?;
+        self.check_name(span)?;
+        let name = self.intern(span);
+        let mut declarator = Declarator { name, span, count: None, dimensions: Vec::new() };
+        if self.eat(b'<') {
+            let (count, count_span) = self.expect_integer("the number of names")?;
+            declarator.count = match u32::try_from(count) {
+                Ok(count) => Some(count),
+                Err(_) => return self.error(Code::BadNameCount, count_span, "at most 2^32-1 names can be declared at once"),
+            };
+            self.expect(b'>', "the number of names")?;
+        }
+        while self.at(b'[') {
+            let open = self.span();
+            self.lexer.advance();
+            if self.at(b']') {
+                if !declarator.dimensions.is_empty() {
+                    return self.error(Code::BadArray, open.to(self.span()), "only the first dimension of an array may be left out");
+                }
+                declarator.dimensions.push(None);
+            } else {
+                let (size, _) = self.expect_integer("the size of the array")?;
+                declarator.dimensions.push(Some(size).filter(|&size| size > 0));
+            }
+            self.expect(b']', "the size of the array")?;
+        }
+        Ok(declarator)
+    }
+
+    /// `_`, `%` and `$` alone are no names, nor is the constant `WARP_SZ`.
+    pub(super) fn check_name(&mut self, span: Span) -> Parse<()> {
+        let text = self.lexer.str(span);
+        if matches!(text, "_" | "%" | "$" | "WARP_SZ") {
+            return self.error(Code::BadName, span, format!("`{text}` cannot be declared"));
+        }
+        Ok(())
+    }
+
+    fn declare_register(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
+        if !declarator.dimensions.is_empty() {
+            let finding = Diagnostic::new(Code::RegisterArray, declarator.span, "registers cannot be arrays")
+                .help("declare `name<8>` for eight registers, or an array in `.local` memory");
+            return Err(self.report(finding));
+        }
+        let VariableType::Scalar(ty) = specifiers.ty else {
+            return self.error(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces cannot be registers");
+        };
+        if self.at(b'=') {
+            return self.error(Code::InitializerNotAllowed, self.span(), "registers have no initial value");
+        }
+        let declaration = self.add_register(declarator.name, declarator.span, ty, specifiers.lanes, declarator.count, specifiers.align, false);
+        if let Some(declaration) = declaration {
+            self.push_statement(Statement::Registers(declaration), specifiers.span);
+        }
+        Ok(())
+    }
+
+    /// Enters registers into the body and the symbol table. Nothing if the name is taken or there are too many.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one declaration")]
+    pub(super) fn add_register(
+        &mut self, name: Name, span: Span, ty: ScalarType, lanes: u8, count: Option<u32>, align: Option<u64>, is_parameter: bool,
+    ) -> Option<crate::ast::RegisterDeclarationId> {
+        let first = RegisterId::new(self.function.body.register_count as usize);
+        let Some(total) = self.function.body.register_count.checked_add(count.unwrap_or(1)) else {
+            self.report(Diagnostic::new(Code::BadNameCount, span, "a function has at most 2^32-1 registers"));
+            return None;
+        };
+        let symbol = Symbol::Register(RegisterSymbol { register: first, ty, lanes });
+        let declared = match count {
+            Some(count) => self.symbols.declare_range(&self.module.names, name, symbol, count, span),
+            None => self.symbols.declare(&self.module.names, name, symbol, span),
+        };
+        if let Err(before) = declared {
+            self.report_duplicate(name, span, before);
+            return None;
+        }
+        self.function.body.register_count = total;
+        let declaration = RegisterDeclaration { name, ty, lanes, align, count, first, is_parameter };
+        Some(self.function.body.registers.push(declaration))
+    }
+
+    pub(super) fn report_duplicate(&mut self, name: Name, span: Span, before: Span) {
+        let text = self.module.names.resolve(name);
+        let finding = Diagnostic::new(Code::DuplicateName, span, format!("`{text}` is already declared in this scope")).related(before, "declared here first");
+        self.report(finding);
+    }
+
+    fn declare_variable(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
+        let Some(Place::Memory(space)) = specifiers.space else { return Ok(()) };
+        self.check_variable(specifiers, space, &declarator);
+        let mut variable = Variable {
+            name: declarator.name,
+            space,
+            ty: specifiers.ty,
+            lanes: specifiers.lanes,
+            dimensions: declarator.dimensions,
+            align: specifiers.align,
+            linkage: specifiers.linkage,
+            attributes: specifiers.attributes.clone(),
+            count: declarator.count,
+            initializer: None,
+            pointer: None,
+        };
+        if self.at(b'=') {
+            self.parse_initializer(&mut variable, declarator.span)?;
+        }
+        self.check_completeness(&variable, declarator.span);
+        self.add_variable(variable, declarator.span, specifiers.span);
+        Ok(())
+    }
+
+    /// Enters a variable into the module and the symbol table.
+    fn add_variable(&mut self, variable: Variable, span: Span, statement: Span) {
+        let (name, count) = (variable.name, variable.count);
+        let id = VariableId::new(self.module.variables.len());
+        let symbol = Symbol::Variable(id);
+        let declared = match count {
+            Some(count) => self.symbols.declare_range(&self.module.names, name, symbol, count, span),
+            None => self.symbols.declare(&self.module.names, name, symbol, span),
+        };
+        if let Err(before) = declared {
+            if !self.merge_declarations(&variable, span, before) {
+                return;
+            }
+            self.symbols.replace(name, symbol, span);
+        }
+        self.count_constants(&variable, span);
+        let id = self.module.variables.push(variable);
+        if self.function.active {
+            self.push_statement(Statement::Variable(id), statement);
+        } else {
+            self.module.items.push(crate::ast::Item::Variable(id));
+        }
+    }
+
+    fn count_constants(&mut self, variable: &Variable, span: Span) {
+        const MOST: u128 = 64 * 1024;
+        if variable.space != StateSpace::Const {
+            return;
+        }
+        let size = variable.size_bytes().unwrap_or(0).saturating_mul(u128::from(variable.count.unwrap_or(1)));
+        let before = self.globals.constant_bytes;
+        self.globals.constant_bytes = before.saturating_add(size);
+        if before <= MOST && self.globals.constant_bytes > MOST {
+            self.report(Diagnostic::new(Code::TooMuchConstantData, span, "a module has at most 64 KiB of `.const` variables"));
+        }
+    }
+
+    /// Whether a second declaration at module scope agrees with the first: an `.extern` one may be repeated and resolved.
+    fn merge_declarations(&mut self, variable: &Variable, span: Span, before_span: Span) -> bool {
+        let before = self.symbols.plain(variable.name).map(|entry| entry.symbol);
+        let Some(Symbol::Variable(before)) = before.filter(|_| !self.function.active) else {
+            self.report_duplicate(variable.name, span, before_span);
+            return false;
+        };
+        let before = &self.module.variables[before];
+        let text = self.module.names.resolve(variable.name);
+        let is_extern = |variable: &Variable| variable.linkage == Linkage::Extern;
+        if !is_extern(before) && !is_extern(variable) {
+            self.report_duplicate(variable.name, span, before_span);
+            return false;
+        }
+        let same_length = before.dimensions.len() == variable.dimensions.len()
+            && before.dimensions.iter().zip(&variable.dimensions).all(|(a, b)| a.is_none() || b.is_none() || a == b);
+        let finding = if (before.ty, before.lanes) != (variable.ty, variable.lanes) || !same_length {
+            Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` was declared with another type"))
+        } else if [before.linkage, variable.linkage].contains(&Linkage::Internal) {
+            Diagnostic::new(Code::InconsistentDeclaration, span, format!("an `.extern` variable cannot be resolved by `{text}`, which has no linkage"))
+                .help("declare it `.visible` or `.weak`")
+        } else {
+            return true;
+        };
+        let finding = finding.related(before_span, "declared here first");
+        self.report(finding);
+        true
+    }
+
+    fn check_variable(&mut self, specifiers: &Specifiers, space: StateSpace, declarator: &Declarator) {
+        let span = declarator.span;
+        let finding = match specifiers.ty {
+            VariableType::Scalar(ScalarType::Pred) => {
+                Some(Diagnostic::new(Code::BadPredicateDeclaration, specifiers.type_span, "predicates live in registers only"))
+            }
+            VariableType::Scalar(_) if specifiers.lanes > 1 && space == StateSpace::Param => {
+                Some(Diagnostic::new(Code::BadVectorType, specifiers.type_span, "`.param` variables cannot be vectors").help("declare an aligned array of `.b8`"))
+            }
+            VariableType::Scalar(ScalarType::F16x2) if space == StateSpace::Param => {
+                Some(Diagnostic::new(Code::UndeclarableType, specifiers.type_span, "`.param` variables cannot be `.f16x2`").help("declare it as `.b32`"))
+            }
+            VariableType::Scalar(_) => None,
+            _ if space != StateSpace::Global => {
+                Some(Diagnostic::new(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces are `.global` variables or kernel parameters"))
+            }
+            _ if self.function.active => {
+                Some(Diagnostic::new(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces are declared at module scope"))
+            }
+            VariableType::Sampler if self.module.options.texture_mode != Some(TextureMode::Independent) => Some(self.sampler_in_unified_mode(specifiers.type_span)),
+            _ => None,
+        };
+        if let Some(finding) = finding {
+            self.report(finding);
+        }
+        if specifiers.attributes.contains(&Attribute::Managed) && space != StateSpace::Global {
+            self.report(Diagnostic::new(Code::BadAttribute, span, "only `.global` variables can be `.managed`"));
+        }
+        if specifiers.linkage == Linkage::Common && space != StateSpace::Global {
+            self.report(Diagnostic::new(Code::BadLinkage, span, "only `.global` variables can be `.common`"));
+        }
+    }
+
+    pub(super) fn sampler_in_unified_mode(&self, span: Span) -> Diagnostic {
+        Diagnostic::new(Code::TextureModeConflict, span, "samplers exist in independent texture mode only")
+            .help("write `.target ..., texmode_independent`, or use the sampler inside the texture")
+    }
+
+    fn check_completeness(&mut self, variable: &Variable, span: Span) {
+        let incomplete = variable.dimensions.first().is_some_and(Option::is_none);
+        let inner = variable.dimensions.iter().skip(1).any(Option::is_none);
+        let text = self.module.names.resolve(variable.name).to_string();
+        if inner {
+            self.report(Diagnostic::new(Code::BadArray, span, format!("only the first dimension of `{text}` may be left out")));
+        } else if incomplete && variable.linkage != Linkage::Extern && variable.initializer.is_none() {
+            let finding = Diagnostic::new(Code::IncompleteArray, span, format!("the array `{text}` has no length"))
+                .help("give it a length or an initial value, or declare it `.extern`");
+            self.report(finding);
+        }
+    }
+
+    /// Declares several names at once for parameters.
+    pub(super) fn declare_parameter_variable(&mut self, variable: Variable, span: Span) -> Parse<VariableId> {
+        let name = variable.name;
+        let id = VariableId::new(self.module.variables.len());
+        if let Err(before) = self.symbols.declare(&self.module.names, name, Symbol::Variable(id), span) {
+            self.report_duplicate(name, span, before);
+        }
+        Ok(self.module.variables.push(variable))
+    }
+}
+
+use crate::target::{PtxVersion, Requirement, Suffix, TargetNeed};
+
+pub(super) const fn needs(major: u8, minor: u8, targets: &'static [TargetNeed]) -> Requirement {
+    Requirement { version: PtxVersion::new(major, minor), targets }
+}
+
+pub(super) const fn at_least(number: u16) -> TargetNeed {
+    TargetNeed { number, suffix: Suffix::Plain, version: PtxVersion::new(1, 0) }
+}
+
+static MANAGED: Requirement = needs(4, 0, &[at_least(30)]);
+static UNIFIED: Requirement = needs(8, 0, &[at_least(90)]);
+

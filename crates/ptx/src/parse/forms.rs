@@ -1,0 +1,181 @@
+//! From an opcode and its modifiers to forms: which rows of the table fit, and what operands they then have.
+
+use smallvec::SmallVec;
+
+use crate::ast::{Form, FormBase, FormOperand, FormShape, FormValue, SlotValue, ValueType};
+use crate::table::{Arity, Atom, Base, Modifier, OperandSpec, ROWS, Row, Shape, Slot, SlotSpec, TypeSpec, ValueSpec};
+use crate::target::{Platform, Unmet};
+use crate::types::AddressSpace;
+
+/// A row with its slots filled.
+pub(crate) struct Filled {
+    pub values: SmallVec<[SlotValue; 8]>,
+    /// Whether the modifiers were in the row's order.
+    pub in_order: bool,
+}
+
+/// Why modifiers do not fit a row. Later variants are nearer to a fit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Misfit {
+    /// This modifier, by position, has no place in the row.
+    NotAllowed(usize),
+    /// This modifier's place is taken by an earlier one.
+    Duplicate(usize),
+    /// This slot, by position, is empty and must not be.
+    Missing(usize),
+    /// A combination the row denies.
+    Denied(&'static [Atom]),
+}
+
+impl Misfit {
+    /// How near to a fit: the greater, the better the explanation.
+    pub fn nearness(self) -> usize {
+        match self {
+            Misfit::NotAllowed(position) => position,
+            Misfit::Duplicate(position) => 32 + position,
+            Misfit::Missing(slot) => 96 + slot,
+            Misfit::Denied(_) => 256,
+        }
+    }
+}
+
+/// Fits modifiers to a row's slots: in the row's order if that is possible, else each to the first free slot.
+pub(crate) fn fill(row: &Row, modifiers: &[Modifier]) -> Result<Filled, Misfit> {
+    let mut places: SmallVec<[usize; 12]> = SmallVec::new();
+    let in_order = place_in_order(row.slots, modifiers, 0, &mut places);
+    if !in_order {
+        places = place_anywhere(row.slots, modifiers)?;
+    }
+    if let Some(missing) = missing_slot(row.slots, &places) {
+        return Err(Misfit::Missing(missing));
+    }
+    let mut order: SmallVec<[usize; 12]> = (0..modifiers.len()).collect();
+    order.sort_by_key(|&modifier| places[modifier]);
+    let values: SmallVec<[SlotValue; 8]> =
+        order.iter().map(|&modifier| SlotValue { slot: row.slots[places[modifier]].slot, modifier: modifiers[modifier] }).collect();
+    match row.denials.iter().find(|denied| crate::ast::fulfils(&values, denied)) {
+        Some(denied) => Err(Misfit::Denied(denied)),
+        None => Ok(Filled { values, in_order }),
+    }
+}
+
+/// Places every modifier at a later slot than the one before it, leaving no required slot out.
+fn place_in_order(slots: &[SlotSpec], modifiers: &[Modifier], from: usize, places: &mut SmallVec<[usize; 12]>) -> bool {
+    let Some((&first, rest)) = modifiers.split_first() else {
+        return missing_slot(slots, places).is_none();
+    };
+    for slot in from..slots.len() {
+        if slots[slot].values.contains(&first) {
+            places.push(slot);
+            if place_in_order(slots, rest, slot + 1, places) {
+                return true;
+            }
+            places.pop();
+        }
+        if slots[slot].group == 0 {
+            return false;
+        }
+    }
+    false
+}
+
+fn place_anywhere(slots: &[SlotSpec], modifiers: &[Modifier]) -> Result<SmallVec<[usize; 12]>, Misfit> {
+    let mut places: SmallVec<[usize; 12]> = SmallVec::new();
+    for (position, modifier) in modifiers.iter().enumerate() {
+        let fits = |slot: &usize| slots[*slot].values.contains(modifier);
+        match (0..slots.len()).filter(fits).find(|slot| !places.contains(slot)) {
+            Some(slot) => places.push(slot),
+            None if (0..slots.len()).any(|slot| fits(&slot)) => return Err(Misfit::Duplicate(position)),
+            None => return Err(Misfit::NotAllowed(position)),
+        }
+    }
+    Ok(places)
+}
+
+/// A required slot that is empty, or an empty slot of an optional group that is partly filled.
+fn missing_slot(slots: &[SlotSpec], places: &[usize]) -> Option<usize> {
+    let filled = |slot: usize| places.contains(&slot);
+    (0..slots.len()).find(|&slot| {
+        let group = slots[slot].group;
+        let wanted = group == 0 || (0..slots.len()).any(|other| slots[other].group == group && filled(other));
+        wanted && !filled(slot)
+    })
+}
+
+/// The forms of a filled row: one for each number of optional operands.
+pub(crate) fn forms_of(row_index: u16, values: &[SlotValue]) -> impl Iterator<Item = Form> {
+    let row = &ROWS[usize::from(row_index)];
+    let levels = row.operands.iter().map(|operand| operand.level).max().unwrap_or(0);
+    let modifiers: Box<[SlotValue]> = values.into();
+    (0..=levels).map(move |level| Form {
+        opcode: row.opcode,
+        row: row_index,
+        level,
+        operands: row.operands.iter().filter(|operand| operand.level <= level).map(|operand| resolve(operand, &modifiers)).collect(),
+        modifiers: modifiers.clone(),
+    })
+}
+
+fn slot_value(values: &[SlotValue], slot: Slot) -> Option<Modifier> {
+    values.iter().find(|value| value.slot == slot).map(|value| value.modifier)
+}
+
+fn resolve(operand: &'static OperandSpec, values: &[SlotValue]) -> FormOperand {
+    let shape = match &operand.shape {
+        Shape::Value(value) => FormShape::Value(resolve_value(value, values)),
+        Shape::Pair { first, second, optional } => {
+            FormShape::Pair { first: resolve_value(first, values), second: resolve_value(second, values), optional: *optional }
+        }
+        Shape::Bracket { base, rest } => FormShape::Bracket {
+            base: match base {
+                Base::Generic => FormBase::Address(AddressSpace::Generic),
+                Base::Space(space) => FormBase::Address(*space),
+                Base::SlotSpace(slot) => {
+                    FormBase::Address(slot_value(values, *slot).and_then(Modifier::space).unwrap_or(AddressSpace::Generic))
+                }
+                Base::Reference(value) => FormBase::Reference(resolve_value(value, values)),
+            },
+            rest: rest.iter().map(|value| resolve_value(value, values)).collect(),
+        },
+    };
+    FormOperand { shape }
+}
+
+fn resolve_value(spec: &'static ValueSpec, values: &[SlotValue]) -> FormValue {
+    use crate::types::ScalarType;
+    let of_slot = |slot| slot_value(values, slot).and_then(Modifier::scalar_type).unwrap_or(ScalarType::B32);
+    let ty = match spec.ty {
+        TypeSpec::Scalar(ty) => ValueType::Scalar(ty),
+        TypeSpec::OfSlot(slot) => ValueType::Scalar(of_slot(slot)),
+        TypeSpec::WideOfSlot(slot) => ValueType::Scalar(of_slot(slot).widened().unwrap_or(ScalarType::B64)),
+        TypeSpec::Entity(entity) => ValueType::Entity(entity),
+    };
+    let lanes = match spec.arity {
+        Arity::Scalar => None,
+        Arity::Fixed(count) => Some(count),
+        Arity::OfSlot { slot, times, over } => slot_value(values, slot).and_then(Modifier::number).map(|number| number * times / over),
+    };
+    FormValue { spec, ty, lanes }
+}
+
+/// What a row lacks on a platform, and which modifier brought the need, if one did.
+pub(crate) fn unmet(row: &'static Row, values: &[SlotValue], platform: &Platform) -> Option<(Unmet, Option<Modifier>)> {
+    let culprit = |condition: &[Atom]| {
+        condition.iter().find_map(|atom| match *atom {
+            Atom::Has(modifier) => Some(modifier),
+            Atom::SlotIs(slot, _) | Atom::Filled(slot) => slot_value(values, slot),
+            _ => None,
+        })
+    };
+    let missing = row.requirements.iter().filter(|need| crate::ast::fulfils(values, need.condition));
+    for need in missing {
+        if let Some(unmet) = platform.missing(&need.requirement) {
+            return Some((unmet, culprit(need.condition)));
+        }
+    }
+    let removed = row.removals.iter().filter(|removal| crate::ast::fulfils(values, removal.condition));
+    removed
+        .filter(|removal| platform.has_reached(&removal.requirement))
+        .map(|removal| (Unmet::Removed(&removal.requirement), culprit(removal.condition)))
+        .next()
+}

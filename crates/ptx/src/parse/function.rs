@@ -1,0 +1,578 @@
+//! Function headers: `.visible .entry name(params) .maxntid 128` and `.func (ret) name(params)`.
+
+use oriole_support::Index;
+
+use super::declare::{Place, at_least, needs, place_of};
+use super::labels::Labels;
+use super::symbols::Symbol;
+use super::{Parse, Parser};
+use crate::ast::{
+    Body, Function, FunctionId, FunctionKind, LaunchBounds, Linkage, Parameter, PointerAttribute, TextureMode, Variable, VariableType,
+};
+use crate::diag::{Code, Diagnostic};
+use crate::lexer::TokenKind;
+use crate::source::Span;
+use crate::target::Requirement;
+use crate::types::{ScalarType, StateSpace};
+
+/// What is known of the function being read.
+#[derive(Default)]
+pub(crate) struct FunctionState {
+    /// Whether a body is being read.
+    pub active: bool,
+    pub kind: Option<FunctionKind>,
+    pub body: Body,
+    pub labels: Labels,
+}
+
+static CLUSTER: Requirement = needs(7, 8, &[at_least(90)]);
+static NORETURN: Requirement = needs(6, 4, &[at_least(30)]);
+static ABI_PRESERVE: Requirement = needs(9, 0, &[at_least(80)]);
+
+/// Parameters of a kernel take at most this many bytes; fewer before PTX 8.1.
+const PARAMETER_BYTES: u128 = 32764;
+const OLD_PARAMETER_BYTES: u128 = 4352;
+
+impl Parser<'_> {
+    /// A function, from `.entry` or `.func` on. Its body, if there is one, is read too.
+    pub(super) fn parse_function(&mut self, linkage: Linkage) -> Parse<()> {
+        let start = self.span();
+        let kind = if self.at_directive(".entry") { FunctionKind::Entry } else { FunctionKind::Function };
+        self.lexer.advance();
+        let outer = std::mem::take(&mut self.function);
+        let result = self.parse_function_parts(linkage, kind, start, outer.active);
+        if !outer.active {
+            self.function = FunctionState::default();
+        } else {
+            self.function = outer;
+        }
+        let id = result?;
+        if self.function.active {
+            self.push_statement(crate::ast::Statement::Function(id), start);
+        } else {
+            self.module.items.push(crate::ast::Item::Function(id));
+        }
+        Ok(())
+    }
+
+    fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<FunctionId> {
+        let depth = self.symbols.depth();
+        self.symbols.open();
+        let header = self.parse_header(linkage, kind, start);
+        let (function, name_span) = match header {
+            Ok(header) => header,
+            Err(reported) => {
+                self.symbols.close();
+                return Err(reported);
+            }
+        };
+        let has_body = self.at(b'{');
+        if has_body && nested {
+            self.symbols.close();
+            return self.error(Code::MisplacedDirective, name_span, "functions cannot be defined inside functions");
+        }
+        self.check_linkage(&function, name_span, has_body);
+        // The name belongs to the scope around the parameters.
+        let id = FunctionId::new(self.module.functions.len());
+        self.declare_function(&function, id, name_span, has_body, depth);
+        self.module.functions.push(function);
+        if has_body {
+            self.function.active = true;
+            self.function.kind = Some(kind);
+            self.parse_body();
+            let mut body = std::mem::take(&mut self.function.body);
+            body.shrink_to_fit();
+            self.module.functions[id].body = Some(Box::new(body));
+        } else {
+            self.symbols.close();
+            self.eat(b';');
+        }
+        Ok(id)
+    }
+
+    fn parse_header(&mut self, linkage: Linkage, kind: FunctionKind, start: Span) -> Parse<(Function, Span)> {
+        if linkage == Linkage::Common {
+            return self.error(Code::BadLinkage, start, "functions cannot be `.common`");
+        }
+        let attributes = match kind {
+            FunctionKind::Function => self.parse_function_attributes()?,
+            FunctionKind::Entry => Vec::new(),
+        };
+        let mut returns = Vec::new();
+        if kind == FunctionKind::Function && self.at(b'(') {
+            let span = self.span();
+            returns = self.parse_parameters(kind, false)?;
+            self.check_returns(&returns, span);
+        }
+        let name_span = self.expect_identifier("the name of the function")?;
+        self.check_name(name_span)?;
+        let name = self.intern(name_span);
+        let has_parameter_list = self.at(b'(');
+        let parameters = if has_parameter_list { self.parse_parameters(kind, false)? } else { Vec::new() };
+        if kind == FunctionKind::Entry {
+            self.check_parameter_space(&parameters, name_span);
+        }
+        let bounds = match kind {
+            FunctionKind::Entry => self.parse_launch_bounds()?,
+            FunctionKind::Function => self.parse_function_directives(&returns)?,
+        };
+        if bounds != LaunchBounds::default() && kind == FunctionKind::Entry && !self.at(b'{') {
+            return self.unexpected("`{`, since only definitions have launch bounds");
+        }
+        Ok((Function { name, kind, linkage, attributes, returns, parameters, has_parameter_list, bounds, body: None }, name_span))
+    }
+
+    fn check_returns(&mut self, returns: &[Parameter], span: Span) {
+        let memory = returns.iter().any(|parameter| matches!(parameter, Parameter::Variable(_)));
+        if memory && returns.len() > 1 {
+            let finding = Diagnostic::new(Code::BadReturnParameters, span, "a function returns one `.param` variable, or several `.reg` ones")
+                .help("return a `.b8` array that holds all values");
+            self.report(finding);
+        }
+    }
+
+    fn check_parameter_space(&mut self, parameters: &[Parameter], name: Span) {
+        let sizes = parameters.iter().map(|parameter| match parameter {
+            Parameter::Variable(variable) => {
+                let variable = &self.module.variables[*variable];
+                (variable.size_bytes().unwrap_or(8), u128::from(variable.align_bytes().max(1)))
+            }
+            Parameter::Register { ty, .. } => (u128::from(ty.bytes()), u128::from(ty.bytes())),
+        });
+        let total = sizes.fold(0u128, |offset, (size, align)| offset.div_ceil(align).saturating_mul(align).saturating_add(size));
+        let large = self.platform.version >= crate::target::PtxVersion::new(8, 1) && self.platform.target.number >= 70;
+        let most = if large { PARAMETER_BYTES } else { OLD_PARAMETER_BYTES };
+        if total > most {
+            let finding = Diagnostic::new(Code::TooManyParameters, name, format!("the parameters take {total} bytes; a kernel has {most}"))
+                .help("pass a pointer to a larger structure");
+            self.report(finding);
+        }
+    }
+
+    /// `(.param .u64 a, .reg .u32 b)`. In prototypes `_` may stand for a name.
+    pub(super) fn parse_parameters(&mut self, kind: FunctionKind, prototype: bool) -> Parse<Vec<Parameter>> {
+        self.expect(b'(', "the name")?;
+        let mut parameters = Vec::new();
+        if self.eat(b')') {
+            return Ok(parameters);
+        }
+        loop {
+            parameters.push(self.parse_parameter(kind, prototype)?);
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b')', "the parameters")?;
+        Ok(parameters)
+    }
+
+    fn parse_parameter(&mut self, kind: FunctionKind, prototype: bool) -> Parse<Parameter> {
+        let start = self.span();
+        let specifiers = self.parse_specifiers(Linkage::Internal)?;
+        let pointer = if self.at_directive(".ptr") { Some(self.parse_pointer(kind)?) } else { None };
+        let name_span = self.span();
+        let anonymous = prototype && self.lexer.text() == "_";
+        if !prototype {
+            self.check_name(name_span)?;
+        }
+        let declarator = if anonymous {
+            let name = self.intern(name_span);
+            self.lexer.advance();
+            let mut declarator = super::declare::Declarator { name, span: name_span, count: None, dimensions: Vec::new() };
+            while self.eat(b'[') {
+                let size = if self.at(b']') { None } else { Some(self.expect_integer("the size of the array")?.0) };
+                declarator.dimensions.push(size);
+                self.expect(b']', "the size of the array")?;
+            }
+            declarator
+        } else {
+            self.parse_declarator()?
+        };
+        if declarator.count.is_some() {
+            return self.error(Code::BadName, name_span, "parameters cannot be declared with `<N>`");
+        }
+        if declarator.dimensions.len() > 1 {
+            return self.error(Code::BadArray, name_span, "parameters have at most one dimension");
+        }
+        match specifiers.space {
+            Some(Place::Register) if kind == FunctionKind::Function => {
+                let VariableType::Scalar(ty) = specifiers.ty else {
+                    return self.error(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces cannot be registers");
+                };
+                if !declarator.dimensions.is_empty() {
+                    return self.error(Code::RegisterArray, name_span, "registers cannot be arrays");
+                }
+                let (name, lanes) = (declarator.name, specifiers.lanes);
+                let declaration = if prototype { None } else { self.add_register(name, name_span, ty, lanes, None, None, true) };
+                Ok(Parameter::Register { name, ty, lanes, declaration })
+            }
+            Some(Place::Memory(StateSpace::Param)) => {
+                self.check_parameter(&specifiers, kind, &declarator, name_span)?;
+                let variable = Variable {
+                    name: declarator.name,
+                    space: StateSpace::Param,
+                    ty: specifiers.ty,
+                    lanes: specifiers.lanes,
+                    dimensions: declarator.dimensions,
+                    align: specifiers.align,
+                    linkage: Linkage::Internal,
+                    attributes: Vec::new(),
+                    count: None,
+                    initializer: None,
+                    pointer,
+                };
+                if prototype {
+                    return Ok(Parameter::Variable(self.module.variables.push(variable)));
+                }
+                self.declare_parameter_variable(variable, name_span).map(Parameter::Variable)
+            }
+            _ => {
+                let message = match kind {
+                    FunctionKind::Entry => "parameters of a kernel are in `.param`",
+                    FunctionKind::Function => "parameters are in `.param` or `.reg`",
+                };
+                self.error(Code::BadParameterSpace, start, message)
+            }
+        }
+    }
+
+    fn check_parameter(&mut self, specifiers: &super::declare::Specifiers, kind: FunctionKind, declarator: &super::declare::Declarator, name: Span) -> Parse<()> {
+        let span = specifiers.type_span;
+        let array_without_length = declarator.dimensions.first().is_some_and(Option::is_none);
+        match specifiers.ty {
+            VariableType::Scalar(ScalarType::Pred) => self.error(Code::BadPredicateDeclaration, span, "predicates live in registers only"),
+            VariableType::Scalar(_) if specifiers.lanes > 1 => {
+                self.error(Code::BadVectorType, span, "`.param` parameters cannot be vectors")
+            }
+            VariableType::Scalar(ScalarType::F16x2) => {
+                let finding = Diagnostic::new(Code::UndeclarableType, span, "`.param` parameters cannot be `.f16x2`").help("declare it as `.b32`");
+                Err(self.report(finding))
+            }
+            VariableType::Scalar(_) if array_without_length && kind == FunctionKind::Entry => {
+                self.error(Code::IncompleteArray, name, "an array parameter of a kernel needs a length")
+            }
+            VariableType::Scalar(_) => match specifiers.align {
+                Some(align) if align > 128 && kind == FunctionKind::Function => {
+                    self.error(Code::BadAlignment, specifiers.span, format!("parameters of functions are aligned to at most 128 bytes, not {align}"))
+                }
+                _ => Ok(()),
+            },
+            _ if kind == FunctionKind::Function => {
+                self.error(Code::BadOpaqueDeclaration, span, "textures, samplers and surfaces can be parameters of kernels only")
+            }
+            VariableType::Sampler if self.module.options.texture_mode != Some(TextureMode::Independent) => {
+                let finding = self.sampler_in_unified_mode(span);
+                Err(self.report(finding))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `.ptr .global .align 16`.
+    fn parse_pointer(&mut self, kind: FunctionKind) -> Parse<PointerAttribute> {
+        let span = self.span();
+        self.lexer.advance();
+        if kind == FunctionKind::Function {
+            return self.error(Code::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only");
+        }
+        self.require_version("`.ptr`", span, 2, 2);
+        let mut pointer = PointerAttribute { space: None, align: None };
+        if self.lexer.token.kind == TokenKind::Directive {
+            if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
+                if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
+                    return self.error(Code::BadPointerAttribute, self.span(), "a kernel's pointer points into `.global`, `.const`, `.shared` or `.local`");
+                }
+                pointer.space = Some(space);
+                self.lexer.advance();
+            }
+        }
+        if self.eat_directive(".align") {
+            pointer.align = Some(self.parse_alignment()?);
+        }
+        Ok(pointer)
+    }
+
+    /// Directives between a kernel's parameters and its body.
+    fn parse_launch_bounds(&mut self) -> Parse<LaunchBounds> {
+        let mut bounds = LaunchBounds::default();
+        let start = self.span();
+        while self.lexer.token.kind == TokenKind::Directive {
+            let span = self.span();
+            let directive = self.lexer.text();
+            match directive {
+                ".maxntid" => bounds.max_threads = Some(self.parse_extent(directive, 1)?),
+                ".reqntid" => bounds.required_threads = Some(self.parse_extent(directive, 1)?),
+                ".minnctapersm" => bounds.min_blocks_per_sm = Some(self.parse_extent_of_one(directive)?),
+                ".maxnctapersm" => {
+                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` is gone since PTX version 2.1").help("write `.minnctapersm`");
+                    return Err(self.report(finding));
+                }
+                ".maxnreg" => bounds.max_registers = Some(self.parse_extent_of_one(directive)?),
+                ".explicitcluster" => {
+                    self.lexer.advance();
+                    self.require("`.explicitcluster`", span, &CLUSTER);
+                    bounds.explicit_cluster = true;
+                }
+                ".reqnctapercluster" => {
+                    self.require("`.reqnctapercluster`", span, &CLUSTER);
+                    bounds.required_cluster = Some(self.parse_extent(directive, 0)?);
+                }
+                ".maxclusterrank" => {
+                    self.require("`.maxclusterrank`", span, &CLUSTER);
+                    self.lexer.advance();
+                    bounds.max_cluster_rank = Some(self.expect_u32("the largest rank of a cluster")?.0);
+                }
+                ".blocksareclusters" => {
+                    self.lexer.advance();
+                    self.require_version("`.blocksareclusters`", span, 9, 0);
+                    bounds.blocks_are_clusters = true;
+                }
+                ".pragma" => {
+                    let strings = self.parse_pragma(PragmaPlace::Entry)?;
+                    bounds.pragmas.extend(strings);
+                }
+                ".noreturn" | ".abi_preserve" | ".abi_preserve_control" => {
+                    return self.error(Code::MisplacedDirective, span, format!("`{directive}` describes functions, not kernels"));
+                }
+                _ => return self.unexpected("`{` or a launch bound such as `.maxntid`"),
+            }
+        }
+        self.check_launch_bounds(&bounds, Span::new(start.start, self.lexer.last_end.max(start.start)));
+        Ok(bounds)
+    }
+
+    fn check_launch_bounds(&mut self, bounds: &LaunchBounds, span: Span) {
+        if bounds.max_threads.is_some() && bounds.required_threads.is_some() {
+            self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.maxntid` and `.reqntid` exclude each other"));
+        }
+        if bounds.required_cluster.is_some() && bounds.max_cluster_rank.is_some() {
+            self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.reqnctapercluster` and `.maxclusterrank` exclude each other"));
+        }
+        if bounds.blocks_are_clusters && (bounds.required_threads.is_none() || bounds.required_cluster.is_none()) {
+            let finding = Diagnostic::new(Code::MissingCompanionDirective, span, "`.blocksareclusters` needs `.reqntid` and `.reqnctapercluster`");
+            self.report(finding);
+        }
+    }
+
+    /// One to three numbers, each at least `least`.
+    fn parse_extent(&mut self, directive: &str, least: u32) -> Parse<Vec<u32>> {
+        let place = self.span();
+        self.lexer.advance();
+        if directive == ".reqntid" {
+            self.require_version("`.reqntid`", place, 2, 1);
+        }
+        let mut extent = Vec::new();
+        loop {
+            let (value, span) = self.expect_u32("a number")?;
+            if value < least {
+                return self.error(Code::BadLaunchBound, span, format!("`{directive}` takes positive numbers"));
+            }
+            extent.push(value);
+            if !self.eat(b',') {
+                return Ok(extent);
+            }
+            if extent.len() == 3 {
+                return self.error(Code::BadLaunchBound, place, format!("`{directive}` takes at most three numbers"));
+            }
+        }
+    }
+
+    fn parse_extent_of_one(&mut self, directive: &str) -> Parse<u32> {
+        self.lexer.advance();
+        let (value, span) = self.expect_u32("a number")?;
+        if value == 0 {
+            return self.error(Code::BadLaunchBound, span, format!("`{directive}` takes a positive number"));
+        }
+        Ok(value)
+    }
+
+    /// `.noreturn`, `.abi_preserve` and `.abi_preserve_control` of a function.
+    pub(super) fn parse_function_directives(&mut self, returns: &[Parameter]) -> Parse<LaunchBounds> {
+        let mut bounds = LaunchBounds::default();
+        let span = self.span();
+        if self.eat_directive(".noreturn") {
+            self.require("`.noreturn`", span, &NORETURN);
+            if !returns.is_empty() {
+                return self.error(Code::BadNoReturn, span, "a function that returns values cannot be `.noreturn`");
+            }
+            bounds.noreturn = true;
+        }
+        loop {
+            let span = self.span();
+            let control = self.at_directive(".abi_preserve_control");
+            if !control && !self.at_directive(".abi_preserve") {
+                break;
+            }
+            self.require("`.abi_preserve`", span, &ABI_PRESERVE);
+            self.lexer.advance();
+            let (count, _) = self.expect_u32("a number of registers")?;
+            let place = if control { &mut bounds.abi_preserve_control } else { &mut bounds.abi_preserve };
+            if place.replace(count).is_some() {
+                return self.error(Code::ConflictingDirectives, span, "the directive is written twice");
+            }
+            if count > 255 {
+                return self.error(Code::BadLaunchBound, span, "a thread has at most 255 registers to preserve");
+            }
+        }
+        if self.lexer.token.kind == TokenKind::Directive && matches!(self.lexer.text(), ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | ".maxnctapersm") {
+            let text = self.lexer.text();
+            return self.error(Code::MisplacedDirective, self.span(), format!("`{text}` describes kernels, not functions"));
+        }
+        Ok(bounds)
+    }
+
+    fn check_linkage(&mut self, function: &Function, span: Span, has_body: bool) {
+        if function.linkage == Linkage::Extern && has_body {
+            let text = self.module.names.resolve(function.name).to_string();
+            let finding = Diagnostic::new(Code::ExternWithBody, span, format!("`{text}` is `.extern` and has a body"))
+                .help("`.extern` is for functions of other modules; `.visible` makes this one known to them");
+            self.report(finding);
+        }
+    }
+
+    /// Enters a function into the scope it is declared in and compares it with earlier declarations.
+    fn declare_function(&mut self, function: &Function, id: FunctionId, span: Span, has_body: bool, depth: u32) {
+        let name = function.name;
+        let text = self.module.names.resolve(name).to_string();
+        match self.globals.functions.get(&name).copied() {
+            None => {
+                // A parameter may have the function's name and then hides it; look at module scope only.
+                let global = self.symbols.plain(name).filter(|entry| entry.depth == 0);
+                if let Some(before) = global.filter(|entry| matches!(entry.symbol, Symbol::Variable(_))) {
+                    let finding = Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` is already a variable")).related(before.span, "declared here");
+                    self.report(finding);
+                    return;
+                }
+                self.globals.functions.insert(name, super::module::KnownFunction { id, span, defined: has_body, first_extern: function.linkage == Linkage::Extern });
+                self.globals.function_order.push(name);
+            }
+            Some(known) => {
+                let before = &self.module.functions[known.id];
+                if known.defined && has_body || known.defined && !has_body {
+                    let finding = Diagnostic::new(Code::DuplicateFunction, span, format!("`{text}` is already defined")).related(known.span, "defined here");
+                    self.report(finding);
+                    return;
+                }
+                if let Some(difference) = self.prototype_difference(before, function) {
+                    let finding = Diagnostic::new(Code::InconsistentPrototype, span, format!("`{text}` was declared differently: {difference}")).related(known.span, "declared here");
+                    self.report(finding);
+                }
+                let known = self.globals.functions.entry(name).or_insert(known);
+                known.defined |= has_body;
+                if has_body {
+                    known.id = id;
+                    known.span = span;
+                }
+            }
+        }
+        self.symbols.replace_at(name, Symbol::Function(id), span, depth);
+    }
+
+    /// What two declarations of a function do not agree on.
+    fn prototype_difference(&self, before: &Function, now: &Function) -> Option<&'static str> {
+        if before.kind != now.kind {
+            return Some("one is a kernel, the other is not");
+        }
+        let linkage_fits = before.linkage == now.linkage || before.linkage == Linkage::Visible && now.linkage == Linkage::Internal;
+        if !linkage_fits {
+            return Some("the linkage differs");
+        }
+        if before.bounds.noreturn != now.bounds.noreturn {
+            return Some("only one is `.noreturn`");
+        }
+        if (before.bounds.abi_preserve, before.bounds.abi_preserve_control) != (now.bounds.abi_preserve, now.bounds.abi_preserve_control) {
+            return Some("the preserved registers differ");
+        }
+        self.signature_difference((&before.returns, &before.parameters), (&now.returns, &now.parameters))
+    }
+
+    /// What two parameter lists do not agree on; each is a pair of return values and parameters.
+    pub(super) fn signature_difference(&self, before: (&[Parameter], &[Parameter]), now: (&[Parameter], &[Parameter])) -> Option<&'static str> {
+        if before.0.len() != now.0.len() || before.1.len() != now.1.len() {
+            return Some("the number of parameters differs");
+        }
+        let pairs = before.0.iter().zip(now.0).chain(before.1.iter().zip(now.1));
+        pairs.filter_map(|(before, now)| self.parameter_difference(before, now)).next()
+    }
+
+    fn parameter_difference(&self, before: &Parameter, now: &Parameter) -> Option<&'static str> {
+        match (before, now) {
+            (Parameter::Register { ty: a, lanes: m, .. }, Parameter::Register { ty: b, lanes: n, .. }) => ((a, m) != (b, n)).then_some("parameter types differ"),
+            (Parameter::Variable(a), Parameter::Variable(b)) => {
+                let (a, b) = (&self.module.variables[*a], &self.module.variables[*b]);
+                if (a.ty, a.lanes, &a.dimensions) != (b.ty, b.lanes, &b.dimensions) {
+                    Some("parameter types differ")
+                } else if a.align_bytes() != b.align_bytes() {
+                    Some("parameter alignments differ")
+                } else {
+                    None
+                }
+            }
+            _ => Some("parameter state spaces differ"),
+        }
+    }
+
+    /// `.pragma "a", "b";`.
+    pub(super) fn parse_pragma(&mut self, place: PragmaPlace) -> Parse<Vec<Box<str>>> {
+        let start = self.span();
+        self.lexer.advance();
+        self.require_version("`.pragma`", start, 2, 0);
+        let mut strings = Vec::new();
+        loop {
+            let span = self.span();
+            if self.lexer.token.kind != TokenKind::String {
+                return self.unexpected("a string");
+            }
+            let text = self.lexer.str(span).trim_matches('"');
+            self.lexer.advance();
+            self.check_pragma(text, span, place);
+            strings.push(text.into());
+            if !self.eat(b',') {
+                break;
+            }
+        }
+        self.expect(b';', "`.pragma`")?;
+        Ok(strings)
+    }
+
+    fn check_pragma(&mut self, text: &str, span: Span, place: PragmaPlace) {
+        let word = text.split_whitespace().next().unwrap_or_default();
+        let version = match word {
+            "nounroll" => return,
+            "used_bytes_mask" => (8, 3),
+            "frequency" => (9, 0),
+            "enable_smem_spilling" => (8, 8),
+            _ => {
+                let finding = Diagnostic::new(Code::UnknownPragma, span, format!("`{text}` is not a pragma of PTX and has no effect"));
+                let finding = finding.maybe_help(oriole_support::closest(word, ["nounroll", "used_bytes_mask", "frequency", "enable_smem_spilling"]).map(|near| format!("did you mean `{near}`?")));
+                if place == PragmaPlace::Module {
+                    self.report(Diagnostic { code: Code::MisplacedDirective, ..finding });
+                } else {
+                    self.report(finding);
+                }
+                return;
+            }
+        };
+        self.require_version(&format!("pragma `{word}`"), span, version.0, version.1);
+        if place != PragmaPlace::Body {
+            self.report(Diagnostic::new(Code::MisplacedDirective, span, format!("pragma `{word}` belongs inside a function")));
+        }
+        let argument = text[word.len()..].trim();
+        if word != "enable_smem_spilling" && argument.is_empty() {
+            self.report(Diagnostic::new(Code::BadNumber, span, format!("pragma `{word}` needs a number")));
+        } else if word != "enable_smem_spilling" && crate::lexer::number::integer(argument.as_bytes()).is_none() {
+            self.report(Diagnostic::new(Code::BadNumber, span, format!("`{argument}` is not a number for pragma `{word}`")));
+        } else if word == "enable_smem_spilling" && self.function.kind == Some(FunctionKind::Function) {
+            self.report(Diagnostic::new(Code::MisplacedDirective, span, "pragma `enable_smem_spilling` is for kernels only"));
+        }
+    }
+
+}
+
+/// Where a pragma stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PragmaPlace {
+    Module,
+    Entry,
+    Body,
+}

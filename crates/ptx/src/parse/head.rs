@@ -1,0 +1,307 @@
+//! Instruction heads: `ld.global.v4.f32` as a whole.
+//!
+//! A program repeats a few hundred heads over and over. Each distinct head is taken apart once: split into modifiers, fitted
+//! to the rows of the table, checked against version and target. The outcome is cached by the head's text, so the
+//! second `ld.global.v4.f32` costs one hash. A head that fits nothing is cached too, with the reason.
+
+use oriole_support::{Index, closest, define_index};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::forms::{self, Misfit};
+use super::{Parse, Parser};
+use crate::ast::{Form, FormId, SlotValue};
+use crate::diag::{Code, Diagnostic};
+use crate::source::Span;
+use crate::table::{Atom, FAMILIES, Modifier, ROWS, Row, Slot, SlotSpec, rows_of};
+use crate::target::{Platform, Unmet};
+
+define_index!(
+    /// A distinct instruction head.
+    pub struct HeadId,
+    "head"
+);
+
+pub(crate) struct Head {
+    /// The forms it may be, those the platform has first.
+    pub forms: Vec<HeadForm>,
+    /// Why it is none.
+    problem: Option<Problem>,
+    in_order: bool,
+}
+
+pub(crate) struct HeadForm {
+    pub form: Form,
+    /// Its number in the module, given at the first use.
+    pub id: Option<FormId>,
+    pub unmet: Option<(Unmet, Option<Modifier>)>,
+}
+
+#[derive(Clone)]
+enum Problem {
+    UnknownOpcode,
+    /// A component, by position after the opcode, that no instruction has.
+    UnknownModifier(usize),
+    Misfit(u16, Misfit),
+}
+
+#[derive(Default)]
+pub(crate) struct Heads {
+    by_text: FxHashMap<Box<[u8]>, HeadId>,
+    heads: Vec<Head>,
+    numbers: FxHashMap<(u16, u8, Vec<(Slot, Modifier)>), FormId>,
+}
+
+impl Heads {
+    pub fn get(&self, id: HeadId) -> &Head {
+        &self.heads[id.position()]
+    }
+
+    fn analyse(text: &str, platform: &Platform) -> Head {
+        let mut components = text.split('.');
+        let opcode = components.next().unwrap_or_default();
+        let failed = |problem| Head { forms: Vec::new(), problem: Some(problem), in_order: true };
+        let Some(rows) = rows_of(opcode) else { return failed(Problem::UnknownOpcode) };
+        let mut modifiers: SmallVec<[Modifier; 12]> = SmallVec::new();
+        for (position, component) in components.enumerate() {
+            match Modifier::from_spelling(component) {
+                Some(modifier) => modifiers.push(modifier),
+                None => return failed(Problem::UnknownModifier(position)),
+            }
+        }
+        let mut head = Head { forms: Vec::new(), problem: None, in_order: false };
+        let mut nearest: Option<(u16, Misfit)> = None;
+        for &row_index in rows {
+            let row = &ROWS[usize::from(row_index)];
+            match forms::fill(row, &modifiers) {
+                Ok(filled) => {
+                    head.in_order |= filled.in_order;
+                    let unmet = forms::unmet(row, &filled.values, platform);
+                    head.forms.extend(forms::forms_of(row_index, &filled.values).map(|form| HeadForm { form, id: None, unmet }));
+                }
+                Err(misfit) if nearest.is_none_or(|(_, best)| misfit.nearness() > best.nearness()) => nearest = Some((row_index, misfit)),
+                Err(_) => {}
+            }
+        }
+        if head.forms.is_empty() {
+            head.problem = nearest.map(|(row, misfit)| Problem::Misfit(row, misfit));
+        }
+        head.forms.sort_by_key(|form| form.unmet.is_some());
+        head
+    }
+
+    /// The number of a head's form in the module.
+    pub fn number(&mut self, head: HeadId, index: usize, module_forms: &mut oriole_support::IndexVec<FormId, Form>) -> FormId {
+        let entry = &mut self.heads[head.position()].forms[index];
+        if let Some(id) = entry.id {
+            return id;
+        }
+        let modifiers = entry.form.modifiers.iter().map(|value| (value.slot, value.modifier)).collect();
+        let key = (entry.form.row, entry.form.level, modifiers);
+        let id = *self.numbers.entry(key).or_insert_with(|| module_forms.push(entry.form.clone()));
+        entry.id = Some(id);
+        id
+    }
+}
+
+impl Parser<'_> {
+    /// Takes the head that starts at the current identifier and looks it up; reports it if it is none.
+    pub(super) fn parse_head(&mut self) -> Parse<(HeadId, Span)> {
+        self.lexer.extend_head();
+        let span = self.span();
+        self.lexer.advance();
+        let id = if self.lexer.token.kind == crate::lexer::TokenKind::Directive {
+            // Blanks inside the head: `add .s32`.
+            let mut text = self.lexer.slice(span).to_vec();
+            while self.lexer.token.kind == crate::lexer::TokenKind::Directive {
+                text.extend_from_slice(self.lexer.slice(self.span()));
+                self.lexer.advance();
+            }
+            self.head_id(&text)
+        } else {
+            self.head_id(self.lexer.slice(span))
+        };
+        let head = self.heads.get(id);
+        match head.problem.clone() {
+            Some(problem) => {
+                let finding = self.explain_head(span, &problem);
+                Err(self.report(finding))
+            }
+            None => {
+                if !head.in_order {
+                    self.warn_order(id, span);
+                }
+                Ok((id, span))
+            }
+        }
+    }
+
+    fn head_id(&mut self, text: &[u8]) -> HeadId {
+        if let Some(&id) = self.heads.by_text.get(text) {
+            return id;
+        }
+        let head = Heads::analyse(std::str::from_utf8(text).unwrap_or_default(), &self.platform);
+        let id = HeadId::new(self.heads.heads.len());
+        self.heads.heads.push(head);
+        self.heads.by_text.insert(text.into(), id);
+        id
+    }
+
+    fn warn_order(&mut self, id: HeadId, span: Span) {
+        let form = &self.heads.get(id).forms[0].form;
+        let usual = spell(form.row(), &form.modifiers);
+        let finding = Diagnostic::new(Code::ModifierOrder, span, "the modifiers are not in the manual's order")
+            .help(format!("the usual spelling is `{usual}`"));
+        self.report(finding);
+    }
+
+    /// The span of a component of a head: 0 is the opcode.
+    pub(super) fn component_span(&self, head: Span, position: usize) -> Span {
+        let text = self.lexer.slice(head);
+        let mut start = 0;
+        for (index, part) in text.split(|&byte| byte == b'.').enumerate() {
+            let end = start + part.len();
+            if index == position {
+                let dot = usize::from(index > 0);
+                return Span::new(head.start + (start - dot) as u32, head.start + end as u32);
+            }
+            start = end + 1;
+        }
+        head
+    }
+
+    /// The place of a modifier in a head, if it is written there without blanks.
+    pub(super) fn modifier_span(&self, head: Span, modifier: Modifier) -> Span {
+        let text = self.lexer.str(head);
+        match text.split('.').position(|part| part == modifier.spelling()) {
+            Some(position) => self.component_span(head, position),
+            None => head,
+        }
+    }
+
+    fn explain_head(&self, span: Span, problem: &Problem) -> Diagnostic {
+        let text = self.lexer.str(span);
+        let opcode = text.split('.').next().unwrap_or_default();
+        match *problem {
+            Problem::UnknownOpcode => {
+                let near = closest(opcode, FAMILIES.iter().map(|&(name, _)| name));
+                let finding = Diagnostic::new(Code::UnknownInstruction, self.component_span(span, 0), format!("no instruction is called `{opcode}`"));
+                finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))
+            }
+            Problem::UnknownModifier(position) => {
+                let place = self.component_span(span, position + 1);
+                let word = self.lexer.str(place).trim_start_matches('.');
+                let near = closest(word, legal_modifiers(opcode)).or_else(|| closest(word, Modifier::ALL.iter().map(|m| m.spelling())));
+                Diagnostic::new(Code::UnknownModifier, place, format!("no instruction has a modifier `.{word}`"))
+                    .maybe_help(near.map(|near| format!("did you mean `.{near}`?")))
+            }
+            Problem::Misfit(row, misfit) => self.explain_misfit(span, opcode, &ROWS[usize::from(row)], misfit),
+        }
+    }
+
+    fn explain_misfit(&self, span: Span, opcode: &str, row: &'static Row, misfit: Misfit) -> Diagnostic {
+        let shape = format!("the manual's form is `{}` (section {})", shape_of(row), row.section);
+        match misfit {
+            Misfit::NotAllowed(position) => {
+                let place = self.component_span(span, position + 1);
+                let word = self.lexer.str(place).trim_start_matches('.');
+                let near = closest(word, legal_modifiers(opcode).filter(|&legal| legal != word));
+                let legal_elsewhere = legal_modifiers(opcode).any(|legal| legal == word);
+                let message = if legal_elsewhere {
+                    format!("`.{word}` does not go with the other modifiers of this `{opcode}`")
+                } else {
+                    format!("`{opcode}` has no modifier `.{word}`")
+                };
+                Diagnostic::new(Code::ModifierNotAllowed, place, message)
+                    .note(shape)
+                    .maybe_help(near.filter(|_| !legal_elsewhere).map(|near| format!("did you mean `.{near}`?")))
+            }
+            Misfit::Duplicate(position) => {
+                let place = self.component_span(span, position + 1);
+                let word = self.lexer.str(place);
+                Diagnostic::new(Code::DuplicateModifier, place, format!("`{word}` repeats a modifier of the same kind")).note(shape)
+            }
+            Misfit::Missing(slot) => {
+                let slot = &row.slots[slot];
+                let message = match slot.slot {
+                    Slot::Fixed => format!("`{opcode}` lacks the modifier `.{}`", slot.values[0].spelling()),
+                    named => format!("`{opcode}` lacks its `.{}` modifier", named.spelling()),
+                };
+                Diagnostic::new(Code::MissingModifier, span, message).note(shape).help(format!("one of {}", list_values(slot)))
+            }
+            Misfit::Denied(condition) => {
+                let names: Vec<String> = condition.iter().filter_map(|atom| self.describe_atom(span, atom)).collect();
+                let place = condition.iter().rev().find_map(|atom| present(atom)).map_or(span, |modifier| self.modifier_span(span, modifier));
+                Diagnostic::new(Code::ModifierConflict, place, format!("{} cannot go together in `{opcode}`", names.join(" and "))).note(shape)
+            }
+        }
+    }
+
+    fn describe_atom(&self, span: Span, atom: &Atom) -> Option<String> {
+        let text = self.lexer.str(span);
+        let written = |values: &[Modifier]| values.iter().find(|value| text.split('.').any(|part| part == value.spelling())).copied();
+        Some(match *atom {
+            Atom::Has(modifier) => format!("`.{}`", modifier.spelling()),
+            Atom::Lacks(modifier) => format!("a missing `.{}`", modifier.spelling()),
+            Atom::SlotIs(_, values) => format!("`.{}`", written(values).unwrap_or(values[0]).spelling()),
+            Atom::SlotIsNot(_, values) => {
+                let list: Vec<String> = values.iter().map(|value| format!("`.{}`", value.spelling())).collect();
+                format!("anything but {}", list.join(", "))
+            }
+            Atom::Filled(slot) => format!("a `.{}` modifier", slot.spelling()),
+            Atom::Empty(slot) => format!("a missing `.{}` modifier", slot.spelling()),
+        })
+    }
+}
+
+fn present(atom: &Atom) -> Option<Modifier> {
+    match *atom {
+        Atom::Has(modifier) => Some(modifier),
+        Atom::SlotIs(_, [only]) => Some(*only),
+        _ => None,
+    }
+}
+
+/// Every modifier some row of an opcode has.
+fn legal_modifiers(opcode: &str) -> impl Iterator<Item = &'static str> {
+    let rows = rows_of(opcode).unwrap_or(&[]);
+    rows.iter().flat_map(|&row| ROWS[usize::from(row)].slots).flat_map(|slot| slot.values).map(|modifier| modifier.spelling())
+}
+
+fn list_values(slot: &SlotSpec) -> String {
+    const SHOWN: usize = 12;
+    let mut list: Vec<String> = slot.values.iter().take(SHOWN).map(|value| format!("`.{}`", value.spelling())).collect();
+    if slot.values.len() > SHOWN {
+        list.push(format!("and {} more", slot.values.len() - SHOWN));
+    }
+    list.join(", ")
+}
+
+/// A row's head in the manual's notation.
+pub(crate) fn shape_of(row: &Row) -> String {
+    let first = row.opcode.spelling().split('.').next().unwrap_or_default();
+    let mut text = String::from(first);
+    let mut group = 0;
+    for slot in row.slots {
+        if slot.group != group {
+            text.push_str(if group != 0 { "}" } else { "" });
+            text.push_str(if slot.group != 0 { "{" } else { "" });
+            group = slot.group;
+        }
+        text.push('.');
+        text.push_str(match slot.slot {
+            Slot::Fixed => slot.values[0].spelling(),
+            named => named.spelling(),
+        });
+    }
+    if group != 0 {
+        text.push('}');
+    }
+    text
+}
+
+/// A head with its modifiers in the manual's order.
+pub(crate) fn spell(row: &Row, modifiers: &[SlotValue]) -> String {
+    let first = row.opcode.spelling().split('.').next().unwrap_or_default();
+    modifiers.iter().fold(String::from(first), |text, value| text + "." + value.modifier.spelling())
+}

@@ -1,0 +1,131 @@
+//! Instructions: guard, head, operands, and the form that fits them all.
+
+use smallvec::SmallVec;
+
+use super::head::HeadId;
+use super::matching::{Context, match_form};
+use super::operand::{Facts, Parsed};
+use super::{Parse, Parser};
+use crate::ast::{FormShape, Guard, GuardSource, Instruction, Operand, Statement, ValueType};
+use crate::diag::{Code, Diagnostic};
+use crate::lexer::TokenKind;
+use crate::source::Span;
+use crate::table::{Entity, Modifier};
+use crate::target::Unmet;
+use crate::types::ScalarType;
+
+impl Parser<'_> {
+    /// An instruction with its guard, up to and including the `;`.
+    pub(super) fn parse_instruction(&mut self) -> Parse<()> {
+        let start = self.span();
+        let guard = if self.at(b'@') { Some(self.parse_guard()?) } else { None };
+        if self.lexer.token.kind != TokenKind::Identifier {
+            return self.unexpected("an instruction");
+        }
+        let (head, head_span) = self.parse_head()?;
+        let instruction = match self.special_syntax(head) {
+            Some(Entity::Calllist) => self.parse_call(head, head_span)?,
+            Some(Entity::Branchlist) => self.parse_indexed_branch(head, head_span)?,
+            _ => {
+                self.parse_operands()?;
+                self.match_operands(head, head_span)?
+            }
+        };
+        let id = self.function.body.instructions.push(Instruction { guard, ..instruction });
+        self.push_statement(Statement::Instruction(id), start);
+        self.expect(b';', "the instruction")
+    }
+
+    fn parse_guard(&mut self) -> Parse<Guard> {
+        self.lexer.advance();
+        let negated = self.eat(b'!');
+        let span = self.span();
+        if self.lexer.token.kind != TokenKind::Identifier {
+            return self.unexpected("a predicate");
+        }
+        let parsed = self.parse_operand()?;
+        match parsed.facts {
+            Facts::Register { register, ty: ScalarType::Pred, negated: false, .. } => Ok(Guard { source: GuardSource::Register(register), negated }),
+            Facts::Special { register, negated: false } if register.row().ty == ScalarType::Pred => {
+                Ok(Guard { source: GuardSource::Special(register), negated })
+            }
+            Facts::Unknown(_) => {
+                let finding = self.unknown_name(span);
+                Err(self.report(finding))
+            }
+            _ => {
+                let label = self.describe(parsed);
+                let finding = Diagnostic::new(Code::BadGuard, parsed.span, "a guard must be a predicate register").label(label);
+                Err(self.report(finding.help("make a predicate with `setp`, for example `setp.ne.b32 %p1, %r1, 0`")))
+            }
+        }
+    }
+
+    fn special_syntax(&self, head: HeadId) -> Option<Entity> {
+        let form = &self.heads.get(head).forms.first()?.form;
+        match &form.operands.first()?.shape {
+            FormShape::Value(value) => match value.ty {
+                ValueType::Entity(entity @ (Entity::Calllist | Entity::Branchlist)) => Some(entity),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Finds the form that takes the operands just read, checks what it needs, and writes the operands into the body.
+    pub(super) fn match_operands(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
+        let count = self.scratch.operands.len();
+        let forms = &self.heads.get(head).forms;
+        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let found = forms.iter().position(|form| form.form.operands.len() == count && match_form(&form.form, &cx).is_ok());
+        let Some(index) = found else {
+            return Err(self.report_mismatch(head, head_span));
+        };
+        self.check_needs(head, index, head_span);
+        let form = self.heads.number(head, index, &mut self.module.forms);
+        self.heads_check_labels(head, index);
+        let parsed: SmallVec<[Parsed; 8]> = SmallVec::from_slice(&self.scratch.operands);
+        let operands: SmallVec<[Operand; 8]> = parsed.iter().map(|&operand| self.commit(operand)).collect();
+        let body = &mut self.function.body;
+        let first_operand = body.operands.len() as u32;
+        body.operands.extend_from_slice(&operands);
+        Ok(Instruction { form, first_operand, operand_count: operands.len() as u16, guard: None })
+    }
+
+    /// Labels may share names with variables and functions: where the form wants a label, the name counts.
+    fn heads_check_labels(&mut self, head: HeadId, index: usize) {
+        let form = &self.heads.get(head).forms[index].form;
+        for (position, operand) in form.operands.iter().enumerate() {
+            let FormShape::Value(value) = &operand.shape else { continue };
+            if value.ty != ValueType::Entity(Entity::Label) {
+                continue;
+            }
+            let given = self.scratch.operands[position];
+            let name = match given.facts {
+                Facts::Variable { variable, .. } => self.module.variables[variable].name,
+                Facts::Function { function, .. } => self.module.functions[function].name,
+                _ => continue,
+            };
+            self.scratch.operands[position].facts = Facts::Unknown(name);
+        }
+    }
+
+    /// Reports what a form needs and the module does not have.
+    pub(super) fn check_needs(&mut self, head: HeadId, index: usize, head_span: Span) {
+        let entry = &self.heads.get(head).forms[index];
+        let Some((unmet, culprit)) = entry.unmet else { return };
+        let opcode = entry.form.opcode.spelling();
+        let finding = self.explain_need(opcode, unmet, culprit, head_span);
+        self.report(finding);
+    }
+
+    fn explain_need(&self, opcode: &str, unmet: Unmet, culprit: Option<Modifier>, head_span: Span) -> Diagnostic {
+        match culprit {
+            Some(modifier) => {
+                let span = self.modifier_span(head_span, modifier);
+                self.unmet(&format!("`{opcode}` with `.{}`", modifier.spelling()), span, unmet)
+            }
+            None => self.unmet(&format!("this form of `{opcode}`"), head_span, unmet),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Whether operands fit a form.
+//!
+//! [`match_form`] is the checker's inner loop: it compares what is known of each operand with what the form wants and returns the
+//! first [`Mismatch`]. It builds no text; `mismatch.rs` explains.
+
+use super::operand::{Facts, Parsed, Scratch};
+use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, ValueType, VariableType};
+use crate::table::{Component, Entity, Flags, Selectors, SpecialRegister};
+use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
+
+/// Why an operand does not fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mismatch {
+    /// Position of the operand.
+    pub operand: usize,
+    /// The element inside a list that does not fit, or the whole operand.
+    pub part: Parsed,
+    pub reason: Reason,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Reason {
+    /// Something of another kind: text says what was wanted.
+    Kind(&'static str),
+    /// A register whose type does not fit.
+    Type(ScalarType),
+    /// An immediate that does not fit the type.
+    ImmediateType(ScalarType),
+    ImmediateRange(crate::table::ImmediateRange),
+    ImmediateRequired,
+    RegisterRequired,
+    /// Wanted this many elements.
+    VectorLength(u16),
+    VectorNotAllowed,
+    Sink,
+    Special,
+    Negation,
+    Selector,
+    Component,
+    Pair,
+    PairMissing,
+    Space(AddressSpace),
+    AddressRegister(AddressSpace),
+    AddressNumber,
+    SymbolNotAllowed,
+    UnknownName,
+    TextureMode,
+}
+
+impl Reason {
+    /// Reasons that come late in the comparison explain better than early ones.
+    pub fn nearness(self) -> usize {
+        match self {
+            Reason::Kind(_) | Reason::Pair | Reason::PairMissing | Reason::VectorNotAllowed => 0,
+            Reason::VectorLength(_) => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// What the comparison needs to know besides the operands.
+pub(crate) struct Context<'a> {
+    pub scratch: &'a Scratch,
+    pub module: &'a Module,
+    pub names: &'a oriole_support::Interner,
+}
+
+/// Compares operands with a form; the number of operands is already known to be right.
+pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> {
+    for (position, (wanted, given)) in form.operands.iter().zip(&cx.scratch.operands).enumerate() {
+        match_operand(&wanted.shape, *given, cx).map_err(|(part, reason)| Mismatch { operand: position, part, reason })?;
+    }
+    Ok(())
+}
+
+type Fit = Result<(), (Parsed, Reason)>;
+
+fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
+    if matches!(given.facts, Facts::Broken) {
+        return Ok(());
+    }
+    match wanted {
+        FormShape::Value(value) => match given.facts {
+            Facts::Pair(_) => Err((given, Reason::Pair)),
+            _ => match_value(value, given, cx),
+        },
+        FormShape::Pair { first, second, optional } => match given.facts {
+            Facts::Pair(list) => {
+                let parts = cx.scratch.list(list);
+                match_value(first, parts[0], cx)?;
+                match_value(second, parts[1], cx)
+            }
+            _ if *optional => match_value(first, given, cx),
+            _ => Err((given, Reason::PairMissing)),
+        },
+        FormShape::Bracket { base, rest } => {
+            let Facts::Bracket(list) = given.facts else { return Err((given, Reason::Kind("an address in brackets"))) };
+            let parts = cx.scratch.list(list);
+            if parts.len() != rest.len() + 1 {
+                return Err((given, Reason::Kind(if rest.is_empty() { "a single address in brackets" } else { "more or fewer operands inside the brackets" })));
+            }
+            match base {
+                FormBase::Address(space) => match_address(*space, parts[0], cx)?,
+                FormBase::Reference(value) => match_value(value, plain_reference(parts[0]), cx)?,
+            }
+            rest.iter().zip(&parts[1..]).try_for_each(|(value, &part)| match_value(value, part, cx))
+        }
+    }
+}
+
+/// A register read as an address base, seen as an operand again.
+fn plain_reference(part: Parsed) -> Parsed {
+    match part.facts {
+        Facts::AddressRegister { register, component: Component::Whole, ty, offset: 0 } => {
+            Parsed { facts: Facts::Register { register, ty, lanes: 1, negated: false }, ..part }
+        }
+        _ => part,
+    }
+}
+
+fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
+    let ty = match wanted.ty {
+        ValueType::Entity(entity) => return match_entity(entity, given, cx),
+        ValueType::Scalar(ty) => ty,
+    };
+    match (wanted.lanes, given.facts) {
+        (None, Facts::Vector(_)) => Err((given, Reason::VectorNotAllowed)),
+        (None, _) => match_scalar(wanted, ty, given, cx),
+        (Some(lanes), Facts::Vector(list)) => {
+            let parts = cx.scratch.list(list);
+            if parts.len() != usize::from(lanes) {
+                return Err((given, Reason::VectorLength(lanes)));
+            }
+            let has_bits = parts.iter().any(|part| matches!(part.facts, Facts::Register { ty, .. } if ty.class() == TypeClass::Bits));
+            parts.iter().try_for_each(|&part| match_vector_element(wanted, ty, part, has_bits, cx))
+        }
+        (Some(lanes), Facts::Register { ty: given_ty, lanes: given_lanes, negated: false, .. }) if given_lanes > 1 => {
+            if u16::from(given_lanes) != lanes {
+                return Err((given, Reason::VectorLength(lanes)));
+            }
+            if register_fits(ty, given_ty, wanted) { Ok(()) } else { Err((given, Reason::Type(ty))) }
+        }
+        (Some(1), _) => match_scalar(wanted, ty, given, cx),
+        (Some(lanes), _) => Err((given, Reason::VectorLength(lanes))),
+    }
+}
+
+/// An element of a written vector. ptxas judges a vector as a whole where registers of bits are in it, so a number
+/// beside one is taken as bits.
+fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, has_bits: bool, cx: &Context<'_>) -> Fit {
+    match part.facts {
+        Facts::Sink if wanted.spec.writes => Ok(()),
+        Facts::Special { .. } if wanted.spec.reads && !wanted.spec.writes => Ok(()),
+        Facts::Integer { .. } if has_bits && ty.class() == TypeClass::Packed => Ok(()),
+        _ => match_scalar(wanted, ty, part, cx),
+    }
+}
+
+fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<'_>) -> Fit {
+    let spec = wanted.spec;
+    let flags = spec.flags;
+    let no = |reason| Err((given, reason));
+    match given.facts {
+        Facts::Register { ty: given_ty, lanes, negated, .. } => {
+            if flags.has(Flags::IMM) {
+                return no(Reason::ImmediateRequired);
+            }
+            if lanes > 1 {
+                return no(Reason::VectorNotAllowed);
+            }
+            if negated && (given_ty != ScalarType::Pred || spec.writes || flags.has(Flags::NONNEG)) {
+                return no(Reason::Negation);
+            }
+            if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
+        }
+        Facts::Element { ty: given_ty, .. } => {
+            if flags.has(Flags::IMM) {
+                return no(Reason::ImmediateRequired);
+            }
+            if spec.selectors != Selectors::None {
+                return no(Reason::Selector);
+            }
+            if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
+        }
+        Facts::Selected { ty: given_ty, selector, minus, .. } => {
+            if selector.is_some_and(|name| !spec.selectors.contains(cx.names.resolve(name))) {
+                return no(Reason::Selector);
+            }
+            if minus && !flags.has(Flags::NEG) {
+                return no(Reason::Negation);
+            }
+            if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
+        }
+        Facts::Special { register, negated } => {
+            if !flags.has(Flags::SREG) {
+                return no(Reason::Special);
+            }
+            if negated && ty != ScalarType::Pred { no(Reason::Negation) } else { special_fits(ty, register, given) }
+        }
+        Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, given),
+        Facts::Sink if flags.has(Flags::SINK) => Ok(()),
+        Facts::Sink => no(Reason::Sink),
+        Facts::Variable { .. } | Facts::Function { .. } => {
+            if flags.has(Flags::ADDR) { Ok(()) } else { no(Reason::SymbolNotAllowed) }
+        }
+        Facts::Unknown(_) if flags.has(Flags::ADDR) => no(Reason::UnknownName),
+        Facts::Unknown(_) => no(Reason::UnknownName),
+        Facts::Vector(_) => no(Reason::VectorNotAllowed),
+        Facts::Pair(_) => no(Reason::Pair),
+        Facts::Bracket(_) | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),
+        Facts::Broken => Ok(()),
+    }
+}
+
+fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed) -> Fit {
+    let no = |reason| Err((given, reason));
+    let spec = wanted.spec;
+    if spec.writes || spec.flags.has(Flags::REG) {
+        return no(Reason::RegisterRequired);
+    }
+    let (value, fits) = match given.facts {
+        Facts::Integer { value, negated, .. } => {
+            if negated && ty != ScalarType::Pred {
+                return no(Reason::Negation);
+            }
+            (Some(value), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate))
+        }
+        Facts::WarpSize => (Some(32), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate)),
+        Facts::Float(constant) => (None, float_fits(ty, constant)),
+        _ => return Ok(()),
+    };
+    if !fits {
+        return no(Reason::ImmediateType(ty));
+    }
+    match (spec.range, value) {
+        (Some(range), Some(value)) if !range.contains(value) => no(Reason::ImmediateRange(range)),
+        _ => Ok(()),
+    }
+}
+
+/// A float immediate fits floats; its bits fit untyped registers of exactly its size.
+fn float_fits(ty: ScalarType, constant: Constant) -> bool {
+    match ty {
+        ScalarType::F32 | ScalarType::F64 => true,
+        ScalarType::B32 => matches!(constant, Constant::Single(_)),
+        ScalarType::B64 => matches!(constant, Constant::Double(_) | Constant::Decimal(_)),
+        _ => false,
+    }
+}
+
+fn special_fits(ty: ScalarType, register: SpecialRegister, given: Parsed) -> Fit {
+    if register.is_whole_vector() {
+        return Err((given, Reason::Component));
+    }
+    let row = register.row();
+    let fits = if row.ty == ScalarType::Pred { ty == ScalarType::Pred } else { row.fits(ty) };
+    if fits { Ok(()) } else { Err((given, Reason::Type(ty))) }
+}
+
+/// Whether a register can stand for an operand of a type.
+///
+/// Same width, and one of: either side is untyped bits, both are integers, both the same float type. With the relaxed rule
+/// of loads, stores and conversions, integers and bits also fit wider integer and untyped registers; floats fit wider
+/// untyped ones only. Packed formats live in untyped registers of their width.
+pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormValue) -> bool {
+    if wanted == given {
+        return true;
+    }
+    let (wanted_class, given_class) = (wanted.class(), given.class());
+    if wanted_class == TypeClass::Predicate || given_class == TypeClass::Predicate {
+        return false;
+    }
+    if value.spec.wider && given.bits() > wanted.bits() {
+        return match wanted_class {
+            TypeClass::Integer | TypeClass::Bits => matches!(given_class, TypeClass::Integer | TypeClass::Bits),
+            _ => given_class == TypeClass::Bits,
+        };
+    }
+    if wanted.bits() != given.bits() {
+        return false;
+    }
+    match (wanted_class, given_class) {
+        (TypeClass::Bits, _) | (_, TypeClass::Bits) => true,
+        (TypeClass::Integer, TypeClass::Integer) => true,
+        // A register of two halves counts as bits, except where the type is fixed.
+        (TypeClass::Integer | TypeClass::Packed, TypeClass::Packed) => {
+            given == ScalarType::F16x2 && (wanted_class == TypeClass::Packed && !matches!(wanted, ScalarType::Bf16x2 | ScalarType::Tf32) || value.spec.follows_slot())
+        }
+        _ => false,
+    }
+}
+
+fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
+    let no = |wanted| Err((given, Reason::Kind(wanted)));
+    match entity {
+        Entity::Label => match given.facts {
+            Facts::Unknown(_) | Facts::Broken => Ok(()),
+            // A label may have the name of something else; labels are looked up by the name alone.
+            Facts::Variable { offset: None, .. } | Facts::Function { offset: None, .. } => Ok(()),
+            _ => no("a label"),
+        },
+        Entity::Func => match given.facts {
+            Facts::Function { offset: None, .. } => Ok(()),
+            Facts::Unknown(_) => Err((given, Reason::UnknownName)),
+            _ => no("a function"),
+        },
+        Entity::Texref => match_opaque(VariableType::Texture, "a texture", given, cx),
+        Entity::Samplerref => match_opaque(VariableType::Sampler, "a sampler", given, cx),
+        Entity::Surfref => match_opaque(VariableType::Surface, "a surface", given, cx),
+        Entity::Calllist | Entity::Branchlist => Ok(()),
+    }
+}
+
+/// A texture, sampler or surface: its name, or a 64-bit handle in a register.
+fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Context<'_>) -> Fit {
+    match given.facts {
+        Facts::Variable { variable, .. } => {
+            let variable = &cx.module.variables[variable];
+            let handle = matches!(variable.ty, VariableType::Scalar(ty) if ty.bits() == 64 && variable.space == StateSpace::Param);
+            if variable.ty == wanted || handle { Ok(()) } else { Err((given, Reason::Kind(text))) }
+        }
+        Facts::Register { ty, lanes: 1, negated: false, .. } | Facts::AddressRegister { ty, offset: 0, .. } => {
+            let fits = ty.bits() == 64 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits);
+            if fits { Ok(()) } else { Err((given, Reason::Type(ScalarType::U64))) }
+        }
+        Facts::Unknown(_) => Err((given, Reason::UnknownName)),
+        Facts::Broken => Ok(()),
+        _ => Err((given, Reason::Kind(text))),
+    }
+}
+
+fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
+    let no = |reason| Err((given, reason));
+    match given.facts {
+        Facts::AddressRegister { ty, .. } => {
+            let holds = matches!(ty.class(), TypeClass::Integer | TypeClass::Bits);
+            let width = match ty.bits() {
+                64 => space != AddressSpace::Tmem,
+                32 => space.takes_32_bit_addresses(),
+                _ => false,
+            };
+            if holds && width { Ok(()) } else { no(Reason::AddressRegister(space)) }
+        }
+        Facts::Variable { variable, .. } => {
+            let declared = cx.module.variables[variable].space;
+            if space.holds(declared) { Ok(()) } else { no(Reason::Space(space)) }
+        }
+        Facts::Function { .. } if space == AddressSpace::Generic => Ok(()),
+        Facts::Function { .. } => no(Reason::Space(space)),
+        Facts::AddressNumber(_) => {
+            if matches!(space, AddressSpace::Local | AddressSpace::Tmem) { Ok(()) } else { no(Reason::AddressNumber) }
+        }
+        Facts::Unknown(_) => no(Reason::UnknownName),
+        Facts::Broken => Ok(()),
+        _ => no(Reason::Kind("an address")),
+    }
+}

@@ -1,0 +1,239 @@
+//! Explains why operands do not fit: the cold half of `matching.rs`.
+
+use super::head::{HeadId, shape_of};
+use super::matching::{Context, Mismatch, Reason, match_form};
+use super::operand::{Facts, Parsed};
+use super::{Parser, Reported};
+use crate::ast::{Form, FormShape, FormValue, ValueType};
+use crate::diag::{Code, Diagnostic};
+use crate::source::Span;
+use crate::table::ImmediateRange;
+use crate::types::{AddressSpace, ScalarType};
+use oriole_support::closest;
+
+impl Parser<'_> {
+    /// Reports why no form of a head takes the operands that were read.
+    pub(super) fn report_mismatch(&mut self, head: HeadId, head_span: Span) -> Reported {
+        let given = self.scratch.operands.len();
+        let forms = &self.heads.get(head).forms;
+        let counts: Vec<usize> = {
+            let mut counts: Vec<usize> = forms.iter().map(|form| form.form.operands.len()).collect();
+            counts.sort_unstable();
+            counts.dedup();
+            counts
+        };
+        if !counts.contains(&given) {
+            let form = forms[0].form.clone();
+            let finding = self.wrong_count(head_span, &form, &counts);
+            return self.report(finding);
+        }
+        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let candidates = forms.iter().filter(|form| form.form.operands.len() == given);
+        let nearest = candidates
+            .filter_map(|form| match_form(&form.form, &cx).err().map(|mismatch| (&form.form, mismatch)))
+            .max_by_key(|(_, mismatch)| (mismatch.operand, mismatch.reason.nearness()));
+        match nearest.map(|(form, mismatch)| (form.clone(), mismatch)) {
+            Some((form, mismatch)) => {
+                let finding = self.explain_mismatch(head_span, &form, mismatch);
+                self.report(finding)
+            }
+            None => Reported,
+        }
+    }
+
+    fn wrong_count(&self, head: Span, form: &Form, counts: &[usize]) -> Diagnostic {
+        let opcode = form.opcode.spelling();
+        let given = self.scratch.operands.len();
+        let list: Vec<String> = counts.iter().map(ToString::to_string).collect();
+        let plural = if counts == [1] { "" } else { "s" };
+        let place = match (counts.last(), self.scratch.operands.last()) {
+            (Some(&most), Some(last)) if given > most => self.scratch.operands[most].span.to(last.span),
+            _ => head,
+        };
+        Diagnostic::new(Code::OperandCount, place, format!("`{opcode}` takes {} operand{plural}, found {given}", list.join(" or ")))
+            .help(format!("its form is `{} {}`", shape_of(form.row()), operand_names(form)))
+    }
+
+    fn explain_mismatch(&self, head: Span, form: &Form, mismatch: Mismatch) -> Diagnostic {
+        let Mismatch { operand, part, reason } = mismatch;
+        let opcode = form.opcode.spelling();
+        let name = operand_name(form, operand);
+        let span = part.span;
+        let what = format!("operand `{name}` of `{opcode}`");
+        let new = |code, message: String| Diagnostic::new(code, span, message);
+        match reason {
+            Reason::Kind(wanted) => new(Code::OperandKind, format!("{what} must be {wanted}")).label(self.describe(part)),
+            Reason::Type(wanted) => self.wrong_type(head, &what, part, wanted),
+            Reason::ImmediateType(wanted) => {
+                let finding = new(Code::ImmediateType, format!("{what} has type `.{}`; this constant does not", spelling(wanted)));
+                match (part.facts, wanted) {
+                    (Facts::Integer { value, .. }, ScalarType::F32) => finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits())),
+                    (Facts::Integer { value, .. }, ScalarType::F64) => finding.help(format!("write it as a float: `{value}.0` or `0d{:016X}`", (value as f64).to_bits())),
+                    (Facts::Float(_), ScalarType::B32) => finding.help("write the bits as `0f` and 8 hexadecimal digits"),
+                    (Facts::Float(_), _) => finding.help("an integer constant is needed here"),
+                    _ => finding.help("put it into a register first"),
+                }
+            }
+            Reason::ImmediateRange(range) => new(Code::ImmediateRange, format!("{what} must be {}", describe_range(range))),
+            Reason::ImmediateRequired => new(Code::ImmediateRequired, format!("{what} must be a constant")).label(self.describe(part)),
+            Reason::RegisterRequired => new(Code::RegisterRequired, format!("{what} must be a register"))
+                .label(self.describe(part))
+                .help("move the constant into a register first"),
+            Reason::VectorLength(wanted) => {
+                let given = self.lanes_of(part);
+                new(Code::VectorLength, format!("{what} must be a vector of {wanted} element{}, found {given}", if wanted == 1 { "" } else { "s" }))
+            }
+            Reason::VectorNotAllowed => new(Code::OperandKind, format!("{what} is not a vector")).help("name one element, such as `.x`, or a scalar register"),
+            Reason::Sink => new(Code::SinkNotAllowed, format!("{what} cannot be `_`")),
+            Reason::Special => new(Code::SpecialRegisterNotAllowed, format!("{what} cannot be a special register"))
+                .help("read the special register with `mov` first"),
+            Reason::Negation => new(Code::NegationNotAllowed, format!("{what} cannot be negated")),
+            Reason::Selector => new(Code::BadSelector, format!("{what} has no such selector")).label("not a part this instruction can name"),
+            Reason::Component => new(Code::BadComponent, format!("{what} must be one component of the special register")).help("add `.x`, `.y` or `.z`"),
+            Reason::Pair => new(Code::PairNotAllowed, format!("{what} is not a pair `a|b`")),
+            Reason::PairMissing => new(Code::OperandKind, format!("{what} must be a pair `a|b`")),
+            Reason::Space(space) => {
+                let declared = match part.facts {
+                    Facts::Variable { variable, .. } => {
+                        let variable = &self.module.variables[variable];
+                        format!("`{}` is in `{}`", self.module.name(variable.name), variable.space.spelling())
+                    }
+                    _ => self.describe(part),
+                };
+                new(Code::AddressSpaceMismatch, format!("{what} must be an address in {}", space_name(space))).label(declared)
+            }
+            Reason::AddressRegister(space) => {
+                let widths = if space == AddressSpace::Tmem { "32-bit" } else if space.takes_32_bit_addresses() { "32-bit or 64-bit" } else { "64-bit" };
+                new(Code::AddressRegisterType, format!("an address in {} needs a {widths} integer register", space_name(space))).label(self.describe(part))
+            }
+            Reason::AddressNumber => new(Code::ImmediateAddress, format!("{what} cannot be a number: only local memory has absolute addresses")),
+            Reason::SymbolNotAllowed => new(Code::OperandKind, format!("{what} cannot be the name of a variable or function"))
+                .help("take its address with `mov` first"),
+            Reason::UnknownName => self.unknown_name(span),
+            Reason::TextureMode => new(Code::TextureModeConflict, format!("{what} does not fit the texture mode of the module")),
+        }
+    }
+
+    /// The finding for a name nobody declared, with the nearest declared register stem or variable as a suggestion.
+    pub(super) fn unknown_name(&self, span: Span) -> Diagnostic {
+        let text = self.lexer.str(span);
+        let text = text.split(['+', '[']).next().unwrap_or(text).trim();
+        let span = Span::new(span.start, span.start + text.len() as u32);
+        let finding = Diagnostic::new(Code::UnknownName, span, format!("`{text}` is not declared"));
+        let stem = text.trim_end_matches(|c: char| c.is_ascii_digit());
+        let body = &self.function.body;
+        let range = body.registers.iter().rev().find(|declared| declared.count.is_some() && self.module.name(declared.name) == stem);
+        if let Some(count) = range.and_then(|declared| declared.count) {
+            return finding.help(match count {
+                0 => format!("`{stem}<0>` declares no register"),
+                _ => format!("`{stem}<{count}>` declares `{stem}0` to `{stem}{}`", count - 1),
+            });
+        }
+        let registers = body.registers.iter().rev().take(200).map(|declared| self.module.name(declared.name));
+        let variables = self.module.variables.as_slice().iter().rev().take(500).map(|variable| self.module.name(variable.name));
+        let near = closest(text, registers.chain(variables).filter(|&name| name != text));
+        finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))
+    }
+
+    fn wrong_type(&self, head: Span, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
+        let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} has type `.{}`", spelling(wanted))).label(self.describe(part));
+        let given = match part.facts {
+            Facts::Register { ty, .. } | Facts::Element { ty, .. } | Facts::Selected { ty, .. } | Facts::AddressRegister { ty, .. } => ty,
+            _ => return finding,
+        };
+        let text = self.lexer.str(head);
+        let near = text.split('.').next().unwrap_or_default();
+        if given == ScalarType::Pred || wanted == ScalarType::Pred {
+            finding
+        } else if given.bits() != wanted.bits() {
+            finding.help(format!("the widths differ: {} bits are needed, the register has {}; convert with `cvt`, or use the `{near}` of the register's type", wanted.bits(), given.bits()))
+        } else {
+            finding.help(format!("declare the register as `.b{0}`, which fits every type of {0} bits, or move the value with `mov.b{0}`", wanted.bits()))
+        }
+    }
+
+    fn lanes_of(&self, part: Parsed) -> String {
+        match part.facts {
+            Facts::Vector(list) => self.scratch.list(list).len().to_string(),
+            Facts::Register { lanes, .. } if lanes > 1 => lanes.to_string(),
+            _ => "a scalar".to_string(),
+        }
+    }
+
+    /// What an operand is, in words.
+    pub(super) fn describe(&self, part: Parsed) -> String {
+        match part.facts {
+            Facts::Register { ty, lanes: 1, .. } | Facts::Element { ty, .. } | Facts::Selected { ty, .. } | Facts::AddressRegister { ty, .. } => {
+                format!("this is a `.{}` register", spelling(ty))
+            }
+            Facts::Register { ty, lanes, .. } => format!("this is a `.v{lanes} .{}` register", spelling(ty)),
+            Facts::Special { register, .. } => format!("`{}` is a `.{}` special register", register.row().name, spelling(register.row().ty)),
+            Facts::Integer { .. } | Facts::WarpSize | Facts::AddressNumber(_) => "this is an integer constant".to_string(),
+            Facts::Float(_) => "this is a float constant".to_string(),
+            Facts::Sink => "this discards the result".to_string(),
+            Facts::Variable { .. } => "this is a variable".to_string(),
+            Facts::Function { .. } => "this is a function".to_string(),
+            Facts::Unknown(_) => "this name is not declared".to_string(),
+            Facts::Vector(list) => format!("this is a vector of {}", self.scratch.list(list).len()),
+            Facts::Pair(_) => "this is a pair".to_string(),
+            Facts::Bracket(_) => "this is an address".to_string(),
+            Facts::Broken => String::new(),
+        }
+    }
+}
+
+pub(super) fn spelling(ty: ScalarType) -> String {
+    format!("{ty:?}").to_ascii_lowercase()
+}
+
+fn space_name(space: AddressSpace) -> String {
+    match space {
+        AddressSpace::Generic => "generic space".to_string(),
+        AddressSpace::ParamEntry => "`.param::entry`".to_string(),
+        AddressSpace::ParamFunc => "`.param::func`".to_string(),
+        AddressSpace::SharedCta => "`.shared::cta`".to_string(),
+        AddressSpace::SharedCluster => "`.shared::cluster`".to_string(),
+        AddressSpace::Tmem => "tensor memory".to_string(),
+        other => format!("`.{}`", format!("{other:?}").to_ascii_lowercase()),
+    }
+}
+
+fn describe_range(range: ImmediateRange) -> String {
+    match range {
+        ImmediateRange::Between(first, last) => format!("between {first} and {last}"),
+        ImmediateRange::OneOf(values) => {
+            let list: Vec<String> = values.iter().map(ToString::to_string).collect();
+            format!("one of {}", list.join(", "))
+        }
+    }
+}
+
+fn operand_name(form: &Form, position: usize) -> String {
+    match form.operands.get(position).map(|operand| &operand.shape) {
+        Some(FormShape::Value(value)) => value.spec.name.to_string(),
+        Some(FormShape::Pair { first, second, .. }) => format!("{}|{}", first.spec.name, second.spec.name),
+        Some(FormShape::Bracket { .. }) | None => format!("{}", position + 1),
+    }
+}
+
+/// The operands of a form as the manual would write them.
+pub(super) fn operand_names(form: &Form) -> String {
+    let value = |value: &FormValue| match (value.lanes, value.ty) {
+        (Some(lanes), ValueType::Scalar(_)) => format!("{{{} x {lanes}}}", value.spec.name),
+        _ => value.spec.name.to_string(),
+    };
+    let names: Vec<String> = form
+        .operands
+        .iter()
+        .map(|operand| match &operand.shape {
+            FormShape::Value(one) => value(one),
+            FormShape::Pair { first, second, optional: true } => format!("{}[|{}]", value(first), value(second)),
+            FormShape::Pair { first, second, .. } => format!("{}|{}", value(first), value(second)),
+            FormShape::Bracket { rest, .. } => {
+                let rest: String = rest.iter().map(|part| format!(", {}", value(part))).collect();
+                format!("[a{rest}]")
+            }
+        })
+        .collect();
+    names.join(", ")
+}

@@ -1,0 +1,318 @@
+//! The parser: one pass that reads, resolves and checks.
+//!
+//! PTX declares names before it uses them (labels excepted), so nothing is gained by building an untyped tree
+//! first. Each file of this module handles one part of the grammar as methods of [`Parser`]. Errors never stop the
+//! parser: it reports, skips to a place where it can go on, and goes on, until the limit of errors is reached.
+//! Nothing recurses on the input's nesting, except constant expressions, whose depth is limited.
+
+mod call;
+mod constant;
+mod debug;
+mod declare;
+mod forms;
+mod function;
+mod head;
+mod initializer;
+mod instruction;
+mod labels;
+mod matching;
+mod mismatch;
+mod module;
+mod operand;
+mod statement;
+mod symbols;
+
+use oriole_support::{IndexVec, Interner, Name};
+
+use crate::ast::{Module, TargetOptions};
+use crate::diag::{Code, Diagnostic, Diagnostics, Severity};
+use crate::lexer::{BadToken, Lexer, TokenKind, number};
+use crate::source::Span;
+use crate::target::{Platform, PtxVersion, Requirement, Target, Unmet};
+use function::FunctionState;
+use head::Heads;
+use operand::Scratch;
+use symbols::Symbols;
+
+/// How to check.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Stop after this many errors.
+    pub error_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { error_limit: 100 }
+    }
+}
+
+/// The outcome of [`check`].
+pub struct Checked {
+    /// The module, as far as it could be understood.
+    pub module: Module,
+    /// Errors and warnings in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Checked {
+    /// Whether the module has no errors.
+    pub fn is_valid(&self) -> bool {
+        self.diagnostics.iter().all(|finding| finding.code.severity() != Severity::Error)
+    }
+}
+
+/// Parses and checks a PTX module.
+pub fn check(text: &[u8], options: &Options) -> Checked {
+    if u32::try_from(text.len()).is_err() {
+        let finding = Diagnostic::new(Code::FileTooLarge, Span::default(), "the file is larger than 4 GiB")
+            .help("split the module into several files");
+        return Checked { module: empty_module(), diagnostics: vec![finding] };
+    }
+    let mut parser = Parser::new(text, options);
+    parser.parse_module();
+    Checked { module: parser.module, diagnostics: parser.diagnostics.finish() }
+}
+
+fn empty_module() -> Module {
+    Module {
+        version: PtxVersion::NEWEST,
+        target: Target::plain(90),
+        options: TargetOptions::default(),
+        address_size: None,
+        names: Interner::new(),
+        forms: IndexVec::new(),
+        variables: IndexVec::new(),
+        functions: IndexVec::new(),
+        items: Vec::new(),
+    }
+}
+
+/// A reported error; whoever gets it skips to a place where parsing can go on.
+pub(crate) struct Reported;
+
+type Parse<T> = Result<T, Reported>;
+
+pub(crate) struct Parser<'s> {
+    lexer: Lexer<'s>,
+    diagnostics: Diagnostics,
+    module: Module,
+    platform: Platform,
+    symbols: Symbols,
+    heads: Heads,
+    function: FunctionState,
+    scratch: Scratch,
+    globals: module::Globals,
+}
+
+impl<'s> Parser<'s> {
+    fn new(text: &'s [u8], options: &Options) -> Self {
+        Parser {
+            lexer: Lexer::new(text),
+            diagnostics: Diagnostics::new(options.error_limit),
+            module: empty_module(),
+            platform: Platform { version: PtxVersion::NEWEST, target: Target::plain(90) },
+            symbols: Symbols::default(),
+            heads: Heads::default(),
+            function: FunctionState::default(),
+            scratch: Scratch::default(),
+            globals: module::Globals::default(),
+        }
+    }
+
+    fn report(&mut self, finding: Diagnostic) -> Reported {
+        self.diagnostics.push(finding);
+        Reported
+    }
+
+    fn error<T>(&mut self, code: Code, span: Span, message: impl Into<String>) -> Parse<T> {
+        Err(self.report(Diagnostic::new(code, span, message)))
+    }
+
+    fn span(&self) -> Span {
+        self.lexer.token.span
+    }
+
+    fn intern(&mut self, span: Span) -> Name {
+        self.module.names.intern(self.lexer.str(span))
+    }
+
+    fn at(&self, byte: u8) -> bool {
+        self.lexer.token.kind == TokenKind::Punctuation(byte)
+    }
+
+    fn at_end(&self) -> bool {
+        self.lexer.token.kind == TokenKind::End
+    }
+
+    fn at_directive(&self, name: &str) -> bool {
+        self.lexer.token.kind == TokenKind::Directive && self.lexer.text() == name
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.at(byte);
+        if found {
+            self.lexer.advance();
+        }
+        found
+    }
+
+    fn eat_directive(&mut self, name: &str) -> bool {
+        let found = self.at_directive(name);
+        if found {
+            self.lexer.advance();
+        }
+        found
+    }
+
+    /// Takes a piece of punctuation or reports that it is missing; `after` says after what.
+    fn expect(&mut self, byte: u8, after: &str) -> Parse<()> {
+        if self.eat(byte) {
+            return Ok(());
+        }
+        let wanted = char::from(byte);
+        if byte == b';' {
+            // The place to mend is the end of the statement, not the start of the next one.
+            let end = self.lexer.last_end;
+            let finding = Diagnostic::new(Code::Expected, Span::new(end, end), format!("expected `;` after {after}"));
+            return match self.bad_token() {
+                Some(bad) => Err(self.report(bad)),
+                None => Err(self.report(finding)),
+            };
+        }
+        self.unexpected(&format!("`{wanted}` after {after}"))
+    }
+
+    /// Reports that the current token is not what was expected.
+    fn unexpected<T>(&mut self, wanted: &str) -> Parse<T> {
+        if let Some(bad) = self.bad_token() {
+            return Err(self.report(bad));
+        }
+        let span = self.span();
+        if self.at_end() {
+            return self.error(Code::UnexpectedEnd, span, format!("the file ends where {wanted} was expected"));
+        }
+        let found = self.describe_token();
+        self.error(Code::Expected, span, format!("expected {wanted}, found {found}"))
+    }
+
+    fn describe_token(&self) -> String {
+        let text = self.lexer.text();
+        let short: String = text.chars().take(40).collect();
+        format!("`{short}`")
+    }
+
+    /// The finding for a token that is not PTX at all.
+    fn bad_token(&self) -> Option<Diagnostic> {
+        let TokenKind::Bad(bad) = self.lexer.token.kind else { return None };
+        let span = self.span();
+        Some(match bad {
+            BadToken::Character => {
+                let byte = self.lexer.slice(span)[0];
+                let shown = if byte.is_ascii_graphic() { format!("`{}`", char::from(byte)) } else { format!("byte 0x{byte:02x}") };
+                Diagnostic::new(Code::BadCharacter, span, format!("{shown} has no meaning in PTX"))
+            }
+            BadToken::NonAscii => Diagnostic::new(Code::NonAscii, span, "PTX is ASCII outside of comments"),
+            BadToken::Comment => {
+                let place = Span::new(span.start, span.start + 2);
+                Diagnostic::new(Code::UnterminatedComment, place, "this comment does not end").help("close it with `*/`; comments do not nest")
+            }
+            BadToken::String => Diagnostic::new(Code::UnterminatedString, span, "this string does not end on its line"),
+            BadToken::Number => {
+                let text = self.lexer.text();
+                let finding = Diagnostic::new(Code::BadNumber, span, format!("`{text}` is not a number"));
+                match text.as_bytes() {
+                    [b'0', b'f' | b'F', ..] => finding.help("a 32-bit float is written `0f` and exactly 8 hexadecimal digits"),
+                    [b'0', b'd' | b'D', ..] => finding.help("a 64-bit float is written `0d` and exactly 16 hexadecimal digits"),
+                    [b'0', b'0'..=b'9', ..] => finding.help("a leading 0 makes a number octal"),
+                    _ => finding,
+                }
+            }
+        })
+    }
+
+    fn expect_identifier(&mut self, what: &str) -> Parse<Span> {
+        if self.lexer.token.kind != TokenKind::Identifier {
+            return self.unexpected(what);
+        }
+        let span = self.span();
+        self.lexer.advance();
+        Ok(span)
+    }
+
+    /// A plain integer literal, as array sizes and directives take it.
+    fn expect_integer(&mut self, what: &str) -> Parse<(u64, Span)> {
+        if self.lexer.token.kind != TokenKind::Integer {
+            return self.unexpected(what);
+        }
+        let span = self.span();
+        let integer = number::integer(self.lexer.slice(span));
+        self.lexer.advance();
+        match integer {
+            Some(integer) if !integer.overflow => Ok((integer.value, span)),
+            _ => self.error(Code::IntegerOverflow, span, "the integer does not fit into 64 bits"),
+        }
+    }
+
+    /// An integer literal that fits into 32 bits.
+    fn expect_u32(&mut self, what: &str) -> Parse<(u32, Span)> {
+        let (value, span) = self.expect_integer(what)?;
+        match u32::try_from(value) {
+            Ok(value) => Ok((value, span)),
+            Err(_) => self.error(Code::IntegerOverflow, span, format!("{value} does not fit into 32 bits")),
+        }
+    }
+
+    /// Reports an unmet requirement of something at a place.
+    fn require(&mut self, what: &str, span: Span, requirement: &Requirement) {
+        if let Some(unmet) = self.platform.missing(requirement) {
+            let finding = self.unmet(what, span, unmet);
+            self.report(finding);
+        }
+    }
+
+    fn require_version(&mut self, what: &str, span: Span, major: u8, minor: u8) {
+        self.require(what, span, &Requirement { version: PtxVersion::new(major, minor), targets: &[] });
+    }
+
+    fn unmet(&self, what: &str, span: Span, unmet: Unmet) -> Diagnostic {
+        let Platform { version, target } = self.platform;
+        match unmet {
+            Unmet::Version(least) => Diagnostic::new(Code::NeedsVersion, span, format!("{what} needs PTX version {least} or later"))
+                .label(format!("this module says `.version {version}`"))
+                .help(format!("write `.version {least}` or later at the top of the module")),
+            Unmet::Target(needs) => {
+                let list: Vec<String> = needs.iter().map(ToString::to_string).collect();
+                let first = &needs[0];
+                let suffix = first.to_string();
+                let name = suffix.split(' ').next().unwrap_or_default().to_string();
+                Diagnostic::new(Code::NeedsTarget, span, format!("{what} needs target {}", list.join(", or ")))
+                    .label(format!("this module is for {target}"))
+                    .help(format!("write `.target {name}`"))
+            }
+            Unmet::Removed(since) => {
+                let from = since.targets.first().map(|need| format!(" on {need}")).unwrap_or_default();
+                Diagnostic::new(Code::Removed, span, format!("{what} is gone since PTX version {}{from}", since.version))
+                    .label(format!("this module says `.version {version}`, `.target {target}`"))
+            }
+        }
+    }
+
+    /// Skips to the next `;` and takes it, or stops before a brace or the end. Tokens that are not PTX are skipped.
+    fn skip_statement(&mut self) {
+        loop {
+            match self.lexer.token.kind {
+                TokenKind::Punctuation(b';') => {
+                    self.lexer.advance();
+                    return;
+                }
+                TokenKind::Punctuation(b'{' | b'}') | TokenKind::End => return,
+                TokenKind::Bad(BadToken::Comment) => {
+                    self.lexer.finish();
+                    return;
+                }
+                _ => self.lexer.advance(),
+            }
+        }
+    }
+}

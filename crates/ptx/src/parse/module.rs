@@ -1,0 +1,365 @@
+//! Module scope: the header, then variables, functions and debug information in any order.
+
+use oriole_support::Name;
+use rustc_hash::FxHashMap;
+
+use super::declare::{at_least, needs, place_of};
+use super::function::PragmaPlace;
+use super::symbols::Symbol;
+use super::{Parse, Parser, Reported};
+use crate::ast::{Alias, FunctionId, FunctionKind, Item, Linkage, TextureMode};
+use crate::diag::{Code, Diagnostic};
+use crate::lexer::{BadToken, TokenKind};
+use crate::source::Span;
+use crate::target::{PtxVersion, Requirement, Target};
+
+/// What is known of the module as a whole.
+#[derive(Default)]
+pub(crate) struct Globals {
+    pub functions: FxHashMap<Name, KnownFunction>,
+    pub function_order: Vec<Name>,
+    pub aliases: FxHashMap<Name, (Name, Span)>,
+    pub constant_bytes: u128,
+    pub files: FxHashMap<u32, Span>,
+    pub has_debug_information: bool,
+}
+
+/// The definition of a function, or its last declaration.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownFunction {
+    pub id: FunctionId,
+    pub span: Span,
+    pub defined: bool,
+    pub first_extern: bool,
+}
+
+static ALIAS: Requirement = needs(6, 3, &[at_least(30)]);
+
+pub(super) fn linkage_of(directive: &str) -> Linkage {
+    match directive {
+        ".extern" => Linkage::Extern,
+        ".visible" => Linkage::Visible,
+        ".weak" => Linkage::Weak,
+        ".common" => Linkage::Common,
+        _ => Linkage::Internal,
+    }
+}
+
+impl Parser<'_> {
+    pub(super) fn parse_module(&mut self) {
+        if self.parse_module_header().is_err() {
+            return;
+        }
+        while !self.at_end() && !self.diagnostics.is_full() {
+            let start = self.span();
+            if self.parse_item().is_err() {
+                self.skip_to_item(start);
+            }
+        }
+        if !self.diagnostics.is_full() {
+            self.check_functions();
+        }
+        if self.module.options.debug && !self.globals.has_debug_information && self.diagnostics.error_count() == 0 {
+            let end = self.span();
+            self.report(Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug information, and there is none"));
+        }
+    }
+
+    fn parse_module_header(&mut self) -> Parse<()> {
+        self.parse_version()?;
+        if !self.at_directive(".target") {
+            let span = self.span();
+            let finding = Diagnostic::new(Code::MissingTarget, span, "`.target` must follow `.version`").help("write, for example, `.target sm_90`");
+            return Err(self.report(finding));
+        }
+        while self.eat_directive(".target") {
+            self.parse_target()?;
+        }
+        if self.at_directive(".address_size") {
+            self.parse_address_size()?;
+        }
+        Ok(())
+    }
+
+    fn parse_version(&mut self) -> Parse<()> {
+        let span = self.span();
+        if !self.at_directive(".version") {
+            if let Some(bad) = self.bad_token() {
+                return Err(self.report(bad));
+            }
+            let finding = Diagnostic::new(Code::MissingVersion, span, "a PTX module starts with `.version`").help(format!("write, for example, `.version {}`", PtxVersion::NEWEST));
+            return Err(self.report(finding));
+        }
+        self.lexer.advance();
+        let number = self.span();
+        let text = self.lexer.text();
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u8>().ok()).flatten();
+        let version = text.split_once('.').and_then(|(major, minor)| Some(PtxVersion::new(digits(major)?, digits(minor)?)));
+        match version {
+            Some(version) if version.exists() => {
+                self.module.version = version;
+                self.platform.version = version;
+                self.lexer.advance();
+                Ok(())
+            }
+            Some(version) => {
+                let newest = PtxVersion::NEWEST;
+                self.report(Diagnostic::new(Code::UnknownVersion, number, format!("there is no PTX version {version}")).help(format!("the newest version known here is {newest}")));
+                Err(Reported)
+            }
+            None => self.unexpected("a version number such as `9.0`"),
+        }
+    }
+
+    fn parse_target(&mut self) -> Parse<()> {
+        let mut first = true;
+        loop {
+            let span = self.expect_identifier("a target such as `sm_90`")?;
+            let text = self.lexer.str(span);
+            if let Some(target) = Target::parse(text) {
+                self.set_target(target, span);
+            } else if first {
+                return self.unknown_target(text, span);
+            } else {
+                self.parse_target_option(text, span)?;
+            }
+            first = false;
+            if !self.eat(b',') {
+                return Ok(());
+            }
+        }
+    }
+
+    fn unknown_target(&mut self, text: &str, span: Span) -> Parse<()> {
+        let names: Vec<String> = Target::all().map(|target| target.to_string()).collect();
+        let near = oriole_support::closest(text, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+        let finding = Diagnostic::new(Code::UnknownTarget, span, format!("there is no target `{text}`")).maybe_help(near);
+        Err(self.report(finding))
+    }
+
+    fn set_target(&mut self, target: Target, span: Span) {
+        self.module.target = target;
+        self.platform.target = target;
+        let Some(introduced) = target.introduced() else { return };
+        if self.platform.version < introduced {
+            let finding = Diagnostic::new(Code::TargetNeedsVersion, span, format!("{target} needs PTX version {introduced} or later"))
+                .label(format!("this module says `.version {}`", self.platform.version))
+                .help(format!("write `.version {introduced}` or later"));
+            self.report(finding);
+        }
+    }
+
+    fn parse_target_option(&mut self, text: &str, span: Span) -> Parse<()> {
+        let options = &mut self.module.options;
+        match text {
+            "texmode_unified" | "texmode_independent" => {
+                let mode = if text == "texmode_unified" { TextureMode::Unified } else { TextureMode::Independent };
+                let before = options.texture_mode.replace(mode);
+                self.require_version(&format!("`{text}`"), span, 1, 5);
+                if before.is_some_and(|before| before != mode) {
+                    self.report(Diagnostic::new(Code::ConflictingTargetOption, span, "a module has only one texture mode"));
+                }
+                Ok(())
+            }
+            "debug" => {
+                options.debug = true;
+                self.require_version("`debug`", span, 3, 0);
+                Ok(())
+            }
+            "map_f64_to_f32" => {
+                options.map_f64_to_f32 = true;
+                if self.platform.target.number >= 13 {
+                    self.report(Diagnostic::new(Code::ConflictingTargetOption, span, "`map_f64_to_f32` is for targets without double precision, below sm_13"));
+                }
+                Ok(())
+            }
+            _ => {
+                let near = oriole_support::closest(text, ["texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"]);
+                let finding = Diagnostic::new(Code::UnknownTarget, span, format!("`{text}` is neither a target nor a target option"))
+                    .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+                Err(self.report(finding))
+            }
+        }
+    }
+
+    fn parse_address_size(&mut self) -> Parse<()> {
+        let directive = self.span();
+        self.lexer.advance();
+        self.require_version("`.address_size`", directive, 2, 3);
+        let (size, span) = self.expect_integer("32 or 64")?;
+        match size {
+            64 => self.module.address_size = Some(64),
+            32 => {
+                self.module.address_size = Some(32);
+                let finding = Diagnostic::new(Code::AddressSize32, span, "32-bit addressing is not supported any more")
+                    .help("write `.address_size 64` and use 64-bit registers for addresses");
+                self.report(finding);
+            }
+            _ => {
+                self.report(Diagnostic::new(Code::BadAddressSize, span, format!("addresses have 32 or 64 bits, not {size}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// One item at module scope.
+    fn parse_item(&mut self) -> Parse<()> {
+        let span = self.span();
+        match self.lexer.token.kind {
+            TokenKind::Directive => self.parse_module_directive(),
+            TokenKind::Double(b'@') => self.parse_dwarf_line(),
+            TokenKind::Punctuation(b'}') => {
+                self.lexer.advance();
+                self.error(Code::UnbalancedBrace, span, "this `}` closes nothing")
+            }
+            TokenKind::Identifier => {
+                let text = self.lexer.text();
+                let finding = Diagnostic::new(Code::InstructionOutsideFunction, span, format!("`{text}` stands outside a function"))
+                    .help("instructions and labels belong into the body of an `.entry` or `.func`");
+                Err(self.report(finding))
+            }
+            _ => self.unexpected("a directive"),
+        }
+    }
+
+    fn parse_module_directive(&mut self) -> Parse<()> {
+        let span = self.span();
+        let text = self.lexer.text();
+        match text {
+            ".extern" | ".visible" | ".weak" | ".common" => {
+                self.lexer.advance();
+                let linkage = linkage_of(text);
+                if self.at_directive(".entry") || self.at_directive(".func") {
+                    return self.parse_function(linkage);
+                }
+                if self.lexer.token.kind == TokenKind::Directive && linkage_of(self.lexer.text()) != Linkage::Internal {
+                    return self.error(Code::BadLinkage, self.span(), "a symbol has only one linking directive");
+                }
+                self.parse_declaration(linkage)
+            }
+            ".entry" | ".func" => self.parse_function(Linkage::Internal),
+            ".alias" => self.parse_alias(),
+            ".file" => self.parse_file(),
+            ".section" => self.parse_section(),
+            ".pragma" => {
+                let strings = self.parse_pragma(PragmaPlace::Module)?;
+                self.module.items.push(Item::Pragma(strings));
+                Ok(())
+            }
+            ".align" | ".attribute" => self.parse_declaration(Linkage::Internal),
+            _ if place_of(text).is_some() => self.parse_declaration(Linkage::Internal),
+            ".version" | ".target" | ".address_size" => {
+                let finding = Diagnostic::new(Code::MisplacedDirective, span, format!("`{text}` belongs to the top of the module"))
+                    .help("the order is `.version`, `.target`, `.address_size`");
+                Err(self.report(finding))
+            }
+            ".loc" | ".branchtargets" | ".calltargets" | ".callprototype" | ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" => {
+                self.error(Code::MisplacedDirective, span, format!("`{text}` cannot stand at module scope"))
+            }
+            _ => {
+                let near = oriole_support::closest(text, MODULE_DIRECTIVES.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+                let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive")).maybe_help(near);
+                Err(self.report(finding))
+            }
+        }
+    }
+
+    /// `.alias name, aliasee;`.
+    pub(super) fn parse_alias(&mut self) -> Parse<()> {
+        let span = self.span();
+        self.lexer.advance();
+        self.require("`.alias`", span, &ALIAS);
+        let name_span = self.expect_identifier("the alias")?;
+        self.expect(b',', "the alias")?;
+        let target_span = self.expect_identifier("the function it stands for")?;
+        self.expect(b';', "`.alias`")?;
+        let (name, target) = (self.intern(name_span), self.intern(target_span));
+        if name == target {
+            return self.error(Code::BadAlias, target_span, "a function cannot be an alias of itself");
+        }
+        if let Some(&(_, before)) = self.globals.aliases.get(&name) {
+            let finding = Diagnostic::new(Code::BadAlias, name_span, "this alias is already defined").related(before, "defined here");
+            return Err(self.report(finding));
+        }
+        let alias = self.alias_part(name, name_span)?;
+        let function = self.alias_part(target, target_span)?;
+        if self.module.functions[function].linkage == Linkage::Weak || self.module.functions[function].linkage == Linkage::Extern {
+            return self.error(Code::BadAlias, target_span, "`.weak` and `.extern` functions cannot have aliases");
+        }
+        if self.globals.functions.get(&name).is_some_and(|known| known.defined) {
+            return self.error(Code::BadAlias, name_span, "a function with a body cannot be an alias");
+        }
+        let (a, b) = (&self.module.functions[alias], &self.module.functions[function]);
+        if let Some(difference) = self.signature_difference((&a.returns, &a.parameters), (&b.returns, &b.parameters)) {
+            return self.error(Code::BadAlias, name_span.to(target_span), format!("an alias has the parameters of its function: {difference}"));
+        }
+        self.globals.aliases.insert(name, (target, name_span));
+        self.module.items.push(Item::Alias(Alias { name, target }));
+        Ok(())
+    }
+
+    fn alias_part(&mut self, name: Name, span: Span) -> Parse<FunctionId> {
+        match self.symbols.plain(name).map(|entry| entry.symbol) {
+            Some(Symbol::Function(function)) if self.module.functions[function].kind == FunctionKind::Entry => {
+                self.error(Code::BadAlias, span, "kernels cannot have aliases")
+            }
+            Some(Symbol::Function(function)) => Ok(function),
+            Some(_) => self.error(Code::BadAlias, span, "only functions can have aliases"),
+            None => {
+                let finding = self.unknown_name(span);
+                Err(self.report(finding))
+            }
+        }
+    }
+
+    /// Functions that are declared without `.extern` must be defined, by a body or an alias.
+    fn check_functions(&mut self) {
+        let order = std::mem::take(&mut self.globals.function_order);
+        for name in order {
+            let Some(&known) = self.globals.functions.get(&name) else { continue };
+            if known.defined || known.first_extern || self.globals.aliases.contains_key(&name) {
+                continue;
+            }
+            let text = self.module.names.resolve(name).to_string();
+            let finding = Diagnostic::new(Code::UndefinedFunction, known.span, format!("`{text}` is declared and never defined"))
+                .help("declare it `.extern` if another module defines it");
+            self.report(finding);
+        }
+    }
+
+    /// Goes on at the next thing that starts an item: past a `;`, past a body, or before a directive that opens one.
+    fn skip_to_item(&mut self, start: Span) {
+        let mut depth = 0usize;
+        loop {
+            match self.lexer.token.kind {
+                TokenKind::End => return,
+                TokenKind::Bad(BadToken::Comment) => {
+                    self.lexer.finish();
+                    return;
+                }
+                TokenKind::Punctuation(b'{') => depth += 1,
+                TokenKind::Punctuation(b'}') => {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        self.lexer.advance();
+                        return;
+                    }
+                }
+                TokenKind::Punctuation(b';') if depth == 0 => {
+                    self.lexer.advance();
+                    return;
+                }
+                TokenKind::Directive if depth == 0 && self.span().start > start.start && ITEM_STARTS.contains(&self.lexer.text()) => return,
+                _ => {}
+            }
+            self.lexer.advance();
+        }
+    }
+
+}
+
+const MODULE_DIRECTIVES: &[&str] = &[
+    ".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".pragma", ".align", ".attribute", ".global", ".const", ".shared",
+];
+
+const ITEM_STARTS: &[&str] = &[".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".global", ".const"];

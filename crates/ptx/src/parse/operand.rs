@@ -1,0 +1,467 @@
+//! The syntax of operands, before they are matched against a form.
+//!
+//! An operand is read into [`Facts`]: what it is and what is known of it, names resolved. Lists (vectors, brackets, pairs) keep
+//! their elements in [`Scratch`], which is reused for every instruction. Only when a form was found are operands
+//! written into the body ([`Parser::commit`]).
+
+use oriole_support::Name;
+use smallvec::SmallVec;
+
+use super::constant::Value;
+use super::symbols::{RegisterSymbol, Symbol};
+use super::{Parse, Parser};
+use crate::ast::{Address, AddressBase, Constant, FunctionId, Operand, RegisterId, VariableId};
+use crate::diag::{Code, Diagnostic};
+use crate::lexer::TokenKind;
+use crate::source::Span;
+use crate::table::{Component, SpecialRegister};
+use crate::types::ScalarType;
+
+/// An operand and its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parsed {
+    pub span: Span,
+    pub facts: Facts,
+}
+
+/// What is known of an operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Facts {
+    Register { register: RegisterId, ty: ScalarType, lanes: u8, negated: bool },
+    Element { register: RegisterId, component: Component, ty: ScalarType },
+    /// With a selector or a minus sign, as video instructions have them.
+    Selected { register: RegisterId, ty: ScalarType, selector: Option<Name>, minus: bool },
+    Special { register: SpecialRegister, negated: bool },
+    Integer { value: i64, unsigned: bool, negated: bool },
+    WarpSize,
+    Float(Constant),
+    Sink,
+    /// A variable, possibly a member of a range, plus an offset.
+    Variable { variable: VariableId, member: Option<u32>, offset: Option<i64> },
+    Function { function: FunctionId, offset: Option<i64> },
+    /// A name that is not declared: a label, perhaps.
+    Unknown(Name),
+    Vector(List),
+    Pair(List),
+    /// The first element is the address or reference.
+    Bracket(List),
+    /// The base of an address that is a register.
+    AddressRegister { register: RegisterId, component: Component, ty: ScalarType, offset: i64 },
+    /// A number as address.
+    AddressNumber(i64),
+    /// Already reported; fits everywhere.
+    Broken,
+}
+
+/// A range of [`Scratch::elements`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    start: u32,
+    length: u32,
+}
+
+/// Operands of the instruction being read.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub operands: Vec<Parsed>,
+    elements: Vec<Parsed>,
+}
+
+impl Scratch {
+    pub fn clear(&mut self) {
+        self.operands.clear();
+        self.elements.clear();
+    }
+
+    pub fn list(&self, list: List) -> &[Parsed] {
+        &self.elements[list.start as usize..(list.start + list.length) as usize]
+    }
+
+    pub fn add_list(&mut self, elements: &[Parsed]) -> List {
+        let start = self.elements.len() as u32;
+        self.elements.extend_from_slice(elements);
+        List { start, length: elements.len() as u32 }
+    }
+}
+
+/// How many elements a vector operand may have; the largest fragments have 128.
+const LONGEST_VECTOR: usize = 1024;
+
+impl Parser<'_> {
+    /// Reads operands up to the `;`, which is left.
+    pub(super) fn parse_operands(&mut self) -> Parse<()> {
+        self.scratch.clear();
+        if self.at(b';') {
+            return Ok(());
+        }
+        loop {
+            let operand = self.parse_operand()?;
+            self.scratch.operands.push(operand);
+            if !self.eat(b',') {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One operand: a value, a vector, a pair or an address.
+    pub(super) fn parse_operand(&mut self) -> Parse<Parsed> {
+        if self.at(b'[') {
+            return self.parse_bracket();
+        }
+        let first = self.parse_element()?;
+        if !self.at(b'|') {
+            return Ok(first);
+        }
+        self.lexer.advance();
+        let second = self.parse_element()?;
+        let list = self.scratch.add_list(&[first, second]);
+        Ok(Parsed { span: first.span.to(second.span), facts: Facts::Pair(list) })
+    }
+
+    /// A value or a vector.
+    fn parse_element(&mut self) -> Parse<Parsed> {
+        if self.at(b'{') { self.parse_vector() } else { self.parse_scalar() }
+    }
+
+    fn parse_vector(&mut self) -> Parse<Parsed> {
+        let open = self.span();
+        self.lexer.advance();
+        let mut elements: SmallVec<[Parsed; 8]> = SmallVec::new();
+        if !self.at(b'}') {
+            loop {
+                elements.push(self.parse_scalar()?);
+                if elements.len() > LONGEST_VECTOR {
+                    return self.error(Code::VectorLength, open, format!("no vector has more than {LONGEST_VECTOR} elements"));
+                }
+                if !self.eat(b',') {
+                    break;
+                }
+            }
+        }
+        let close = self.span();
+        self.expect(b'}', "the elements of a vector")?;
+        let list = self.scratch.add_list(&elements);
+        Ok(Parsed { span: open.to(close), facts: Facts::Vector(list) })
+    }
+
+    fn parse_scalar(&mut self) -> Parse<Parsed> {
+        let start = self.span();
+        match self.lexer.token.kind {
+            TokenKind::Identifier => self.parse_named(),
+            TokenKind::Punctuation(b'!') => {
+                // `!p` negates a predicate; anything else is a constant expression.
+                self.lexer.advance();
+                let inner = self.parse_scalar_after_not(start)?;
+                Ok(Parsed { span: start.to(inner.span), facts: inner.facts })
+            }
+            TokenKind::Punctuation(b'-') if self.minus_register() => {
+                self.lexer.advance();
+                let inner = self.parse_named()?;
+                let facts = match inner.facts {
+                    Facts::Register { register, ty, .. } => Facts::Selected { register, ty, selector: None, minus: true },
+                    Facts::Selected { register, ty, selector, .. } => Facts::Selected { register, ty, selector, minus: true },
+                    Facts::Broken => Facts::Broken,
+                    _ => return self.error(Code::OperandKind, start.to(inner.span), "only registers and numbers can be negated with `-`"),
+                };
+                Ok(Parsed { span: start.to(inner.span), facts })
+            }
+            TokenKind::Integer if matches!(self.lexer.next_significant_byte(), b',' | b';' | b'}' | b']' | b')') => {
+                let text = self.lexer.slice(start);
+                let integer = crate::lexer::number::integer(text);
+                self.lexer.advance();
+                match integer {
+                    Some(integer) if !integer.overflow => {
+                        let unsigned = integer.unsigned || integer.value > i64::MAX as u64;
+                        Ok(Parsed { span: start, facts: Facts::Integer { value: integer.value as i64, unsigned, negated: false } })
+                    }
+                    _ => self.error(Code::IntegerOverflow, start, "the integer does not fit into 64 bits"),
+                }
+            }
+            TokenKind::Integer | TokenKind::Float | TokenKind::Punctuation(b'-' | b'(' | b'~' | b'+') => self.parse_constant_operand(),
+            _ => self.unexpected("an operand"),
+        }
+    }
+
+    /// Whether `-` stands before a name rather than a number.
+    fn minus_register(&self) -> bool {
+        matches!(self.lexer.next_significant_byte(), b'%' | b'_' | b'$' | b'a'..=b'z' | b'A'..=b'V' | b'X'..=b'Z')
+    }
+
+    fn parse_scalar_after_not(&mut self, start: Span) -> Parse<Parsed> {
+        if self.lexer.token.kind != TokenKind::Identifier {
+            let inner = self.parse_constant_operand()?;
+            return match inner.facts {
+                Facts::Integer { value, unsigned, .. } => Ok(Parsed { facts: Facts::Integer { value, unsigned, negated: true }, ..inner }),
+                _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
+            };
+        }
+        let inner = self.parse_named()?;
+        match inner.facts {
+            Facts::Register { register, ty, lanes, .. } => {
+                Ok(Parsed { facts: Facts::Register { register, ty, lanes, negated: true }, ..inner })
+            }
+            Facts::Special { register, .. } => Ok(Parsed { facts: Facts::Special { register, negated: true }, ..inner }),
+            Facts::WarpSize => Ok(Parsed { facts: Facts::Integer { value: 32, unsigned: false, negated: true }, ..inner }),
+            Facts::Broken | Facts::Unknown(_) => Ok(inner),
+            _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
+        }
+    }
+
+    fn parse_constant_operand(&mut self) -> Parse<Parsed> {
+        let start = self.span();
+        let value = self.parse_constant()?;
+        let span = Span::new(start.start, self.lexer.last_end);
+        let facts = match value {
+            Value::Signed(value) => Facts::Integer { value, unsigned: false, negated: false },
+            Value::Unsigned(value) => Facts::Integer { value: value as i64, unsigned: true, negated: false },
+            Value::Float(constant) => Facts::Float(constant),
+        };
+        Ok(Parsed { span, facts })
+    }
+
+    /// A register, variable, function, special register, `_`, or a name nobody declared.
+    fn parse_named(&mut self) -> Parse<Parsed> {
+        let span = self.span();
+        let text = self.lexer.slice(span);
+        if let Some(register) = self.symbols.find_fast(&self.module.names, text) {
+            self.lexer.advance();
+            return self.parse_register_suffix(span, register);
+        }
+        if text == b"_" {
+            self.lexer.advance();
+            return Ok(Parsed { span, facts: Facts::Sink });
+        }
+        let name = self.intern(span);
+        let symbol = self.symbols.find(&self.module.names, name).map(|entry| entry.symbol);
+        if symbol.is_none() && text == b"WARP_SZ" {
+            return self.parse_warp_size();
+        }
+        self.lexer.advance();
+        match symbol {
+            Some(Symbol::Register(register)) => self.parse_register_suffix(span, register),
+            Some(Symbol::Variable(variable)) => self.parse_variable_suffix(span, variable, None),
+            Some(Symbol::VariableMember(variable, member)) => self.parse_variable_suffix(span, variable, Some(member)),
+            Some(Symbol::Function(function)) => {
+                let offset = self.parse_offset()?;
+                Ok(Parsed { span: Span::new(span.start, self.lexer.last_end), facts: Facts::Function { function, offset } })
+            }
+            None => match SpecialRegister::from_name(self.lexer.str(span)) {
+                Some(register) => self.parse_special_suffix(span, register),
+                None => Ok(Parsed { span, facts: Facts::Unknown(name) }),
+            },
+        }
+    }
+
+    fn parse_warp_size(&mut self) -> Parse<Parsed> {
+        let span = self.span();
+        if matches!(self.lexer.next_significant_byte(), b',' | b';' | b'}' | b']' | b')') {
+            self.lexer.advance();
+            return Ok(Parsed { span, facts: Facts::WarpSize });
+        }
+        self.parse_constant_operand()
+    }
+
+    /// `.x` of a vector register, `.b0` of a video operand.
+    fn parse_register_suffix(&mut self, span: Span, symbol: RegisterSymbol) -> Parse<Parsed> {
+        let RegisterSymbol { register, ty, lanes } = symbol;
+        if self.lexer.token.kind != TokenKind::Directive || !self.lexer.is_adjacent() {
+            return Ok(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } });
+        }
+        let suffix = self.span();
+        let word = &self.lexer.str(suffix)[1..];
+        self.lexer.advance();
+        let whole = span.to(suffix);
+        if lanes == 1 {
+            let selector = Some(self.module.names.intern(word));
+            return Ok(Parsed { span: whole, facts: Facts::Selected { register, ty, selector, minus: false } });
+        }
+        match Component::parse(word).filter(|component| component.index().is_some_and(|index| index < lanes)) {
+            Some(component) => Ok(Parsed { span: whole, facts: Facts::Element { register, component, ty } }),
+            None => {
+                let finding = Diagnostic::new(Code::BadComponent, suffix, format!("a vector of {lanes} has no component `.{word}`"))
+                    .help(if lanes == 2 { "its components are `.x` and `.y`" } else { "its components are `.x`, `.y`, `.z` and `.w`" });
+                Err(self.report(finding))
+            }
+        }
+    }
+
+    fn parse_special_suffix(&mut self, span: Span, register: SpecialRegister) -> Parse<Parsed> {
+        let mut register = register;
+        let mut whole = span;
+        if self.lexer.token.kind == TokenKind::Directive && self.lexer.is_adjacent() {
+            let suffix = self.span();
+            let word = &self.lexer.str(suffix)[1..];
+            self.lexer.advance();
+            whole = span.to(suffix);
+            match Component::parse(word).filter(|_| register.row().vector) {
+                Some(component) => register = register.with_component(component),
+                None => {
+                    let message = format!("`{register}` has no component `.{word}`");
+                    return self.error(Code::BadComponent, suffix, message);
+                }
+            }
+        }
+        let row = register.row();
+        self.require(&format!("`{}`", row.name), whole, &row.requirement);
+        Ok(Parsed { span: whole, facts: Facts::Special { register, negated: false } })
+    }
+
+    /// `var`, `var+4`, `var[4]`.
+    fn parse_variable_suffix(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<Parsed> {
+        if self.at(b'[') {
+            return self.parse_subscript(span, variable, member);
+        }
+        let offset = self.parse_offset()?;
+        let whole = Span::new(span.start, self.lexer.last_end);
+        Ok(Parsed { span: whole, facts: Facts::Variable { variable, member, offset } })
+    }
+
+    /// `var[4]` is the address of the variable plus four bytes.
+    fn parse_subscript(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<Parsed> {
+        self.lexer.advance();
+        let offset = self.parse_integer_constant("the subscript")?;
+        self.expect(b']', "a subscript")?;
+        let whole = Span::new(span.start, self.lexer.last_end);
+        let base = Parsed { span: whole, facts: Facts::Variable { variable, member, offset: Some(offset) } };
+        let list = self.scratch.add_list(&[base]);
+        Ok(Parsed { span: whole, facts: Facts::Bracket(list) })
+    }
+
+    /// `+ constant`, if it is there.
+    fn parse_offset(&mut self) -> Parse<Option<i64>> {
+        if !self.eat(b'+') {
+            return Ok(None);
+        }
+        self.parse_integer_constant("the offset").map(Some)
+    }
+
+    fn parse_bracket(&mut self) -> Parse<Parsed> {
+        let open = self.span();
+        self.lexer.advance();
+        let mut elements: SmallVec<[Parsed; 4]> = SmallVec::new();
+        elements.push(self.parse_address_base()?);
+        while self.eat(b',') {
+            elements.push(self.parse_element()?);
+            if elements.len() > 16 {
+                return self.error(Code::BadAddress, open, "too many operands inside brackets");
+            }
+        }
+        let close = self.span();
+        self.expect(b']', "an address")?;
+        let list = self.scratch.add_list(&elements);
+        Ok(Parsed { span: open.to(close), facts: Facts::Bracket(list) })
+    }
+
+    fn parse_address_base(&mut self) -> Parse<Parsed> {
+        let start = self.span();
+        if self.lexer.token.kind != TokenKind::Identifier || self.lexer.text() == "WARP_SZ" {
+            let value = self.parse_integer_constant("the address")?;
+            let span = Span::new(start.start, self.lexer.last_end);
+            return Ok(Parsed { span, facts: Facts::AddressNumber(value) });
+        }
+        let base = self.parse_named()?;
+        let facts = match base.facts {
+            Facts::Register { register, ty, lanes: 1, .. } => {
+                self.refuse_minus_offset()?;
+                let offset = self.parse_offset()?.unwrap_or(0);
+                Facts::AddressRegister { register, component: Component::Whole, ty, offset }
+            }
+            Facts::Element { register, component, ty } => {
+                let offset = self.parse_offset()?.unwrap_or(0);
+                Facts::AddressRegister { register, component, ty, offset }
+            }
+            Facts::Variable { .. } | Facts::Function { .. } => {
+                self.refuse_minus_offset()?;
+                base.facts
+            }
+            Facts::Broken => Facts::Broken,
+            Facts::Unknown(_) => {
+                // Reported when the form is known to want an address; the offset must be read over.
+                self.parse_offset()?;
+                base.facts
+            }
+            _ => return self.error(Code::BadAddress, base.span, "an address is a register or a variable, plus a constant offset"),
+        };
+        Ok(Parsed { span: Span::new(start.start, self.lexer.last_end), facts })
+    }
+
+    fn refuse_minus_offset(&mut self) -> Parse<()> {
+        if !self.at(b'-') {
+            return Ok(());
+        }
+        let finding = Diagnostic::new(Code::BadAddress, self.span(), "PTX addresses have no `-`").help("write a negative offset as `+-4`");
+        Err(self.report(finding))
+    }
+
+    /// Writes an operand into the body.
+    pub(super) fn commit(&mut self, parsed: Parsed) -> Operand {
+        let body = &mut self.function.body;
+        match parsed.facts {
+            Facts::Register { register, negated: false, .. } => Operand::Register(register),
+            Facts::Register { register, negated: true, .. } => Operand::NotRegister(register),
+            Facts::Element { register, component, .. } => Operand::Element(register, component),
+            Facts::Selected { register, selector, minus, .. } => {
+                let mut parts: SmallVec<[Operand; 3]> = SmallVec::new();
+                parts.push(Operand::Register(register));
+                parts.extend(minus.then_some(Operand::Minus));
+                parts.extend(selector.map(Operand::Selector));
+                Operand::Selected(self.commit_list(&parts))
+            }
+            Facts::Special { register, negated: false } => Operand::Special(register),
+            Facts::Special { register, negated: true } => {
+                let parts = [Operand::Special(register), Operand::Minus];
+                Operand::Selected(self.commit_list(&parts))
+            }
+            Facts::Integer { value, unsigned, negated } => match i32::try_from(value) {
+                Ok(small) if negated => Operand::NotInteger(small),
+                Ok(small) if !unsigned => Operand::Integer(small),
+                _ => Operand::Constant(body.constants.push(Constant::Integer(value, unsigned))),
+            },
+            Facts::WarpSize => Operand::WarpSize,
+            Facts::Float(constant) => Operand::Constant(body.constants.push(constant)),
+            Facts::Sink | Facts::Broken => Operand::Sink,
+            Facts::Variable { variable, member: None, offset: None } => Operand::Variable(variable),
+            Facts::Variable { .. } | Facts::Function { offset: Some(_), .. } | Facts::AddressNumber(_) | Facts::AddressRegister { .. } => {
+                Operand::AddressOf(self.commit_address(parsed))
+            }
+            Facts::Function { function, offset: None } => Operand::Function(function),
+            Facts::Unknown(name) => Operand::Label(self.reference_label(name, parsed.span)),
+            Facts::Vector(list) => Operand::Vector(self.commit_parsed_list(list)),
+            Facts::Pair(list) => Operand::Pair(self.commit_parsed_list(list)),
+            Facts::Bracket(list) => match self.scratch.list(list) {
+                &[only] if !matches!(only.facts, Facts::Broken | Facts::Unknown(_)) => Operand::Address(self.commit_address(only)),
+                _ => Operand::Bracket(self.commit_parsed_list(list)),
+            },
+        }
+    }
+
+    fn commit_address(&mut self, parsed: Parsed) -> u32 {
+        let (base, offset) = match parsed.facts {
+            Facts::AddressRegister { register, component: Component::Whole, offset, .. } => (AddressBase::Register(register), offset),
+            Facts::AddressRegister { register, component, offset, .. } => (AddressBase::Element(register, component), offset),
+            Facts::Variable { variable, member: None, offset } => (AddressBase::Variable(variable), offset.unwrap_or(0)),
+            Facts::Variable { variable, member: Some(member), offset } => {
+                (AddressBase::VariableMember(variable, member), offset.unwrap_or(0))
+            }
+            Facts::Function { function, offset } => (AddressBase::Function(function), offset.unwrap_or(0)),
+            Facts::AddressNumber(number) => (AddressBase::Absolute, number),
+            _ => (AddressBase::Absolute, 0),
+        };
+        let addresses = &mut self.function.body.addresses;
+        addresses.push(Address { base, offset });
+        addresses.len() as u32 - 1
+    }
+
+    fn commit_parsed_list(&mut self, list: List) -> crate::ast::ListId {
+        let elements: SmallVec<[Parsed; 8]> = SmallVec::from_slice(self.scratch.list(list));
+        let operands: SmallVec<[Operand; 8]> = elements.iter().map(|&element| self.commit(element)).collect();
+        self.commit_list(&operands)
+    }
+
+    pub(super) fn commit_list(&mut self, operands: &[Operand]) -> crate::ast::ListId {
+        let body = &mut self.function.body;
+        let start = body.operands.len() as u32;
+        body.operands.extend_from_slice(operands);
+        body.lists.push((start, operands.len() as u32))
+    }
+}

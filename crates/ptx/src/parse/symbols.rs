@@ -1,0 +1,299 @@
+//! Names in scope.
+//!
+//! Names are interned, so a scope is not a map of its own: each name has at most one current meaning, kept in
+//! a vector indexed by the name. Entering a scope records nothing; declaring a name pushes what it meant before
+//! onto a log, and leaving the scope plays the log back. Declaring, finding and leaving cost constant time per name.
+//!
+//! Parameterized declarations (`%r<1000000>`) are one entry for the stem; a use such as `%r17` is split into
+//! stem and number. [`Symbols::find_fast`] finds it through a small cache without interning anything.
+
+use oriole_support::{Index, Interner, Name};
+
+use crate::ast::{FunctionId, RegisterId, VariableId};
+use crate::source::Span;
+use crate::types::ScalarType;
+
+/// What a name means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Symbol {
+    Register(RegisterSymbol),
+    Variable(VariableId),
+    /// One variable of a parameterized declaration.
+    VariableMember(VariableId, u32),
+    Function(FunctionId),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RegisterSymbol {
+    pub register: RegisterId,
+    pub ty: ScalarType,
+    pub lanes: u8,
+}
+
+/// A symbol, the scope depth it was declared at, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub symbol: Symbol,
+    pub depth: u32,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    entry: Entry,
+    count: u32,
+}
+
+enum Undo {
+    Name(Name, Option<Entry>),
+    Range(Name, Option<Range>),
+}
+
+#[derive(Clone, Copy)]
+struct CacheLine {
+    key: u64,
+    first: RegisterSymbol,
+    count: u32,
+}
+
+const CACHE_SIZE: usize = 64;
+
+#[derive(Default)]
+pub(crate) struct Symbols {
+    names: Vec<Option<Entry>>,
+    ranges: Vec<Option<Range>>,
+    log: Vec<Undo>,
+    scopes: Vec<usize>,
+    cache: Vec<Option<CacheLine>>,
+    /// Whether a plain register whose name ends in a digit is in scope: it may hide a member of a range, so
+    /// the cache, which knows ranges only, stays unused.
+    digits_hide_ranges: bool,
+}
+
+impl Symbols {
+    pub fn depth(&self) -> u32 {
+        self.scopes.len() as u32
+    }
+
+    pub fn open(&mut self) {
+        self.scopes.push(self.log.len());
+    }
+
+    pub fn close(&mut self) {
+        let Some(mark) = self.scopes.pop() else { return };
+        if self.log.len() > mark {
+            self.cache.clear();
+        }
+        while self.log.len() > mark {
+            match self.log.pop() {
+                Some(Undo::Name(name, entry)) => self.names[name.position()] = entry,
+                Some(Undo::Range(name, range)) => self.ranges[name.position()] = range,
+                None => break,
+            }
+        }
+        if self.scopes.is_empty() {
+            self.digits_hide_ranges = false;
+        }
+    }
+
+    /// Declares a name. Returns where it was declared before if that was in the same scope; the new meaning is then
+    /// not taken.
+    pub fn declare(&mut self, names: &Interner, name: Name, symbol: Symbol, span: Span) -> Result<(), Span> {
+        if let Some(previous) = self.local(name) {
+            return Err(previous.span);
+        }
+        let text = names.resolve(name);
+        if text.ends_with(|c: char| c.is_ascii_digit()) {
+            let member = self.find_member(names, text).filter(|entry| entry.depth == self.depth());
+            if let Some(previous) = member {
+                return Err(previous.span);
+            }
+            self.digits_hide_ranges |= matches!(symbol, Symbol::Register(_));
+        }
+        self.replace(name, symbol, span);
+        Ok(())
+    }
+
+    /// Gives a name a meaning in the current scope, whatever it meant there before.
+    pub fn replace(&mut self, name: Name, symbol: Symbol, span: Span) {
+        let entry = Entry { symbol, depth: self.depth(), span };
+        let place = slot(&mut self.names, name);
+        let before = place.replace(entry);
+        if !self.scopes.is_empty() {
+            self.log.push(Undo::Name(name, before));
+        }
+    }
+
+    /// Gives a name a meaning at module scope from inside a function's header, unless an inner scope hides the name.
+    pub fn replace_at(&mut self, name: Name, symbol: Symbol, span: Span, depth: u32) {
+        let entry = Entry { symbol, depth, span };
+        let place = slot(&mut self.names, name);
+        if place.is_some_and(|current| current.depth > depth) {
+            // A parameter has the function's name: it hides the function inside, and the function is seen after.
+            let hidden = self.log.iter_mut().rev().find(|undo| matches!(undo, Undo::Name(logged, _) if *logged == name));
+            if let Some(Undo::Name(_, before)) = hidden {
+                *before = Some(entry);
+            }
+            return;
+        }
+        *place = Some(entry);
+    }
+
+    /// Declares `name<count>`.
+    pub fn declare_range(&mut self, names: &Interner, name: Name, symbol: Symbol, count: u32, span: Span) -> Result<(), Span> {
+        let depth = self.depth();
+        let before = *slot(&mut self.ranges, name);
+        if let Some(previous) = before.filter(|range| range.entry.depth == depth) {
+            return Err(previous.entry.span);
+        }
+        if let Some(previous) = self.member_declared_here(names, name, count) {
+            return Err(previous);
+        }
+        let range = Range { entry: Entry { symbol, depth, span }, count };
+        *slot(&mut self.ranges, name) = Some(range);
+        if depth > 0 {
+            self.log.push(Undo::Range(name, before));
+        }
+        self.cache.clear();
+        Ok(())
+    }
+
+    /// A plain name of this scope that the range `stem<count>` would declare again. The log has all names of the
+    /// scope; only scopes that mix both kinds of declarations with the same stem pay for looking.
+    fn member_declared_here(&self, names: &Interner, stem: Name, count: u32) -> Option<Span> {
+        if !self.digits_hide_ranges {
+            return None;
+        }
+        let mark = self.scopes.last().copied()?;
+        let stem = names.resolve(stem);
+        // Bounded: beyond this many names a clash is left to the use, which finds the plain name first.
+        self.log[mark..].iter().take(4096).find_map(|undo| {
+            let Undo::Name(name, _) = undo else { return None };
+            let digits = names.resolve(*name).strip_prefix(stem)?;
+            let number: u32 = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))?;
+            (number < count).then(|| self.names[name.position()].map(|entry| entry.span)).flatten()
+        })
+    }
+
+    /// What a name means here, looking at plain names only.
+    pub fn plain(&self, name: Name) -> Option<Entry> {
+        self.names.get(name.position()).copied().flatten()
+    }
+
+    fn local(&self, name: Name) -> Option<Entry> {
+        self.plain(name).filter(|entry| entry.depth == self.depth())
+    }
+
+    /// What a name means here.
+    pub fn find(&self, names: &Interner, name: Name) -> Option<Entry> {
+        let plain = self.plain(name);
+        let text = names.resolve(name);
+        if !text.ends_with(|c: char| c.is_ascii_digit()) {
+            return plain;
+        }
+        match (plain, self.find_member(names, text)) {
+            (Some(plain), Some(member)) => Some(if member.depth > plain.depth { member } else { plain }),
+            (plain, member) => plain.or(member),
+        }
+    }
+
+    /// `%r17` as the member 17 of `%r<N>`; the shortest stem wins.
+    fn find_member(&self, names: &Interner, text: &str) -> Option<Entry> {
+        let stem_length = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        (stem_length.max(1)..text.len()).find_map(|split| {
+            let (stem, digits) = text.split_at(split);
+            let range = self.ranges.get(names.lookup(stem)?.position()).copied().flatten()?;
+            let number: u32 = digits.parse().ok()?;
+            (number < range.count).then(|| Entry { symbol: member(range.entry.symbol, number), ..range.entry })
+        })
+    }
+
+    /// Finds a member of a register range without interning its name. Misses are not answers: ask [`Self::find`].
+    pub fn find_fast(&mut self, names: &Interner, text: &[u8]) -> Option<RegisterSymbol> {
+        if self.digits_hide_ranges {
+            return None;
+        }
+        let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let stem = &text[..text.len() - digits];
+        if digits == 0 || digits > 9 || stem.is_empty() || stem.len() > 7 {
+            return None;
+        }
+        let number = text[stem.len()..].iter().fold(0u32, |number, &digit| number * 10 + u32::from(digit - b'0'));
+        let key = stem.iter().fold(stem.len() as u64, |key, &byte| key << 8 | u64::from(byte));
+        let line = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize % CACHE_SIZE;
+        if self.cache.is_empty() {
+            self.cache.resize(CACHE_SIZE, None);
+        }
+        let hit = match self.cache[line] {
+            Some(hit) if hit.key == key => hit,
+            _ => {
+                let stem = names.lookup(std::str::from_utf8(stem).ok()?)?;
+                let range = self.ranges.get(stem.position()).copied().flatten()?;
+                let Symbol::Register(first) = range.entry.symbol else { return None };
+                let hit = CacheLine { key, first, count: range.count };
+                self.cache[line] = Some(hit);
+                hit
+            }
+        };
+        (number < hit.count).then(|| RegisterSymbol { register: offset(hit.first.register, number), ..hit.first })
+    }
+}
+
+fn slot<T>(items: &mut Vec<Option<T>>, name: Name) -> &mut Option<T> {
+    if items.len() <= name.position() {
+        items.resize_with(name.position() + 1, || None);
+    }
+    &mut items[name.position()]
+}
+
+fn offset(register: RegisterId, number: u32) -> RegisterId {
+    RegisterId::new(register.position() + number as usize)
+}
+
+fn member(symbol: Symbol, number: u32) -> Symbol {
+    match symbol {
+        Symbol::Register(first) => Symbol::Register(RegisterSymbol { register: offset(first.register, number), ..first }),
+        Symbol::Variable(variable) => Symbol::VariableMember(variable, number),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn register(number: usize) -> Symbol {
+        Symbol::Register(RegisterSymbol { register: RegisterId::new(number), ty: ScalarType::B32, lanes: 1 })
+    }
+
+    #[test]
+    fn inner_scopes_shadow_and_restore() {
+        let (mut names, mut symbols) = (Interner::new(), Symbols::default());
+        let a = names.intern("a");
+        symbols.declare(&names, a, register(0), Span::default()).unwrap();
+        symbols.open();
+        symbols.declare(&names, a, register(1), Span::default()).unwrap();
+        assert!(symbols.declare(&names, a, register(2), Span::default()).is_err());
+        assert_eq!(symbols.find(&names, a).unwrap().symbol, register(1));
+        symbols.close();
+        assert_eq!(symbols.find(&names, a).unwrap().symbol, register(0));
+    }
+
+    #[test]
+    fn ranges_have_members_and_clash_with_plain_names() {
+        let (mut names, mut symbols) = (Interner::new(), Symbols::default());
+        symbols.open();
+        let stem = names.intern("%r");
+        symbols.declare_range(&names, stem, register(10), 5, Span::default()).unwrap();
+        assert_eq!(symbols.find_fast(&names, b"%r3").unwrap().register, RegisterId::new(13));
+        assert!(symbols.find_fast(&names, b"%r5").is_none());
+        let r4 = names.intern("%r4");
+        assert!(symbols.declare(&names, r4, register(0), Span::default()).is_err());
+        let r9 = names.intern("%r9");
+        symbols.declare(&names, r9, register(0), Span::default()).unwrap();
+        assert!(symbols.find_fast(&names, b"%r3").is_none(), "a plain name with digits turns the cache off");
+        assert_eq!(symbols.find(&names, r4).unwrap().symbol, register(14));
+        symbols.close();
+        assert!(symbols.find(&names, r4).is_none());
+    }
+}

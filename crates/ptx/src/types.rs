@@ -1,0 +1,178 @@
+//! Scalar types and state spaces.
+
+/// A scalar type as instructions name it. Registers and variables are declared with a subset
+/// ([`ScalarType::is_declarable`]); the packed and alternate formats live in registers of bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[rustfmt::skip]
+#[allow(missing_docs)]
+pub enum ScalarType {
+    Pred,
+    B1, S2, U2, S4, U4,
+    B8, S8, U8,
+    B16, S16, U16,
+    B32, S32, U32,
+    B64, S64, U64,
+    B128,
+    F16, F32, F64,
+    F16x2, F32x2,
+    Bf16, Bf16x2, Tf32,
+    S16x2, U16x2, U8x4, S8x4,
+    E4m3, E5m2, E2m3, E3m2, E2m1, Ue8m0, Ue4m3,
+    E4m3x2, E5m2x2, E2m3x2, E3m2x2, E2m1x2, Ue8m0x2, S2f6x2,
+    E4m3x4, E5m2x4, E2m3x4, E3m2x4, E2m1x4,
+}
+
+/// What a value of a type is made of; decides which registers may hold it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum TypeClass {
+    /// A predicate.
+    Predicate,
+    /// Untyped bits.
+    Bits,
+    /// Signed or unsigned integer.
+    Integer,
+    /// IEEE float of the type's width.
+    Float,
+    /// Two or more values in one register, or a format registers cannot be declared with.
+    Packed,
+}
+
+impl ScalarType {
+    /// The width in bits.
+    #[rustfmt::skip]
+    pub fn bits(self) -> u32 {
+        use ScalarType::*;
+        match self {
+            Pred | B1 => 1,
+            S2 | U2 => 2,
+            S4 | U4 | E2m1 => 4,
+            E2m3 | E3m2 => 6,
+            B8 | S8 | U8 | E4m3 | E5m2 | Ue8m0 | Ue4m3 | E2m1x2 => 8,
+            B16 | S16 | U16 | F16 | Bf16 | E4m3x2 | E5m2x2 | E2m3x2 | E3m2x2 | Ue8m0x2 | S2f6x2 | E2m1x4 => 16,
+            B32 | S32 | U32 | F32 | F16x2 | Bf16x2 | Tf32 | S16x2 | U16x2 | U8x4 | S8x4
+            | E4m3x4 | E5m2x4 | E2m3x4 | E3m2x4 => 32,
+            B64 | S64 | U64 | F64 | F32x2 => 64,
+            B128 => 128,
+        }
+    }
+
+    /// The size in bytes, at least one.
+    pub fn bytes(self) -> u32 {
+        self.bits().div_ceil(8)
+    }
+
+    /// What values of this type are made of.
+    #[rustfmt::skip]
+    pub fn class(self) -> TypeClass {
+        use ScalarType::*;
+        match self {
+            Pred => TypeClass::Predicate,
+            B1 | B8 | B16 | B32 | B64 | B128 => TypeClass::Bits,
+            S2 | U2 | S4 | U4 | S8 | U8 | S16 | U16 | S32 | U32 | S64 | U64 => TypeClass::Integer,
+            F16 | F32 | F64 => TypeClass::Float,
+            F16x2 | F32x2 | Bf16 | Bf16x2 | Tf32 | S16x2 | U16x2 | U8x4 | S8x4 | E4m3 | E5m2 | E2m3 | E3m2 | E2m1 | Ue8m0 | Ue4m3
+            | E4m3x2 | E5m2x2 | E2m3x2 | E3m2x2 | E2m1x2 | Ue8m0x2 | S2f6x2
+            | E4m3x4 | E5m2x4 | E2m3x4 | E3m2x4 | E2m1x4 => TypeClass::Packed,
+        }
+    }
+
+    /// Whether the type is a signed integer.
+    pub fn is_signed(self) -> bool {
+        use ScalarType::*;
+        matches!(self, S2 | S4 | S8 | S16 | S32 | S64)
+    }
+
+    /// The type of the same kind with twice the width, where there is one.
+    pub fn widened(self) -> Option<ScalarType> {
+        use ScalarType::*;
+        Some(match self {
+            B8 => B16,
+            S8 => S16,
+            U8 => U16,
+            B16 => B32,
+            S16 => S32,
+            U16 => U32,
+            B32 => B64,
+            S32 => S64,
+            U32 => U64,
+            B64 => B128,
+            F16 => F32,
+            F32 => F64,
+            _ => return None,
+        })
+    }
+
+    /// Whether registers and variables may be declared with this type.
+    #[rustfmt::skip]
+    pub fn is_declarable(self) -> bool {
+        use ScalarType::*;
+        matches!(
+            self,
+            Pred | B8 | S8 | U8 | B16 | S16 | U16 | B32 | S32 | U32 | B64 | S64 | U64 | B128 | F16 | F32 | F64 | F16x2
+        )
+    }
+}
+
+/// The space an address operand is in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum AddressSpace {
+    Generic,
+    Const,
+    Global,
+    Local,
+    Param,
+    ParamEntry,
+    ParamFunc,
+    Shared,
+    SharedCta,
+    SharedCluster,
+    Tmem,
+}
+
+/// The space a variable is declared in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum StateSpace {
+    Const,
+    Global,
+    Local,
+    Param,
+    Shared,
+    Tex,
+}
+
+impl StateSpace {
+    /// How the space is written, with its dot.
+    pub fn spelling(self) -> &'static str {
+        match self {
+            StateSpace::Const => ".const",
+            StateSpace::Global => ".global",
+            StateSpace::Local => ".local",
+            StateSpace::Param => ".param",
+            StateSpace::Shared => ".shared",
+            StateSpace::Tex => ".tex",
+        }
+    }
+}
+
+impl AddressSpace {
+    /// Whether a variable declared in `space` can be addressed here. Any variable can be named where a generic
+    /// address is expected: its address is then converted.
+    pub fn holds(self, space: StateSpace) -> bool {
+        match self {
+            AddressSpace::Generic => true,
+            AddressSpace::Const => space == StateSpace::Const,
+            AddressSpace::Global => matches!(space, StateSpace::Global | StateSpace::Tex),
+            AddressSpace::Local => space == StateSpace::Local,
+            AddressSpace::Param | AddressSpace::ParamEntry | AddressSpace::ParamFunc => space == StateSpace::Param,
+            AddressSpace::Shared | AddressSpace::SharedCta | AddressSpace::SharedCluster => space == StateSpace::Shared,
+            AddressSpace::Tmem => false,
+        }
+    }
+
+    /// Whether a 32-bit register may hold an address in this space whatever the module's address size.
+    pub fn takes_32_bit_addresses(self) -> bool {
+        !matches!(self, AddressSpace::Generic | AddressSpace::Global)
+    }
+}
