@@ -82,7 +82,7 @@ fn modifier_facts(out: &mut String, modifiers: &BTreeSet<&str>) {
     for name in SPACES {
         let _ = writeln!(out, "            Modifier::{0} => AddressSpace::{0},", identifier(name));
     }
-    let _ = writeln!(out, "            _ => return None,\n        }})\n    }}\n\n    /// The number a modifier stands for: the N of `.m64nNk16`, of `.xN` and of `.vN`.\n    pub fn number(self) -> Option<u16> {{\n        Some(match self {{");
+    let _ = writeln!(out, "            _ => return None,\n        }})\n    }}\n\n    /// The number a modifier stands for: the N of `.m64nNk16`, of `.xN`, of `.vN` and of `.Nd`.\n    pub fn number(self) -> Option<u16> {{\n        Some(match self {{");
     for modifier in modifiers {
         if let Some(number) = number_of(modifier) {
             let _ = writeln!(out, "            Modifier::{} => {number},", identifier(modifier));
@@ -99,6 +99,9 @@ fn number_of(modifier: &str) -> Option<u16> {
     if modifier.starts_with('m') && modifier.contains('k') {
         let position = modifier.find('n')?;
         return digits(&modifier[position + 1..]);
+    }
+    if let Some(dimensions) = modifier.strip_suffix('d') {
+        return dimensions.parse().ok();
     }
     let rest = modifier.strip_prefix(['x', 'v'])?;
     digits(rest).filter(|_| rest.chars().all(|c| c.is_ascii_digit()))
@@ -292,6 +295,7 @@ mod tests {
         assert_eq!(number_of("m64n128k16"), Some(128));
         assert_eq!(number_of("x32"), Some(32));
         assert_eq!(number_of("v4"), Some(4));
+        assert_eq!(number_of("3d"), Some(3));
         assert_eq!(number_of("xor"), None);
         assert_eq!(number_of("max"), None);
     }

@@ -5,7 +5,7 @@
 
 use super::operand::{Facts, Parsed, Scratch};
 use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, ValueType, VariableType};
-use crate::table::{Component, Entity, Flags, Selectors, SpecialRegister};
+use crate::table::{Arity, Component, Entity, Flags, Selectors, SpecialRegister};
 use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
 
 /// Why an operand does not fit.
@@ -124,7 +124,11 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
         ValueType::Scalar(ty) => ty,
     };
     match (wanted.lanes, given.facts) {
-        (None, Facts::Vector(_)) => Err((given, Reason::VectorNotAllowed)),
+        (None, Facts::Vector(list)) => match cx.scratch.list(list) {
+            // Where a vector may stand, a scalar may be written as a vector of one.
+            &[only] if matches!(wanted.spec.arity, Arity::OfSlot { .. }) => match_scalar(wanted, ty, only, cx),
+            _ => Err((given, Reason::VectorNotAllowed)),
+        },
         (None, _) => match_scalar(wanted, ty, given, cx),
         (Some(lanes), Facts::Vector(list)) => {
             let parts = cx.scratch.list(list);
