@@ -140,6 +140,8 @@ fn rows(out: &mut String, table: &Table) {
         let _ = writeln!(out, "        operands: &[{}],", operands.join(", "));
         let _ = writeln!(out, "        requirements: &[{}],", needs.join(", "));
         let _ = writeln!(out, "        removals: &[{}],", removals.join(", "));
+        let undocumented: Vec<String> = row.undocumented.iter().map(|condition| condition_list(row, condition)).collect();
+        let _ = writeln!(out, "        undocumented: &[{}],", undocumented.join(", "));
         let _ = writeln!(out, "        denials: &[{}] }},", denials.join(", "));
     }
     let _ = writeln!(out, "];\n");
@@ -202,7 +204,7 @@ fn operand_spec(row: &Row, operand: &OperandRow) -> String {
         Shape::Pair(first, second, optional) => {
             format!("Shape::Pair {{ first: {}, second: {}, optional: {optional} }}", value_spec(row, first), value_spec(row, second))
         }
-        Shape::Bracket(base, rest) => {
+        Shape::Bracket(base, rest, unified) => {
             let base = match base {
                 Base::Generic => "Base::Generic".to_string(),
                 Base::Space(space) => format!("Base::Space(AddressSpace::{})", identifier(space)),
@@ -210,7 +212,7 @@ fn operand_spec(row: &Row, operand: &OperandRow) -> String {
                 Base::Reference(value) => format!("Base::Reference({})", value_spec(row, value)),
             };
             let rest: Vec<String> = rest.iter().map(|value| value_spec(row, value)).collect();
-            format!("Shape::Bracket {{ base: {base}, rest: &[{}] }}", rest.join(", "))
+            format!("Shape::Bracket {{ base: {base}, rest: &[{}], unified: {unified} }}", rest.join(", "))
         }
     };
     format!("OperandSpec {{ level: {}, shape: {shape} }}", operand.level)
@@ -233,18 +235,20 @@ fn value_spec(row: &Row, value: &Value) -> String {
             format!("Arity::OfSlot {{ slot: {}, times: {times}, over: {over} }}", slot_name(row, slot))
         }
     };
-    let range = match &value.range {
-        None => "None".to_string(),
-        Some(Range::Between(first, last)) => format!("Some(ImmediateRange::Between({first}, {last}))"),
-        Some(Range::OneOf(values)) => format!("Some(ImmediateRange::OneOf(&{values:?}))"),
+    let range = |range: &Range| match range {
+        Range::Between(first, last) => format!("ImmediateRange::Between({first}, {last})"),
+        Range::OneOf(values) => format!("ImmediateRange::OneOf(&{values:?})"),
+        Range::MultipleOf(factor) => format!("ImmediateRange::MultipleOf({factor})"),
     };
+    let ranges: Vec<String> = value.ranges.iter().map(range).collect();
+    let ranges = ranges.join(", ");
     let selectors = value.selectors.as_ref().map_or("None".to_string(), |kind| identifier(kind));
     let mut flags: Vec<String> = vec!["Flags::NONE".to_string()];
     flags.extend(value.flags.iter().filter(|flag| *flag != "in").map(|flag| format!("Flags::{}", flag.to_uppercase())));
     let flags = flags.iter().skip(1).fold(flags[0].clone(), |all, flag| format!("{all}.with({flag})"));
     format!(
-        "ValueSpec {{ name: {:?}, reads: {}, writes: {}, ty: {ty}, wider: {}, arity: {arity}, flags: {flags}, range: {range}, selectors: Selectors::{selectors} }}",
-        value.name, value.reads, value.writes, value.wider
+        "ValueSpec {{ name: {:?}, reads: {}, writes: {}, ty: {ty}, wider: {}, arity: {arity}, braces_optional: {}, flags: {flags}, ranges: &[{ranges}], selectors: Selectors::{selectors} }}",
+        value.name, value.reads, value.writes, value.wider, value.braces_optional
     )
 }
 

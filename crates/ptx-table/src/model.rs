@@ -26,6 +26,8 @@ pub struct Row {
     pub requirements: Vec<(Vec<Atom>, Requirement)>,
     /// Combinations that are illegal.
     pub denials: Vec<Vec<Atom>>,
+    /// Combinations that ptxas takes and the manual does not have.
+    pub undocumented: Vec<Vec<Atom>>,
     /// Combinations that later versions and targets took away.
     pub removals: Vec<(Vec<Atom>, Requirement)>,
 }
@@ -94,8 +96,8 @@ pub enum Shape {
     Value(Value),
     /// `d|p`; the second part may be optional.
     Pair(Value, Value, bool),
-    /// `[a]` or `[a, b, ...]`: an address or reference, then further operands.
-    Bracket(Base, Vec<Value>),
+    /// `[a]` or `[a, b, ...]`: an address or reference, then further operands; whether `.unified` may follow.
+    Bracket(Base, Vec<Value>, bool),
 }
 
 /// The first operand in brackets.
@@ -126,10 +128,12 @@ pub struct Value {
     pub wider: bool,
     /// How many elements.
     pub arity: Arity,
+    /// Whether a vector of one may be written without braces.
+    pub braces_optional: bool,
     /// Flags by name, in the order written.
     pub flags: Vec<String>,
-    /// The values an immediate may take.
-    pub range: Option<Range>,
+    /// The values an immediate may take: one range, or one for each element of a vector.
+    pub ranges: Vec<Range>,
     /// Which selectors a register may carry: a name of [`SELECTORS`].
     pub selectors: Option<String>,
 }
@@ -165,6 +169,8 @@ pub enum Range {
     Between(i64, i64),
     /// One of these.
     OneOf(Vec<i64>),
+    /// A multiple of this.
+    MultipleOf(i64),
 }
 
 /// The scalar types an operand or a modifier can name, with their width in bits.
@@ -233,6 +239,7 @@ pub const SPACES: &[&str] = &[
     "shared::cta",
     "shared::cluster",
     "tmem",
+    "any",
 ];
 
 /// Names that stand for entities rather than types.
@@ -242,7 +249,7 @@ pub const ENTITIES: &[&str] = &["label", "func", "texref", "samplerref", "surfre
 pub const SELECTORS: &[&str] = &["scalar", "half", "half_mask", "byte", "byte_mask"];
 
 /// Flags an operand may carry.
-pub const FLAGS: &[&str] = &["reg", "imm", "in", "sink", "sreg", "addr", "nonneg", "sel", "neg"];
+pub const FLAGS: &[&str] = &["reg", "imm", "in", "sink", "sreg", "addr", "nonneg", "sel", "neg", "bits", "sinkonly", "float"];
 
 /// Whether a name is a scalar type.
 pub fn is_scalar_type(name: &str) -> bool {

@@ -63,11 +63,12 @@ fn split_list(text: &str) -> Outcome<Vec<(u8, String)>> {
 }
 
 fn parse_shape(item: &str, slots: &[SlotRow]) -> Outcome<Shape> {
+    let (item, unified) = item.strip_suffix("!unified").map_or((item, false), |rest| (rest, true));
     if let Some(inner) = item.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let parts = split_list(inner)?;
         let ((_, first), rest) = parts.split_first().ok_or("empty brackets")?;
         let rest = rest.iter().map(|(_, part)| parse_value(part, slots)).collect::<Outcome<Vec<_>>>()?;
-        return Ok(Shape::Bracket(parse_base(first, slots)?, rest));
+        return Ok(Shape::Bracket(parse_base(first, slots)?, rest, unified));
     }
     if let Some((first, second)) = item.strip_suffix(']').and_then(|rest| rest.split_once("[|")) {
         return Ok(Shape::Pair(parse_value(first, slots)?, parse_value(second, slots)?, true));
@@ -117,8 +118,9 @@ fn parse_value(item: &str, slots: &[SlotRow]) -> Outcome<Value> {
         ty: TypeName::Scalar("b32".to_string()),
         wider: false,
         arity: Arity::Scalar,
+        braces_optional: false,
         flags: Vec::new(),
-        range: None,
+        ranges: Vec::new(),
         selectors: None,
     };
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -131,7 +133,8 @@ fn parse_value(item: &str, slots: &[SlotRow]) -> Outcome<Value> {
     }
     if let Some(rest) = type_name.strip_prefix('{') {
         let (arity, rest) = rest.split_once('}').ok_or("`{` without `}`")?;
-        value.arity = parse_arity(arity, slots)?;
+        value.braces_optional = arity.ends_with('?');
+        value.arity = parse_arity(arity.trim_end_matches('?'), slots)?;
         type_name = rest;
     }
     if let Some(rest) = type_name.strip_prefix('~') {
@@ -202,10 +205,13 @@ fn parse_flag(flag: &str, value: &mut Value) -> Outcome<()> {
     }
     if let Some(range) = range {
         let number = |text: &str| text.trim().parse::<i64>().map_err(|_| format!("`{text}` is not a number"));
-        value.range = Some(match range.split_once("..") {
-            Some((first, last)) => Range::Between(number(first)?, number(last)?),
-            None => Range::OneOf(range.split(',').map(number).collect::<Outcome<Vec<_>>>()?),
-        });
+        for part in range.split('/') {
+            value.ranges.push(match (part.split_once(".."), part.strip_prefix('*')) {
+                (Some((first, last)), _) => Range::Between(number(first)?, number(last)?),
+                (None, Some(factor)) => Range::MultipleOf(number(factor)?),
+                (None, None) => Range::OneOf(part.split(',').map(number).collect::<Outcome<Vec<_>>>()?),
+            });
+        }
     }
     value.flags.push(name.to_string());
     Ok(())
@@ -230,7 +236,9 @@ mod tests {
         assert!(value.reads && value.writes && value.wider);
         assert_eq!(value.arity, Arity::Slot("shape".into(), 1, 2));
         let value = parse_value("i:s32!imm(-1,1)", &[]).unwrap();
-        assert_eq!(value.range, Some(Range::OneOf(vec![-1, 1])));
+        assert_eq!(value.ranges, [Range::OneOf(vec![-1, 1])]);
+        let value = parse_value("s:{2}u16!in(*2/0..1)", &[]).unwrap();
+        assert_eq!(value.ranges, [Range::MultipleOf(2), Range::Between(0, 1)]);
         assert!(parse_value("i:s32!odd", &[]).is_err());
         assert!(parse_value("i:shape", &[shape]).unwrap_err().contains("not a type"));
     }

@@ -113,6 +113,7 @@ fn parse_row(text: &str, opcode: &str, sets: &BTreeMap<String, Vec<String>>) -> 
         operands: Vec::new(),
         requirements: Vec::new(),
         denials: Vec::new(),
+        undocumented: Vec::new(),
         removals: Vec::new(),
     };
     let mut definitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -124,6 +125,9 @@ fn parse_row(text: &str, opcode: &str, sets: &BTreeMap<String, Vec<String>>) -> 
             row.requirements.push((atoms(condition)?, requirement(needs)?));
         } else if let Some(denied) = clause.strip_prefix("deny ") {
             row.denials.push(atoms(denied)?);
+        } else if let Some(undocumented) = clause.strip_prefix("undocumented") {
+            let condition = undocumented.trim();
+            row.undocumented.push(if condition.is_empty() { Vec::new() } else { atoms(condition)? });
         } else if let Some(removed) = clause.strip_prefix("removed ") {
             let (condition, needs) = match removed.rsplit_once(" : ") {
                 Some((condition, needs)) => (atoms(condition)?, needs),
@@ -242,7 +246,7 @@ fn atom(word: &str) -> Outcome<Atom> {
 /// Every slot and modifier that a condition mentions must be in the head, or the condition could never matter.
 fn check_atoms(row: &Row) -> Outcome<()> {
     let conditions = row.requirements.iter().chain(&row.removals).map(|(condition, _)| condition);
-    for atom in conditions.chain(&row.denials).flatten() {
+    for atom in conditions.chain(&row.denials).chain(&row.undocumented).flatten() {
         let slot_has = |name: &str, values: &[String]| {
             let slot = row.slots.iter().find(|slot| slot.name == name);
             slot.is_some_and(|slot| values.iter().all(|value| slot.values.contains(value)))

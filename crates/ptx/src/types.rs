@@ -128,6 +128,8 @@ pub enum AddressSpace {
     SharedCta,
     SharedCluster,
     Tmem,
+    /// Generic, or any variable.
+    Any,
 }
 
 /// The space a variable is declared in.
@@ -157,11 +159,12 @@ impl StateSpace {
 }
 
 impl AddressSpace {
-    /// Whether a variable declared in `space` can be addressed here. Any variable can be named where a generic
-    /// address is expected: its address is then converted.
+    /// Whether a variable declared in `space` can be addressed here. Where a generic address is expected, variables with
+    /// a place in the generic address space can be named: their address is then converted.
     pub fn holds(self, space: StateSpace) -> bool {
         match self {
-            AddressSpace::Generic => true,
+            AddressSpace::Any => true,
+            AddressSpace::Generic => matches!(space, StateSpace::Global | StateSpace::Shared | StateSpace::Local),
             AddressSpace::Const => space == StateSpace::Const,
             AddressSpace::Global => matches!(space, StateSpace::Global | StateSpace::Tex),
             AddressSpace::Local => space == StateSpace::Local,
@@ -173,6 +176,6 @@ impl AddressSpace {
 
     /// Whether a 32-bit register may hold an address in this space whatever the module's address size.
     pub fn takes_32_bit_addresses(self) -> bool {
-        !matches!(self, AddressSpace::Generic | AddressSpace::Global)
+        !matches!(self, AddressSpace::Generic | AddressSpace::Global | AddressSpace::Any)
     }
 }

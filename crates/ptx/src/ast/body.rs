@@ -239,6 +239,8 @@ pub enum Operand {
     Pair(ListId),
     /// `[a]`: a position in [`Body::addresses`].
     Address(u32),
+    /// `[a].unified`: a position in [`Body::addresses`].
+    UnifiedAddress(u32),
     /// `[a, b, ...]`.
     Bracket(ListId),
     /// An address without brackets, `var+4`: a position in [`Body::addresses`].

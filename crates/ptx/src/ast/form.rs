@@ -110,6 +110,8 @@ pub enum FormShape {
         base: FormBase,
         /// Further operands.
         rest: Box<[FormValue]>,
+        /// Whether `.unified` may follow.
+        unified: bool,
     },
 }
 

@@ -202,6 +202,10 @@ codes! {
     ModifierConflict = "E0706",
     /// Modifiers are not in the manual's order.
     ModifierOrder = "W0707",
+    /// A form that ptxas takes and the manual does not have.
+    Undocumented = "W0708",
+    /// A modifier that is written twice without harm.
+    RepeatedModifier = "W0709",
     // Operands.
     /// Too few or too many operands.
     OperandCount = "E0801",

@@ -126,7 +126,8 @@ fn resolve(operand: &'static OperandSpec, values: &[SlotValue]) -> FormOperand {
         Shape::Pair { first, second, optional } => {
             FormShape::Pair { first: resolve_value(first, values), second: resolve_value(second, values), optional: *optional }
         }
-        Shape::Bracket { base, rest } => FormShape::Bracket {
+        Shape::Bracket { base, rest, unified } => FormShape::Bracket {
+            unified: *unified,
             base: match base {
                 Base::Generic => FormBase::Address(AddressSpace::Generic),
                 Base::Space(space) => FormBase::Address(*space),

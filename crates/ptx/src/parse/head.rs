@@ -28,6 +28,8 @@ pub(crate) struct Head {
     /// Why it is none.
     problem: Option<Problem>,
     in_order: bool,
+    /// A modifier that is written twice without harm.
+    repeated: Option<Modifier>,
 }
 
 pub(crate) struct HeadForm {
@@ -35,6 +37,8 @@ pub(crate) struct HeadForm {
     /// Its number in the module, given at the first use.
     pub id: Option<FormId>,
     pub unmet: Option<(Unmet, Option<Modifier>)>,
+    /// Whether ptxas takes it although the manual does not have it.
+    pub undocumented: bool,
 }
 
 #[derive(Clone)]
@@ -44,6 +48,9 @@ enum Problem {
     UnknownModifier(usize),
     Misfit(u16, Misfit),
 }
+
+/// Modifiers that ptxas lets stand twice.
+const REPEATABLE: &[Modifier] = &[Modifier::Approx, Modifier::Relu, Modifier::Sat, Modifier::Sync, Modifier::Uni];
 
 #[derive(Default)]
 pub(crate) struct Heads {
@@ -60,16 +67,18 @@ impl Heads {
     fn analyse(text: &str, platform: &Platform) -> Head {
         let mut components = text.split('.');
         let opcode = components.next().unwrap_or_default();
-        let failed = |problem| Head { forms: Vec::new(), problem: Some(problem), in_order: true };
+        let failed = |problem| Head { forms: Vec::new(), problem: Some(problem), in_order: true, repeated: None };
         let Some(rows) = rows_of(opcode) else { return failed(Problem::UnknownOpcode) };
         let mut modifiers: SmallVec<[Modifier; 12]> = SmallVec::new();
+        let mut repeated = None;
         for (position, component) in components.enumerate() {
             match Modifier::from_spelling(component) {
+                Some(modifier) if REPEATABLE.contains(&modifier) && modifiers.contains(&modifier) => repeated = Some(modifier),
                 Some(modifier) => modifiers.push(modifier),
                 None => return failed(Problem::UnknownModifier(position)),
             }
         }
-        let mut head = Head { forms: Vec::new(), problem: None, in_order: false };
+        let mut head = Head { forms: Vec::new(), problem: None, in_order: false, repeated };
         let mut nearest: Option<(u16, Misfit)> = None;
         for &row_index in rows {
             let row = &ROWS[usize::from(row_index)];
@@ -77,7 +86,8 @@ impl Heads {
                 Ok(filled) => {
                     head.in_order |= filled.in_order;
                     let unmet = forms::unmet(row, &filled.values, platform);
-                    head.forms.extend(forms::forms_of(row_index, &filled.values).map(|form| HeadForm { form, id: None, unmet }));
+                    let undocumented = row.undocumented.iter().any(|condition| crate::ast::fulfils(&filled.values, condition));
+                    head.forms.extend(forms::forms_of(row_index, &filled.values).map(|form| HeadForm { form, id: None, unmet, undocumented }));
                 }
                 Err(misfit) if nearest.is_none_or(|(_, best)| misfit.nearness() > best.nearness()) => nearest = Some((row_index, misfit)),
                 Err(_) => {}
@@ -86,7 +96,7 @@ impl Heads {
         if head.forms.is_empty() {
             head.problem = nearest.map(|(row, misfit)| Problem::Misfit(row, misfit));
         }
-        head.forms.sort_by_key(|form| form.unmet.is_some());
+        head.forms.sort_by_key(|form| (form.unmet.is_some(), form.undocumented));
         head
     }
 
@@ -128,8 +138,13 @@ impl Parser<'_> {
                 Err(self.report(finding))
             }
             None => {
-                if !head.in_order {
+                let (in_order, repeated) = (head.in_order, head.repeated);
+                if !in_order {
                     self.warn_order(id, span);
+                }
+                if let Some(modifier) = repeated {
+                    let message = format!("`.{}` is written twice", modifier.spelling());
+                    self.report(Diagnostic::new(Code::RepeatedModifier, span, message));
                 }
                 Ok((id, span))
             }

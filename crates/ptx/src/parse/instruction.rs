@@ -113,8 +113,14 @@ impl Parser<'_> {
     /// Reports what a form needs and the module does not have.
     pub(super) fn check_needs(&mut self, head: HeadId, index: usize, head_span: Span) {
         let entry = &self.heads.get(head).forms[index];
-        let Some((unmet, culprit)) = entry.unmet else { return };
         let opcode = entry.form.opcode.spelling();
+        if entry.undocumented {
+            let finding = Diagnostic::new(Code::Undocumented, head_span, format!("the manual does not have this form of `{opcode}`; ptxas takes it"))
+                .help(format!("the manual's form is `{}`", super::head::shape_of(entry.form.row()).replace(['{', '}'], "")));
+            self.report(finding);
+        }
+        let entry = &self.heads.get(head).forms[index];
+        let Some((unmet, culprit)) = entry.unmet else { return };
         let finding = self.explain_need(opcode, unmet, culprit, head_span);
         self.report(finding);
     }

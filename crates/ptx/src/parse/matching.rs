@@ -4,7 +4,7 @@
 //! first [`Mismatch`]. It builds no text; `mismatch.rs` explains.
 
 use super::operand::{Facts, Parsed, Scratch};
-use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, ValueType, VariableType};
+use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, TextureMode, ValueType, VariableType};
 use crate::table::{Arity, Component, Entity, Flags, Selectors, SpecialRegister};
 use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
 
@@ -45,6 +45,7 @@ pub(crate) enum Reason {
     SymbolNotAllowed,
     UnknownName,
     TextureMode,
+    Unified,
 }
 
 impl Reason {
@@ -93,12 +94,16 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
             _ if *optional => match_value(first, given, cx),
             _ => Err((given, Reason::PairMissing)),
         },
-        FormShape::Bracket { base, rest } => {
-            let Facts::Bracket(list) = given.facts else { return Err((given, Reason::Kind("an address in brackets"))) };
+        FormShape::Bracket { base, rest, unified } => {
+            let Facts::Bracket { list, unified: marked } = given.facts else { return Err((given, Reason::Kind("an address in brackets"))) };
             let parts = cx.scratch.list(list);
             if parts.len() != rest.len() + 1 {
                 return Err((given, Reason::Kind(if rest.is_empty() { "a single address in brackets" } else { "more or fewer operands inside the brackets" })));
             }
+            if marked && !unified {
+                return Err((given, Reason::Unified));
+            }
+            match_texture_mode(base, rest, given, cx)?;
             match base {
                 FormBase::Address(space) => match_address(*space, parts[0], cx)?,
                 FormBase::Reference(value) => match_value(value, plain_reference(parts[0]), cx)?,
@@ -106,6 +111,16 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
             rest.iter().zip(&parts[1..]).try_for_each(|(value, &part)| match_value(value, part, cx))
         }
     }
+}
+
+/// A texture is read with a sampler in independent mode, without one in unified mode.
+fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &Context<'_>) -> Fit {
+    let FormBase::Reference(reference) = base else { return Ok(()) };
+    let is_sampler = |value: &FormValue| value.ty == ValueType::Entity(Entity::Samplerref);
+    let with_sampler = is_sampler(reference) || rest.iter().any(is_sampler);
+    let plain_texture = reference.ty == ValueType::Entity(Entity::Texref) && !with_sampler && !rest.is_empty();
+    let independent = cx.module.options.texture_mode == Some(TextureMode::Independent);
+    if with_sampler && !independent || plain_texture && independent { Err((given, Reason::TextureMode)) } else { Ok(()) }
 }
 
 /// A register read as an address base, seen as an operand again.
@@ -136,7 +151,10 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
                 return Err((given, Reason::VectorLength(lanes)));
             }
             let has_bits = parts.iter().any(|part| matches!(part.facts, Facts::Register { ty, .. } if ty.class() == TypeClass::Bits));
-            parts.iter().try_for_each(|&part| match_vector_element(wanted, ty, part, has_bits, cx))
+            if parts.iter().all(|part| matches!(part.facts, Facts::Sink)) {
+                return Err((given, Reason::Sink));
+            }
+            parts.iter().enumerate().try_for_each(|(lane, &part)| match_vector_element(wanted, ty, part, (lane, has_bits), cx))
         }
         (Some(lanes), Facts::Register { ty: given_ty, lanes: given_lanes, negated: false, .. }) if given_lanes > 1 => {
             if u16::from(given_lanes) != lanes {
@@ -144,18 +162,19 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             }
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { Err((given, Reason::Type(ty))) }
         }
-        (Some(1), _) => match_scalar(wanted, ty, given, cx),
+        (Some(1), _) if wanted.spec.braces_optional => match_scalar(wanted, ty, given, cx),
         (Some(lanes), _) => Err((given, Reason::VectorLength(lanes))),
     }
 }
 
 /// An element of a written vector. ptxas judges a vector as a whole where registers of bits are in it, so a number
 /// beside one is taken as bits.
-fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, has_bits: bool, cx: &Context<'_>) -> Fit {
+fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane, has_bits): (usize, bool), cx: &Context<'_>) -> Fit {
     match part.facts {
         Facts::Sink if wanted.spec.writes => Ok(()),
         Facts::Special { .. } if wanted.spec.reads && !wanted.spec.writes => Ok(()),
         Facts::Integer { .. } if has_bits && ty.class() == TypeClass::Packed => Ok(()),
+        Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, part, lane),
         _ => match_scalar(wanted, ty, part, cx),
     }
 }
@@ -168,6 +187,9 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
         Facts::Register { ty: given_ty, lanes, negated, .. } => {
             if flags.has(Flags::IMM) {
                 return no(Reason::ImmediateRequired);
+            }
+            if flags.has(Flags::SINKONLY) {
+                return no(Reason::Kind("`_`, since nothing is returned here"));
             }
             if lanes > 1 {
                 return no(Reason::VectorNotAllowed);
@@ -201,8 +223,8 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
             }
             if negated && ty != ScalarType::Pred { no(Reason::Negation) } else { special_fits(ty, register, given) }
         }
-        Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, given),
-        Facts::Sink if flags.has(Flags::SINK) => Ok(()),
+        Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, given, 0),
+        Facts::Sink if flags.has(Flags::SINK) || flags.has(Flags::SINKONLY) => Ok(()),
         Facts::Sink => no(Reason::Sink),
         Facts::Variable { .. } | Facts::Function { .. } => {
             if flags.has(Flags::ADDR) { Ok(()) } else { no(Reason::SymbolNotAllowed) }
@@ -211,12 +233,12 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
         Facts::Unknown(_) => no(Reason::UnknownName),
         Facts::Vector(_) => no(Reason::VectorNotAllowed),
         Facts::Pair(_) => no(Reason::Pair),
-        Facts::Bracket(_) | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),
+        Facts::Bracket { .. } | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),
         Facts::Broken => Ok(()),
     }
 }
 
-fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed) -> Fit {
+fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed, lane: usize) -> Fit {
     let no = |reason| Err((given, reason));
     let spec = wanted.spec;
     if spec.writes || spec.flags.has(Flags::REG) {
@@ -230,13 +252,13 @@ fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed) -> Fit {
             (Some(value), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate))
         }
         Facts::WarpSize => (Some(32), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate)),
-        Facts::Float(constant) => (None, float_fits(ty, constant)),
+        Facts::Float(constant) => (None, float_fits(ty, constant) || spec.flags.has(Flags::FLOAT)),
         _ => return Ok(()),
     };
     if !fits {
         return no(Reason::ImmediateType(ty));
     }
-    match (spec.range, value) {
+    match (spec.ranges.get(lane).or(spec.ranges.first()).copied(), value) {
         (Some(range), Some(value)) if !range.contains(value) => no(Reason::ImmediateRange(range)),
         _ => Ok(()),
     }
@@ -267,6 +289,9 @@ fn special_fits(ty: ScalarType, register: SpecialRegister, given: Parsed) -> Fit
 /// of loads, stores and conversions, integers and bits also fit wider integer and untyped registers; floats fit wider
 /// untyped ones only. Packed formats live in untyped registers of their width.
 pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormValue) -> bool {
+    if value.spec.flags.has(Flags::BITS) && given.class() != TypeClass::Bits {
+        return false;
+    }
     if wanted == given {
         return true;
     }
@@ -276,7 +301,8 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
     }
     if value.spec.wider && given.bits() > wanted.bits() {
         return match wanted_class {
-            TypeClass::Integer | TypeClass::Bits => matches!(given_class, TypeClass::Integer | TypeClass::Bits),
+            TypeClass::Bits => true,
+            TypeClass::Integer => matches!(given_class, TypeClass::Integer | TypeClass::Bits) || given == ScalarType::F16x2,
             _ => given_class == TypeClass::Bits,
         };
     }
@@ -288,7 +314,7 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
         (TypeClass::Integer, TypeClass::Integer) => true,
         // A register of two halves counts as bits, except where the type is fixed.
         (TypeClass::Integer | TypeClass::Packed, TypeClass::Packed) => {
-            given == ScalarType::F16x2 && (wanted_class == TypeClass::Packed && !matches!(wanted, ScalarType::Bf16x2 | ScalarType::Tf32) || value.spec.follows_slot())
+            given == ScalarType::F16x2 && !matches!(wanted, ScalarType::Bf16x2 | ScalarType::Tf32) && (wanted_class == TypeClass::Packed || value.spec.follows_slot())
         }
         _ => false,
     }

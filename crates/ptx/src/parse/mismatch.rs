@@ -4,7 +4,7 @@ use super::head::{HeadId, shape_of};
 use super::matching::{Context, Mismatch, Reason, match_form};
 use super::operand::{Facts, Parsed};
 use super::{Parser, Reported};
-use crate::ast::{Form, FormShape, FormValue, ValueType};
+use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType};
 use crate::diag::{Code, Diagnostic};
 use crate::source::Span;
 use crate::table::ImmediateRange;
@@ -110,7 +110,12 @@ impl Parser<'_> {
             Reason::SymbolNotAllowed => new(Code::OperandKind, format!("{what} cannot be the name of a variable or function"))
                 .help("take its address with `mov` first"),
             Reason::UnknownName => self.unknown_name(span),
-            Reason::TextureMode => new(Code::TextureModeConflict, format!("{what} does not fit the texture mode of the module")),
+            Reason::TextureMode if self.module.options.texture_mode == Some(TextureMode::Independent) => {
+                new(Code::TextureModeConflict, format!("`{opcode}` names a sampler in independent texture mode")).help("write `[texture, sampler, coordinates]`")
+            }
+            Reason::TextureMode => new(Code::TextureModeConflict, format!("`{opcode}` names no sampler in unified texture mode"))
+                .help("leave the sampler out, or write `.target ..., texmode_independent`"),
+            Reason::Unified => new(Code::BadAddress, format!("{what} cannot be marked `.unified`")),
         }
     }
 
@@ -176,7 +181,7 @@ impl Parser<'_> {
             Facts::Unknown(_) => "this name is not declared".to_string(),
             Facts::Vector(list) => format!("this is a vector of {}", self.scratch.list(list).len()),
             Facts::Pair(_) => "this is a pair".to_string(),
-            Facts::Bracket(_) => "this is an address".to_string(),
+            Facts::Bracket { .. } => "this is an address".to_string(),
             Facts::Broken => String::new(),
         }
     }
@@ -188,7 +193,7 @@ pub(super) fn spelling(ty: ScalarType) -> String {
 
 fn space_name(space: AddressSpace) -> String {
     match space {
-        AddressSpace::Generic => "generic space".to_string(),
+        AddressSpace::Generic | AddressSpace::Any => "generic space".to_string(),
         AddressSpace::ParamEntry => "`.param::entry`".to_string(),
         AddressSpace::ParamFunc => "`.param::func`".to_string(),
         AddressSpace::SharedCta => "`.shared::cta`".to_string(),
@@ -205,6 +210,7 @@ fn describe_range(range: ImmediateRange) -> String {
             let list: Vec<String> = values.iter().map(ToString::to_string).collect();
             format!("one of {}", list.join(", "))
         }
+        ImmediateRange::MultipleOf(factor) => format!("a multiple of {factor}"),
     }
 }
 

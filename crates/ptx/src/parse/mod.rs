@@ -29,8 +29,10 @@ use crate::diag::{Code, Diagnostic, Diagnostics, Severity};
 use crate::lexer::{BadToken, Lexer, TokenKind, number};
 use crate::source::Span;
 use crate::target::{Platform, PtxVersion, Requirement, Target, Unmet};
+pub(crate) use forms::{forms_of, unmet};
 use function::FunctionState;
 use head::Heads;
+pub(crate) use head::spell;
 use operand::Scratch;
 use symbols::Symbols;
 

@@ -43,8 +43,8 @@ pub(crate) enum Facts {
     Unknown(Name),
     Vector(List),
     Pair(List),
-    /// The first element is the address or reference.
-    Bracket(List),
+    /// The first element is the address or reference; `.unified` may follow.
+    Bracket { list: List, unified: bool },
     /// The base of an address that is a register.
     AddressRegister { register: RegisterId, component: Component, ty: ScalarType, offset: i64 },
     /// A number as address.
@@ -324,7 +324,7 @@ impl Parser<'_> {
         let whole = Span::new(span.start, self.lexer.last_end);
         let base = Parsed { span: whole, facts: Facts::Variable { variable, member, offset: Some(offset) } };
         let list = self.scratch.add_list(&[base]);
-        Ok(Parsed { span: whole, facts: Facts::Bracket(list) })
+        Ok(Parsed { span: whole, facts: Facts::Bracket { list, unified: false } })
     }
 
     /// `+ constant`, if it is there.
@@ -348,8 +348,9 @@ impl Parser<'_> {
         }
         let close = self.span();
         self.expect(b']', "an address")?;
+        let unified = self.eat_directive(".unified");
         let list = self.scratch.add_list(&elements);
-        Ok(Parsed { span: open.to(close), facts: Facts::Bracket(list) })
+        Ok(Parsed { span: open.to(close), facts: Facts::Bracket { list, unified } })
     }
 
     fn parse_address_base(&mut self) -> Parse<Parsed> {
@@ -428,7 +429,8 @@ impl Parser<'_> {
             Facts::Unknown(name) => Operand::Label(self.reference_label(name, parsed.span)),
             Facts::Vector(list) => Operand::Vector(self.commit_parsed_list(list)),
             Facts::Pair(list) => Operand::Pair(self.commit_parsed_list(list)),
-            Facts::Bracket(list) => match self.scratch.list(list) {
+            Facts::Bracket { list, unified } => match self.scratch.list(list) {
+                &[only] if unified => Operand::UnifiedAddress(self.commit_address(only)),
                 &[only] if !matches!(only.facts, Facts::Broken | Facts::Unknown(_)) => Operand::Address(self.commit_address(only)),
                 _ => Operand::Bracket(self.commit_parsed_list(list)),
             },

@@ -31,6 +31,8 @@ pub struct Row {
     pub requirements: &'static [ConditionalRequirement],
     /// What later versions and targets took away.
     pub removals: &'static [ConditionalRequirement],
+    /// Combinations that ptxas takes and the manual does not have.
+    pub undocumented: &'static [&'static [Atom]],
     /// Illegal combinations.
     pub denials: &'static [&'static [Atom]],
 }
@@ -101,6 +103,8 @@ pub enum Shape {
         base: Base,
         /// Further operands inside the brackets.
         rest: &'static [ValueSpec],
+        /// Whether `.unified` may follow.
+        unified: bool,
     },
 }
 
@@ -132,10 +136,12 @@ pub struct ValueSpec {
     pub wider: bool,
     /// How many elements.
     pub arity: Arity,
+    /// Whether a vector of one may be written without braces.
+    pub braces_optional: bool,
     /// What else is allowed or not.
     pub flags: Flags,
-    /// The values an immediate may take.
-    pub range: Option<ImmediateRange>,
+    /// The values an immediate may take: one range, or one for each element of a vector.
+    pub ranges: &'static [ImmediateRange],
     /// The selectors a register may carry.
     pub selectors: Selectors,
 }
@@ -239,6 +245,8 @@ pub enum ImmediateRange {
     Between(i64, i64),
     /// One of these.
     OneOf(&'static [i64]),
+    /// A multiple of this.
+    MultipleOf(i64),
 }
 
 impl ImmediateRange {
@@ -247,6 +255,7 @@ impl ImmediateRange {
         match self {
             ImmediateRange::Between(first, last) => (first..=last).contains(&value),
             ImmediateRange::OneOf(values) => values.contains(&value),
+            ImmediateRange::MultipleOf(factor) => value % factor == 0,
         }
     }
 }
@@ -272,6 +281,12 @@ impl Flags {
     pub const NONNEG: Flags = Flags(32);
     /// May be negated with a minus sign.
     pub const NEG: Flags = Flags(128);
+    /// An untyped register.
+    pub const BITS: Flags = Flags(256);
+    /// The destination must be `_`.
+    pub const SINKONLY: Flags = Flags(512);
+    /// Any float immediate, though the type is untyped.
+    pub const FLOAT: Flags = Flags(1024);
 
     /// Both sets together.
     pub const fn with(self, other: Flags) -> Flags {
