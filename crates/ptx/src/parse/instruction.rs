@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::head::HeadId;
 use super::matching::{Context, match_form};
-use super::operand::{Facts, Parsed};
+use super::operand::Facts;
 use super::{Parse, Parser};
 use crate::ast::{FormShape, Guard, GuardSource, Instruction, Operand, Statement, ValueType};
 use crate::diag::{Code, Diagnostic};
@@ -84,8 +84,11 @@ impl Parser<'_> {
         self.check_needs(head, index, head_span);
         let form = self.heads.number(head, index, &mut self.module.forms);
         self.heads_check_labels(head, index);
-        let parsed: SmallVec<[Parsed; 8]> = SmallVec::from_slice(&self.scratch.operands);
-        let operands: SmallVec<[Operand; 8]> = parsed.iter().map(|&operand| self.commit(operand)).collect();
+        let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
+        for position in 0..count {
+            let parsed = self.scratch.operands[position];
+            operands.push(self.commit(parsed));
+        }
         let body = &mut self.function.body;
         let first_operand = body.operands.len() as u32;
         body.operands.extend_from_slice(&operands);
