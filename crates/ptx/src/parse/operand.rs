@@ -414,6 +414,8 @@ impl Parser<'_> {
             }
             Facts::Integer { value, unsigned, negated } => match i32::try_from(value) {
                 Ok(small) if negated => Operand::NotInteger(small),
+                // As a predicate, every number but zero is true.
+                Err(_) if negated => Operand::NotInteger(1),
                 Ok(small) if !unsigned => Operand::Integer(small),
                 _ => Operand::Constant(body.constants.push(Constant::Integer(value, unsigned))),
             },
