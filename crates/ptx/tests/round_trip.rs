@@ -59,7 +59,8 @@ fn parse(text: &str) -> Result<Module, String> {
     if checked.is_valid() {
         return Ok(checked.module);
     }
-    let messages: Vec<String> = checked.diagnostics.iter().take(3).map(|finding| format!("{}: {}", finding.span.start, finding.message)).collect();
+    let messages: Vec<String> =
+        checked.diagnostics.iter().take(3).map(|finding| format!("{}: {}", finding.span.start, finding.message)).collect();
     Err(messages.join("; "))
 }
 
@@ -136,7 +137,9 @@ fn compile(ptxas: &Path, arch: &str, options: &str, text: &str, stem: &Path) -> 
 /// The sections of a cubin that hold code, constants and initial values, by name.
 fn sections(elf: &[u8]) -> Option<BTreeMap<String, &[u8]>> {
     const NO_BITS: u64 = 8;
-    let number = |at: usize, bytes: usize| elf.get(at..at + bytes).map(|part| part.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte)));
+    let number = |at: usize, bytes: usize| {
+        elf.get(at..at + bytes).map(|part| part.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte)))
+    };
     let (table, entry, count) = (number(0x28, 8)? as usize, number(0x3a, 2)? as usize, number(0x3c, 2)? as usize);
     let place = |index: usize| Some((number(table + index * entry + 0x18, 8)? as usize, number(table + index * entry + 0x20, 8)? as usize));
     let (strings, _) = place(number(0x3e, 2)? as usize)?;
@@ -176,10 +179,10 @@ fn compare_by_ptxas(ptxas: &Path, source: &Source, stem: &Path, optional: bool) 
     };
     let printed = print(&module);
     let again = compile(ptxas, &arch, &options, &printed, stem).map_err(|complaint| format!("{complaint}\n{printed}"))?;
-    match cubin_difference(&original, &again) {
-        None => Ok(true),
-        Some(difference) => Err(format!("{difference}\n{printed}")),
-    }
+    let Some(difference) = cubin_difference(&original, &again) else { return Ok(true) };
+    // ptxas leaves half of a `.b128` with a float as its initial value uninitialized.
+    let twice = compile(ptxas, &arch, &options, &source.text, stem)?;
+    if cubin_difference(&original, &twice).is_some() { Ok(false) } else { Err(format!("{difference}\n{printed}")) }
 }
 
 /// Two threads take the modules one after the other.
@@ -217,4 +220,159 @@ fn ptxas_makes_the_same_code_of_the_corpus() {
 #[ignore = "takes about a minute"]
 fn ptxas_makes_the_same_code_of_accepted_modules() {
     compare_all(&load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/accept")), true);
+}
+
+/// The printed form of statements inside a kernel, which must read back as the same tree; only the body's lines.
+fn printed_body(statements: &str) -> String {
+    let text = format!(
+        ".version 9.0\n.target sm_90a, texmode_independent\n.address_size 64\n{GLOBALS}.entry k(.param .u64 out) {{\n{statements}\nret;\n}}\n"
+    );
+    let module = parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    let printed = round_trip(&module).unwrap_or_else(|failure| panic!("{failure}"));
+    let (_, body) = printed.rsplit_once("\n{\n").unwrap();
+    body.strip_suffix("\tret;\n}\n").unwrap().to_string()
+}
+
+const GLOBALS: &str = "\
+.global .u32 words[8]; .global .b8 set<3>; .global .texref image; .global .samplerref image_sampler; .func callee() { ret; }
+";
+
+#[test]
+fn floats_keep_their_bits() {
+    let body = printed_body(
+        ".reg .f32 f; .reg .f64 d; .reg .b64 b;
+        mov.f32 f, 0f7fc00001; mov.f32 f, 0.1; mov.f32 f, -0.0; mov.f64 d, 1e22; mov.f64 d, 0d8000000000000000;
+        mov.f64 d, 123456789012345678.0; mov.f64 d, 2.2250738585072014e-308; mov.f32 f, -.5; mov.f32 f, .25; mov.f64 d, 1e-300*1e-10; mov.f64 d, -1e308*10.0;",
+    );
+    let constants: Vec<&str> = body.lines().filter_map(|line| line.split_once(", ")).map(|(_, constant)| constant).collect();
+    let expected = [
+        "0f7FC00001;",
+        "0.1;",
+        "-0.0;",
+        "1.0e22;",
+        "0d8000000000000000;",
+        "1.2345678901234568e17;",
+        "2.2250738585072014e-308;",
+        "-0.5;",
+        "0.25;",
+        "0d000012688B70E62B;",
+        "0dFFF0000000000000;",
+    ];
+    assert_eq!(constants, expected);
+}
+
+#[test]
+fn integers_keep_value_and_signedness() {
+    let body = printed_body(
+        ".reg .b64 d; .reg .pred p;
+        mov.b64 d, -1; mov.b64 d, 1U; mov.b64 d, 0xFFFFFFFFFFFFFFFF; mov.b64 d, 1 << 63; mov.b64 d, -9223372036854775807;
+        mov.b64 d, 5000000000; mov.b64 d, WARP_SZ; and.pred p, p, !5000000000; and.pred p, p, !0; mov.b64 d, -2147483648;",
+    );
+    let constants: Vec<&str> = body.lines().filter_map(|line| line.rsplit_once(", ")).map(|(_, constant)| constant).collect();
+    let expected = [
+        "-1;",
+        "1U;",
+        "0xFFFFFFFFFFFFFFFF;",
+        "(.s64)0x8000000000000000;",
+        "-9223372036854775807;",
+        "5000000000;",
+        "WARP_SZ;",
+        "!1;",
+        "!0;",
+        "-2147483648;",
+    ];
+    assert_eq!(constants, expected);
+}
+
+#[test]
+fn addresses_keep_their_offsets() {
+    let body = printed_body(
+        ".reg .b64 a; .reg .b32 r; .reg .v2 .b64 v;
+        ld.u32 r, [a]; ld.u32 r, [a+0]; ld.u32 r, [a+-4]; ld.global.u32 r, [words+4]; ld.global.u32 r, words[8]; ld.u32 r, [v.y+16];
+        ld.global.u8 r, [set2]; mov.b64 a, words; mov.b64 a, words+0; mov.b64 a, words+-8; mov.b64 a, callee; st.local.u32 [64], r;",
+    );
+    let addresses: Vec<&str> = body.lines().filter_map(|line| line.split_once(' ')).skip(3).map(|(_, operands)| operands).collect();
+    let expected = [
+        "r, [a];",
+        "r, [a+0];",
+        "r, [a+-4];",
+        "r, [words+4];",
+        "r, [words+8];",
+        "r, [v.y+16];",
+        "r, [set2];",
+        "a, words;",
+        "a, words+0;",
+        "a, words+-8;",
+        "a, callee;",
+        "[64], r;",
+    ];
+    assert_eq!(addresses, expected);
+}
+
+#[test]
+fn selectors_pairs_vectors_and_guards() {
+    let body = printed_body(
+        ".reg .b32 %r<5>; .reg .b64 a; .reg .pred %p<3>; .reg .b16 h; .reg .v4 .f32 c; .reg .f32 f;
+        vmad.s32.s32.s32 %r1, %r2.b3, %r3.h1, -%r4; vadd4.s32.s32.s32.add %r1.b210, %r2.b7654, %r3, %r4; setp.lt.and.s32 %p1|%p2, %r1, 5, !%p0;
+        @!%p1 mov.b32 {h, _}, %r1; @%is_explicit_cluster mov.u32 %r1, %tid.x; mov.pred %p1, !%is_explicit_cluster;
+        tex.2d.v4.f32.s32 c, [image, image_sampler, {%r1, %r2}]; mov.f32 f, c.g; atom.global.add.u32 _, [a], 1;",
+    );
+    let expected = "\
+\tvmad.s32.s32.s32 %r1, %r2.b3, %r3.h1, -%r4;
+\tvadd4.s32.s32.s32.add %r1.b210, %r2.b7654, %r3, %r4;
+\tsetp.lt.and.s32 %p1|%p2, %r1, 5, !%p0;
+\t@!%p1 mov.b32 {h, _}, %r1;
+\t@%is_explicit_cluster mov.u32 %r1, %tid.x;
+\tmov.pred %p1, !%is_explicit_cluster;
+\ttex.2d.v4.f32.s32 c, [image, image_sampler, {%r1, %r2}];
+\tmov.f32 f, c.y;
+\tatom.global.add.u32 _, [a], 1;
+";
+    assert_eq!(body.lines().skip(6).map(|line| format!("{line}\n")).collect::<String>(), expected);
+}
+
+#[test]
+fn scopes_labels_and_lists() {
+    let body = printed_body(
+        ".reg .b32 i; { .reg .f32 i; L: mov.f32 i, 0f00000000; { bra.uni L; } bra DONE; } T: .branchtargets L<2>, DONE; brx.idx i, T; L0: L1:
+        P: .callprototype (.param .b32 _) _ (.param .align 8 .b8 _[16], .reg .u32 _); { } DONE: .pragma \"nounroll\";
+        .func second(); .alias second, callee;",
+    );
+    let expected = "\
+\t.reg .b32 i;
+\t{
+\t\t.reg .f32 i;
+L:
+\t\tmov.f32 i, 0f00000000;
+\t\t{
+\t\t\tbra.uni L;
+\t\t}
+\t\tbra DONE;
+\t}
+T:
+\t.branchtargets L0, L1, DONE;
+\tbrx.idx i, T;
+L0:
+L1:
+P:
+\t.callprototype (.param .b32 _) _ (
+\t.param .align 8 .b8 _[16],
+\t.reg .u32 _
+);
+\t{
+\t}
+DONE:
+\t.pragma \"nounroll\";
+\t.func second();
+\t.alias second, callee;
+";
+    assert_eq!(body, expected);
+}
+
+#[test]
+fn deep_scopes_print_in_linear_time() {
+    let depth = 50_000;
+    let text = format!(".version 9.0\n.target sm_90\n.entry k() {{\n{}{}ret;\n}}\n", "{\n".repeat(depth), "}\n".repeat(depth));
+    let printed = round_trip(&parse(&text).unwrap()).unwrap();
+    assert!(printed.len() < 25 * depth);
 }

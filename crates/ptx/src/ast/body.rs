@@ -264,6 +264,8 @@ pub struct Address {
     pub base: AddressBase,
     /// The offset in bytes.
     pub offset: i64,
+    /// Whether the offset is written: ptxas does not optimize `+0` away in debug code.
+    pub has_offset: bool,
 }
 
 /// The base of an address.

@@ -63,8 +63,10 @@ type Rename<'a> = dyn FnMut(&mut Name) + 'a;
 fn rename_module(module: &mut Module, translate: &mut dyn FnMut(Name, &Interner) -> Name) {
     let names = std::mem::take(&mut module.names);
     let mut rename = |name: &mut Name| *name = translate(*name, &names);
-    (0..module.variables.len()).for_each(|position| rename_variable(&mut module.variables[oriole_support::Index::new(position)], &mut rename));
-    (0..module.functions.len()).for_each(|position| rename_function(&mut module.functions[oriole_support::Index::new(position)], &mut rename));
+    (0..module.variables.len())
+        .for_each(|position| rename_variable(&mut module.variables[oriole_support::Index::new(position)], &mut rename));
+    (0..module.functions.len())
+        .for_each(|position| rename_function(&mut module.functions[oriole_support::Index::new(position)], &mut rename));
     module.items.iter_mut().for_each(|item| rename_item(item, &mut rename));
     module.names = names;
 }

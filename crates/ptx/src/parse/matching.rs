@@ -111,7 +111,7 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
 /// A register read as an address base, seen as an operand again.
 fn plain_reference(part: Parsed) -> Parsed {
     match part.facts {
-        Facts::AddressRegister { register, component: Component::Whole, ty, offset: 0 } => {
+        Facts::AddressRegister { register, component: Component::Whole, ty, offset: None | Some(0) } => {
             Parsed { facts: Facts::Register { register, ty, lanes: 1, negated: false }, ..part }
         }
         _ => part,
@@ -323,7 +323,7 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Co
             let handle = matches!(variable.ty, VariableType::Scalar(ty) if ty.bits() == 64 && variable.space == StateSpace::Param);
             if variable.ty == wanted || handle { Ok(()) } else { Err((given, Reason::Kind(text))) }
         }
-        Facts::Register { ty, lanes: 1, negated: false, .. } | Facts::AddressRegister { ty, offset: 0, .. } => {
+        Facts::Register { ty, lanes: 1, negated: false, .. } | Facts::AddressRegister { ty, offset: None | Some(0), .. } => {
             let fits = ty.bits() == 64 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits);
             if fits { Ok(()) } else { Err((given, Reason::Type(ScalarType::U64))) }
         }

@@ -89,11 +89,11 @@ impl BodyPrinter<'_, '_> {
             Operand::Pair(list) => self.pair(body.list(list)),
             Operand::Address(address) => {
                 self.printer.put("[");
-                self.address(body.addresses[address as usize], false);
+                self.address(body.addresses[address as usize]);
                 self.printer.put("]");
             }
             Operand::Bracket(list) => self.enclosed("[", body.list(list), "]"),
-            Operand::AddressOf(address) => self.address(body.addresses[address as usize], true),
+            Operand::AddressOf(address) => self.address(body.addresses[address as usize]),
             Operand::Variable(variable) => self.printer.name(module.variables[variable].name),
             Operand::Function(function) => self.printer.name(module.functions[function].name),
             Operand::Label(label) => self.printer.name(body.labels[label].name),
@@ -124,39 +124,24 @@ impl BodyPrinter<'_, '_> {
         }
     }
 
-    /// An address without brackets. `bare`: outside brackets or as one of several operands in them, where a symbol without
-    /// offset is another kind of operand than one with the offset zero.
-    fn address(&mut self, address: Address, bare: bool) {
+    /// An address without brackets.
+    fn address(&mut self, address: Address) {
         let module = self.printer.module;
-        let with_zero = match address.base {
-            AddressBase::Register(register) => {
-                self.register(register);
-                false
-            }
+        match address.base {
+            AddressBase::Register(register) => self.register(register),
             AddressBase::Element(register, component) => {
                 self.register(register);
                 self.printer.put(component.spelling());
-                false
             }
-            AddressBase::Variable(variable) => {
-                self.printer.name(module.variables[variable].name);
-                bare
-            }
+            AddressBase::Variable(variable) => self.printer.name(module.variables[variable].name),
             AddressBase::VariableMember(variable, member) => {
                 self.printer.name(module.variables[variable].name);
                 self.printer.value(member);
-                false
             }
-            AddressBase::Function(function) => {
-                self.printer.name(module.functions[function].name);
-                bare
-            }
-            AddressBase::Absolute => {
-                self.printer.value(address.offset);
-                return;
-            }
-        };
-        if address.offset != 0 || with_zero {
+            AddressBase::Function(function) => self.printer.name(module.functions[function].name),
+            AddressBase::Absolute => return self.printer.value(address.offset),
+        }
+        if address.has_offset {
             self.printer.value(format_args!("+{}", address.offset));
         }
     }
