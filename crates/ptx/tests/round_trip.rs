@@ -376,3 +376,23 @@ fn deep_scopes_print_in_linear_time() {
     let printed = round_trip(&parse(&text).unwrap()).unwrap();
     assert!(printed.len() < 25 * depth);
 }
+
+#[test]
+fn different_modules_are_told_apart() {
+    let text = |body: &str| {
+        parse(&format!(".version 9.0\n.target sm_90\n.global .u32 a = 1, b = 2;\n.entry k() {{ .reg .b32 x, y; {body} ret; }}\n")).unwrap()
+    };
+    let first = text("mov.b32 x, 1; add.s32 y, x, 2;");
+    for other in [
+        "mov.b32 y, 1; add.s32 y, x, 2;",
+        "mov.b32 x, 1; add.u32 y, x, 2;",
+        "mov.b32 x, 1U; add.s32 y, x, 2;",
+        "mov.b32 x, 1; L: add.s32 y, x, 2;",
+    ] {
+        assert!(first.same_as(&text(other)).is_err(), "{other}");
+    }
+    // The same labels under other numbers: `L<2>` names the stem first.
+    let labels = |list: &str| text(&format!("T: .branchtargets {list}; brx.idx x, T; L0: L1: bra Z; Z:"));
+    labels("L<2>").same_as(&labels("L0, L1")).unwrap();
+    assert!(labels("L<2>").same_as(&labels("L1, L0")).is_err());
+}

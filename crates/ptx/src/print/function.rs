@@ -99,7 +99,7 @@ impl<'m> Printer<'m> {
     fn extent(&mut self, directive: &str, numbers: Option<&[u32]>) {
         if let Some(numbers) = numbers {
             self.value(format_args!("\n{directive} "));
-            self.commas(numbers, |printer, number| printer.value(number));
+            self.commas(numbers, Self::value);
         }
     }
 }
