@@ -38,6 +38,28 @@ pub enum TypeClass {
 }
 
 impl ScalarType {
+    /// How the type is written, without its dot.
+    #[rustfmt::skip]
+    pub fn spelling(self) -> &'static str {
+        use ScalarType::*;
+        match self {
+            Pred => "pred",
+            B1 => "b1", S2 => "s2", U2 => "u2", S4 => "s4", U4 => "u4",
+            B8 => "b8", S8 => "s8", U8 => "u8",
+            B16 => "b16", S16 => "s16", U16 => "u16",
+            B32 => "b32", S32 => "s32", U32 => "u32",
+            B64 => "b64", S64 => "s64", U64 => "u64",
+            B128 => "b128",
+            F16 => "f16", F32 => "f32", F64 => "f64",
+            F16x2 => "f16x2", F32x2 => "f32x2",
+            Bf16 => "bf16", Bf16x2 => "bf16x2", Tf32 => "tf32",
+            S16x2 => "s16x2", U16x2 => "u16x2", U8x4 => "u8x4", S8x4 => "s8x4",
+            E4m3 => "e4m3", E5m2 => "e5m2", E2m3 => "e2m3", E3m2 => "e3m2", E2m1 => "e2m1", Ue8m0 => "ue8m0", Ue4m3 => "ue4m3",
+            E4m3x2 => "e4m3x2", E5m2x2 => "e5m2x2", E2m3x2 => "e2m3x2", E3m2x2 => "e3m2x2", E2m1x2 => "e2m1x2", Ue8m0x2 => "ue8m0x2", S2f6x2 => "s2f6x2",
+            E4m3x4 => "e4m3x4", E5m2x4 => "e5m2x4", E2m3x4 => "e2m3x4", E3m2x4 => "e3m2x4", E2m1x4 => "e2m1x4",
+        }
+    }
+
     /// The width in bits.
     #[rustfmt::skip]
     pub fn bits(self) -> u32 {

@@ -3,7 +3,7 @@
 use oriole_support::{Index, IndexVec, Name, define_index};
 
 use super::form::FormId;
-use super::module::{FunctionId, Parameter, VariableId};
+use super::module::{Alias, FunctionId, Parameter, VariableId};
 use crate::source::Span;
 use crate::table::{Component, SpecialRegister};
 use crate::types::ScalarType;
@@ -68,6 +68,8 @@ pub struct Body {
     pub target_lists: Vec<LabelList>,
     /// `.callprototype` declarations.
     pub prototypes: Vec<CallPrototype>,
+    /// `.alias` directives.
+    pub aliases: Vec<Alias>,
     /// Where each statement starts.
     pub(crate) positions: Positions,
 }
@@ -173,6 +175,8 @@ pub enum Statement {
     CallPrototype(u32),
     /// A function declaration inside the body.
     Function(FunctionId),
+    /// `.alias`: a position in [`Body::aliases`].
+    Alias(u32),
 }
 
 /// An instruction.
@@ -262,6 +266,8 @@ pub struct Address {
     pub base: AddressBase,
     /// The offset in bytes.
     pub offset: i64,
+    /// Whether the offset is written: ptxas does not optimize `+0` away in debug code.
+    pub has_offset: bool,
 }
 
 /// The base of an address.

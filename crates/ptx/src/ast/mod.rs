@@ -9,6 +9,7 @@
 //! instruction 24. Source positions are kept apart from the tree: two modules that mean the same compare equal.
 
 mod body;
+mod compare;
 mod form;
 mod module;
 

@@ -245,6 +245,8 @@ codes! {
     ImmediateRequired = "E0818",
     /// An operand that must be a register.
     RegisterRequired = "E0819",
+    /// A parameter that is only written or only read here.
+    BadParameterAccess = "E0820",
     // Versions and targets.
     /// The feature needs a later PTX version.
     NeedsVersion = "E0901",

@@ -63,7 +63,11 @@ const DEEPEST: u32 = 128;
 impl Parser<'_> {
     /// A constant expression.
     pub(super) fn parse_constant(&mut self) -> Parse<Value> {
-        self.parse_conditional(0)
+        match self.parse_conditional(0)? {
+            // An infinity or a denormal, which no decimal literal can say, is kept as bits.
+            Value::Float(Constant::Decimal(value)) if !value.is_normal() && value != 0.0 => Ok(Value::Float(Constant::Double(value.to_bits()))),
+            value => Ok(value),
+        }
     }
 
     /// A constant expression that must be an integer.

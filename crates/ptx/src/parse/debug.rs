@@ -15,7 +15,7 @@ impl Parser<'_> {
             return self.unexpected("the name of the file as a string");
         }
         let name = self.lexer.text();
-        let name = name[1..name.len().max(2) - 1].into();
+        let name = name.get(1..name.len().saturating_sub(1)).unwrap_or_default().into();
         self.lexer.advance();
         let mut stamp = None;
         if self.eat(b',') {

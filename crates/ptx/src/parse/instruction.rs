@@ -6,13 +6,13 @@ use super::head::HeadId;
 use super::matching::{Context, match_form};
 use super::operand::Facts;
 use super::{Parse, Parser};
-use crate::ast::{FormShape, Guard, GuardSource, Instruction, Operand, Statement, ValueType};
+use crate::ast::{FormShape, Guard, GuardSource, Instruction, Operand, Parameter, Statement, ValueType};
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
 use crate::source::Span;
-use crate::table::{Entity, Modifier};
+use crate::table::{Entity, Modifier, Opcode};
 use crate::target::Unmet;
-use crate::types::ScalarType;
+use crate::types::{ScalarType, StateSpace};
 
 impl Parser<'_> {
     /// An instruction with its guard, up to and including the `;`.
@@ -82,6 +82,7 @@ impl Parser<'_> {
             return Err(self.report_mismatch(head, head_span));
         };
         self.check_needs(head, index, head_span);
+        self.check_parameter_access(head, index)?;
         let form = self.heads.number(head, index, &mut self.module.forms);
         self.heads_check_labels(head, index);
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
@@ -93,6 +94,30 @@ impl Parser<'_> {
         let first_operand = body.operands.len() as u32;
         body.operands.extend_from_slice(&operands);
         Ok(Instruction { form, first_operand, operand_count: operands.len() as u16, guard: None })
+    }
+
+    /// A function reads its parameters and writes its return value, not the other way round.
+    fn check_parameter_access(&mut self, head: HeadId, index: usize) -> Parse<()> {
+        let opcode = self.heads.get(head).forms[index].form.opcode;
+        let address = match opcode {
+            Opcode::Ld => self.scratch.operands[1],
+            Opcode::St => self.scratch.operands[0],
+            _ => return Ok(()),
+        };
+        let Facts::Bracket { list, .. } = address.facts else { return Ok(()) };
+        let Facts::Variable { variable, .. } = self.scratch.list(list)[0].facts else { return Ok(()) };
+        if self.module.variables[variable].space != StateSpace::Param {
+            return Ok(());
+        }
+        let Some(function) = self.module.functions.as_slice().last() else { return Ok(()) };
+        let listed = |parameters: &[Parameter]| parameters.contains(&Parameter::Variable(variable));
+        if opcode == Opcode::St && listed(&function.parameters) {
+            return self.error(Code::BadParameterAccess, address.span, "a function cannot write its own parameters");
+        }
+        if opcode == Opcode::Ld && listed(&function.returns) {
+            return self.error(Code::BadParameterAccess, address.span, "a function cannot read its own return value");
+        }
+        Ok(())
     }
 
     /// Labels may share names with variables and functions: where the form wants a label, the name counts.

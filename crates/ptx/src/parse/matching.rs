@@ -46,6 +46,8 @@ pub(crate) enum Reason {
     UnknownName,
     TextureMode,
     Unified,
+    NarrowAddress,
+    FunctionOffset,
 }
 
 impl Reason {
@@ -88,6 +90,9 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
         FormShape::Pair { first, second, optional } => match given.facts {
             Facts::Pair(list) => {
                 let parts = cx.scratch.list(list);
+                if parts.iter().all(|part| matches!(part.facts, Facts::Sink)) {
+                    return Err((given, Reason::Sink));
+                }
                 match_value(first, parts[0], cx)?;
                 match_value(second, parts[1], cx)
             }
@@ -126,7 +131,7 @@ fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &C
 /// A register read as an address base, seen as an operand again.
 fn plain_reference(part: Parsed) -> Parsed {
     match part.facts {
-        Facts::AddressRegister { register, component: Component::Whole, ty, offset: 0 } => {
+        Facts::AddressRegister { register, component: Component::Whole, ty, offset: None | Some(0) } => {
             Parsed { facts: Facts::Register { register, ty, lanes: 1, negated: false }, ..part }
         }
         _ => part,
@@ -144,7 +149,14 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             &[only] if matches!(wanted.spec.arity, Arity::OfSlot { .. }) => match_scalar(wanted, ty, only, cx),
             _ => Err((given, Reason::VectorNotAllowed)),
         },
+        (None, Facts::Sink) if matches!(wanted.spec.arity, Arity::OfSlot { .. }) && !wanted.spec.flags.has(Flags::SINKONLY) && wanted.spec.wider => {
+            Err((given, Reason::Sink))
+        }
         (None, _) => match_scalar(wanted, ty, given, cx),
+        (Some(_), Facts::Sink) if wanted.spec.flags.has(Flags::SINK) && !wanted.spec.wider => Ok(()),
+        (Some(4), Facts::Special { register, negated: false }) if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) => {
+            if register.row().fits(ty) { Ok(()) } else { Err((given, Reason::Type(ty))) }
+        }
         (Some(lanes), Facts::Vector(list)) => {
             let parts = cx.scratch.list(list);
             if parts.len() != usize::from(lanes) {
@@ -226,10 +238,14 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
         Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, given, 0),
         Facts::Sink if flags.has(Flags::SINK) || flags.has(Flags::SINKONLY) => Ok(()),
         Facts::Sink => no(Reason::Sink),
-        Facts::Variable { .. } | Facts::Function { .. } => {
-            if flags.has(Flags::ADDR) { Ok(()) } else { no(Reason::SymbolNotAllowed) }
+        Facts::Variable { .. } | Facts::Function { .. } if !flags.has(Flags::ADDR) => no(Reason::SymbolNotAllowed),
+        Facts::Variable { variable, .. } => {
+            let narrow = ty.bits() < 64 && cx.module.variables[variable].space == StateSpace::Global;
+            if narrow { no(Reason::NarrowAddress) } else { Ok(()) }
         }
-        Facts::Unknown(_) if flags.has(Flags::ADDR) => no(Reason::UnknownName),
+        Facts::Function { offset, .. } => {
+            if offset.is_some() { no(Reason::FunctionOffset) } else { Ok(()) }
+        }
         Facts::Unknown(_) => no(Reason::UnknownName),
         Facts::Vector(_) => no(Reason::VectorNotAllowed),
         Facts::Pair(_) => no(Reason::Pair),
@@ -246,9 +262,7 @@ fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed, lane: usiz
     }
     let (value, fits) = match given.facts {
         Facts::Integer { value, negated, .. } => {
-            if negated && ty != ScalarType::Pred {
-                return no(Reason::Negation);
-            }
+            let value = if negated { i64::from(value == 0) } else { value };
             (Some(value), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate))
         }
         Facts::WarpSize => (Some(32), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate)),
@@ -349,7 +363,7 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Co
             let handle = matches!(variable.ty, VariableType::Scalar(ty) if ty.bits() == 64 && variable.space == StateSpace::Param);
             if variable.ty == wanted || handle { Ok(()) } else { Err((given, Reason::Kind(text))) }
         }
-        Facts::Register { ty, lanes: 1, negated: false, .. } | Facts::AddressRegister { ty, offset: 0, .. } => {
+        Facts::Register { ty, lanes: 1, negated: false, .. } | Facts::AddressRegister { ty, offset: None | Some(0), .. } => {
             let fits = ty.bits() == 64 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits);
             if fits { Ok(()) } else { Err((given, Reason::Type(ScalarType::U64))) }
         }

@@ -115,6 +115,9 @@ impl Parser<'_> {
             }
             Reason::TextureMode => new(Code::TextureModeConflict, format!("`{opcode}` names no sampler in unified texture mode"))
                 .help("leave the sampler out, or write `.target ..., texmode_independent`"),
+            Reason::NarrowAddress => new(Code::AddressRegisterType, "the address of a `.global` variable has 64 bits".to_string())
+                .help("write `mov.u64` and a 64-bit register"),
+            Reason::FunctionOffset => new(Code::BadAddress, "the address of a function takes no offset".to_string()),
             Reason::Unified => new(Code::BadAddress, format!("{what} cannot be marked `.unified`")),
         }
     }

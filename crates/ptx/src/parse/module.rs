@@ -7,7 +7,7 @@ use super::declare::{at_least, needs, place_of};
 use super::function::PragmaPlace;
 use super::symbols::Symbol;
 use super::{Parse, Parser, Reported};
-use crate::ast::{Alias, FunctionId, FunctionKind, Item, Linkage, TextureMode};
+use crate::ast::{Alias, FunctionId, FunctionKind, Item, Linkage, Statement, TextureMode};
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
@@ -294,7 +294,14 @@ impl Parser<'_> {
             return self.error(Code::BadAlias, name_span.to(target_span), format!("an alias has the parameters of its function: {difference}"));
         }
         self.globals.aliases.insert(name, (target, name_span));
-        self.module.items.push(Item::Alias(Alias { name, target }));
+        let alias = Alias { name, target };
+        if self.function.active {
+            self.function.body.aliases.push(alias);
+            let index = self.function.body.aliases.len() as u32 - 1;
+            self.push_statement(Statement::Alias(index), span);
+        } else {
+            self.module.items.push(Item::Alias(alias));
+        }
         Ok(())
     }
 

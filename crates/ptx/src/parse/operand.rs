@@ -46,7 +46,7 @@ pub(crate) enum Facts {
     /// The first element is the address or reference; `.unified` may follow.
     Bracket { list: List, unified: bool },
     /// The base of an address that is a register.
-    AddressRegister { register: RegisterId, component: Component, ty: ScalarType, offset: i64 },
+    AddressRegister { register: RegisterId, component: Component, ty: ScalarType, offset: Option<i64> },
     /// A number as address.
     AddressNumber(i64),
     /// Already reported; fits everywhere.
@@ -178,6 +178,8 @@ impl Parser<'_> {
                 }
             }
             TokenKind::Integer | TokenKind::Float | TokenKind::Punctuation(b'-' | b'(' | b'~' | b'+') => self.parse_constant_operand(),
+            // `.5`
+            TokenKind::Directive if self.lexer.slice(start)[1].is_ascii_digit() => self.parse_constant_operand(),
             _ => self.unexpected("an operand"),
         }
     }
@@ -318,6 +320,9 @@ impl Parser<'_> {
 
     /// `var[4]` is the address of the variable plus four bytes.
     fn parse_subscript(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<Parsed> {
+        if self.module.variables[variable].dimensions.is_empty() {
+            return self.error(Code::BadAddress, span, "only arrays take a subscript");
+        }
         self.lexer.advance();
         let offset = self.parse_integer_constant("the subscript")?;
         self.expect(b']', "a subscript")?;
@@ -364,11 +369,11 @@ impl Parser<'_> {
         let facts = match base.facts {
             Facts::Register { register, ty, lanes: 1, .. } => {
                 self.refuse_minus_offset()?;
-                let offset = self.parse_offset()?.unwrap_or(0);
+                let offset = self.parse_offset()?;
                 Facts::AddressRegister { register, component: Component::Whole, ty, offset }
             }
             Facts::Element { register, component, ty } => {
-                let offset = self.parse_offset()?.unwrap_or(0);
+                let offset = self.parse_offset()?;
                 Facts::AddressRegister { register, component, ty, offset }
             }
             Facts::Variable { .. } | Facts::Function { .. } => {
@@ -415,6 +420,8 @@ impl Parser<'_> {
             }
             Facts::Integer { value, unsigned, negated } => match i32::try_from(value) {
                 Ok(small) if negated => Operand::NotInteger(small),
+                // As a predicate, every number but zero is true.
+                Err(_) if negated => Operand::NotInteger(1),
                 Ok(small) if !unsigned => Operand::Integer(small),
                 _ => Operand::Constant(body.constants.push(Constant::Integer(value, unsigned))),
             },
@@ -441,16 +448,16 @@ impl Parser<'_> {
         let (base, offset) = match parsed.facts {
             Facts::AddressRegister { register, component: Component::Whole, offset, .. } => (AddressBase::Register(register), offset),
             Facts::AddressRegister { register, component, offset, .. } => (AddressBase::Element(register, component), offset),
-            Facts::Variable { variable, member: None, offset } => (AddressBase::Variable(variable), offset.unwrap_or(0)),
+            Facts::Variable { variable, member: None, offset } => (AddressBase::Variable(variable), offset),
             Facts::Variable { variable, member: Some(member), offset } => {
-                (AddressBase::VariableMember(variable, member), offset.unwrap_or(0))
+                (AddressBase::VariableMember(variable, member), offset)
             }
-            Facts::Function { function, offset } => (AddressBase::Function(function), offset.unwrap_or(0)),
-            Facts::AddressNumber(number) => (AddressBase::Absolute, number),
-            _ => (AddressBase::Absolute, 0),
+            Facts::Function { function, offset } => (AddressBase::Function(function), offset),
+            Facts::AddressNumber(number) => (AddressBase::Absolute, Some(number)),
+            _ => (AddressBase::Absolute, None),
         };
         let addresses = &mut self.function.body.addresses;
-        addresses.push(Address { base, offset });
+        addresses.push(Address { base, offset: offset.unwrap_or(0), has_offset: offset.is_some() });
         addresses.len() as u32 - 1
     }
 
