@@ -9,6 +9,7 @@
 
 mod mutate;
 mod sample;
+pub mod verdicts;
 
 use std::fmt::Write;
 

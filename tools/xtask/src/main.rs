@@ -8,8 +8,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo run --release -p xtask -- TASK
 
-  verdicts            ask ptxas about every enumerated form and mutant, and record its answers
-  verdicts OPCODE     print where Oriole and ptxas differ on one opcode; records nothing
+  verdicts [NAME]     ask ptxas about every enumerated form and mutant of all rows, or of one family or opcode; print where
+                      Oriole differs; record the answers of whole families under crates/ptx/tests/verdicts
   forms OPCODE        print the legal forms of an opcode
 ";
 
@@ -17,9 +17,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["verdicts"] => verdicts::record(),
-        ["verdicts", opcode] => verdicts::compare(opcode),
-        ["forms", opcode] => verdicts::list(opcode),
+        ["verdicts"] => verdicts::record("all"),
+        ["verdicts", name] => verdicts::record(name),
+        ["forms", name] => verdicts::list(name),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

@@ -17,7 +17,6 @@ pub struct Oracle {
     scratch: PathBuf,
 }
 
-const BATCH: usize = 128;
 
 impl Oracle {
     /// From `ORIOLE_ORACLES` or `.oracles/bin`.
@@ -33,14 +32,15 @@ impl Oracle {
     }
 
     /// Whether ptxas takes each case.
-    pub fn verdicts(&self, cases: &[Case]) -> Vec<bool> {
+    /// `batch` is how many to try at once: many where most are taken, few where most are not.
+    pub fn verdicts(&self, cases: &[Case], batch_size: usize) -> Vec<bool> {
         let mut order: Vec<usize> = (0..cases.len()).collect();
         order.sort_by_key(|&index| (cases[index].platform.version, cases[index].platform.target, cases[index].independent_textures, index));
         let mut batches: Vec<Vec<usize>> = Vec::new();
         for index in order {
             let fits = batches.last().is_some_and(|batch: &Vec<usize>| {
                 let first = &cases[batch[0]];
-                batch.len() < BATCH && first.platform == cases[index].platform && first.independent_textures == cases[index].independent_textures
+                batch.len() < batch_size && first.platform == cases[index].platform && first.independent_textures == cases[index].independent_textures
             });
             if fits {
                 batches.last_mut().expect("a batch").push(index);
@@ -106,7 +106,10 @@ impl Oracle {
         if fs::write(file, text).is_err() {
             return Some(Vec::new());
         }
-        let output = Command::new(&self.ptxas)
+        // Some broken instructions send ptxas into an endless search for memory.
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -v 4000000; exec timeout 20 \"$0\" \"$@\""])
+            .arg(&self.ptxas)
             .arg(format!("-arch={}", architecture(target)))
             .args(["-O0", "-c"])
             .arg(file)

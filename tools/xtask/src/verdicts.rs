@@ -1,18 +1,24 @@
 //! Compares Oriole's verdicts with those of ptxas and records them.
 
-use oriole_ptx::enumerate::{Case, legal_forms, module_text, mutants};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use oriole_ptx::diag::Severity;
+use oriole_ptx::enumerate::verdicts::{Set, cases, format_record};
+use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::ROWS;
 use oriole_ptx::{Options, check};
 
 use crate::oracle::Oracle;
 
-/// Most combinations of modifiers tried for a row.
-const LIMIT: usize = 4096;
+const FOLDER: &str = "crates/ptx/tests/verdicts";
 
-fn rows_of(opcode: &str) -> Vec<usize> {
+/// Rows by opcode, first component of an opcode, family, or all.
+fn rows_of(name: &str) -> Vec<usize> {
     let matches = |row: &usize| {
-        let name = ROWS[*row].opcode.spelling();
-        opcode == "all" || name == opcode || ROWS[*row].family == opcode || name.split('.').next() == Some(opcode)
+        let opcode = ROWS[*row].opcode.spelling();
+        name == "all" || opcode == name || ROWS[*row].family == name || opcode.split('.').next() == Some(name)
     };
     (0..ROWS.len()).filter(matches).collect()
 }
@@ -21,57 +27,72 @@ fn rows_of(opcode: &str) -> Vec<usize> {
 fn own_verdict(case: &Case) -> Result<(), String> {
     let (text, _) = module_text(std::slice::from_ref(case));
     let checked = check(text.as_bytes(), &Options { error_limit: 1 });
-    if checked.is_valid() {
-        return Ok(());
+    match checked.diagnostics.iter().find(|finding| finding.code.severity() == Severity::Error) {
+        Some(finding) => Err(format!("{}: {}", finding.code.name(), finding.message)),
+        None => Ok(()),
     }
-    let finding = checked.diagnostics.iter().find(|finding| finding.code.severity() == oriole_ptx::diag::Severity::Error);
-    Err(finding.map(|finding| format!("{}: {}", finding.code.name(), finding.message)).unwrap_or_default())
 }
 
 /// Prints the legal forms of an opcode.
-pub fn list(opcode: &str) -> Result<(), String> {
+pub fn list(name: &str) -> Result<(), String> {
     let mut count = 0;
-    for row in rows_of(opcode) {
-        for case in legal_forms(row, LIMIT) {
+    for row in rows_of(name) {
+        for case in legal_forms(row, usize::MAX >> 1) {
             count += 1;
-            if opcode != "all" {
-                println!("{}.tbl:{} {} {}  {}", ROWS[row].family, ROWS[row].line, case.platform.version, case.platform.target, case.text);
-            }
+            println!("{}.tbl:{} {} {}  {}", ROWS[row].family, ROWS[row].line, case.platform.version, case.platform.target, case.text);
         }
     }
     println!("{count} forms");
     Ok(())
 }
 
-/// Prints differences on one opcode, one family or all.
-pub fn compare(opcode: &str) -> Result<(), String> {
+/// Asks ptxas about the rows of an opcode or family, prints where Oriole differs, and records the verdicts of whole families.
+pub fn record(name: &str) -> Result<(), String> {
     let oracle = Oracle::find()?;
-    let limit = std::env::var("ORIOLE_LIMIT").ok().and_then(|limit| limit.parse().ok()).unwrap_or(LIMIT);
-    let mut totals = [(0usize, 0usize); 2];
-    let legal: Vec<(usize, Case)> = rows_of(opcode).into_iter().flat_map(|row| legal_forms(row, limit).into_iter().map(move |case| (row, case))).collect();
-    let changed: Vec<(usize, Case)> = legal.iter().flat_map(|(row, case)| mutants(case).into_iter().map(move |case| (*row, case))).collect();
-    for (kind, set) in [("legal", legal), ("mutant", changed)] {
-        let cases: Vec<Case> = set.iter().map(|(_, case)| case.clone()).collect();
-        let verdicts = oracle.verdicts(&cases);
-        let total = &mut totals[usize::from(kind == "mutant")];
-        for ((row, case), theirs) in set.iter().zip(verdicts) {
-            total.0 += 1;
-            let ours = own_verdict(case);
-            if ours.is_ok() != theirs {
-                total.1 += 1;
-                let row = &ROWS[*row];
-                let why = ours.err().map_or("Oriole accepts, ptxas rejects".to_string(), |message| format!("ptxas accepts, Oriole: {message}"));
-                println!("{kind} {}.tbl:{} [{} {}] {}   => {why}", row.family, row.line, case.platform.version, case.platform.target, case.text);
+    fs::create_dir_all(FOLDER).map_err(|e| e.to_string())?;
+    let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for row in rows_of(name) {
+        families.entry(ROWS[row].family).or_default().push(row);
+    }
+    let mut totals = [(0, 0); 2];
+    for (family, rows) in families {
+        let mut lines = vec!["# Verdicts of ptxas 13.0.88; refresh with `cargo run --release -p xtask -- verdicts`.".to_string()];
+        for (position, set) in [Set::Legal, Set::Mutants].into_iter().enumerate() {
+            let per_row: Vec<Vec<Case>> = rows.iter().map(|&row| cases(row, set)).collect();
+            let all: Vec<Case> = per_row.iter().flatten().cloned().collect();
+            let verdicts = oracle.verdicts(&all, if set == Set::Legal { 128 } else { 24 });
+            let mut start = 0;
+            for (&row, cases) in rows.iter().zip(&per_row) {
+                let verdicts = &verdicts[start..start + cases.len()];
+                start += cases.len();
+                lines.push(format_record(row, set, cases, verdicts));
+                let different = print_differences(row, set, cases, verdicts);
+                totals[position].0 += cases.len();
+                totals[position].1 += different;
             }
         }
+        let whole = rows.len() == ROWS.iter().filter(|row| row.family == family).count();
+        if whole {
+            lines.sort();
+            fs::write(Path::new(FOLDER).join(format!("{family}.txt")), lines.join("\n") + "\n").map_err(|e| e.to_string())?;
+        }
     }
-    for (kind, (all, different)) in ["legal", "mutants"].iter().zip(totals) {
-        println!("{kind}: {all} cases, {different} differ, agreement {:.2}%", 100.0 * (all - different) as f64 / all.max(1) as f64);
+    for (set, (count, different)) in ["legal", "mutants"].iter().zip(totals) {
+        println!("{set}: {count} cases, {different} differ, agreement {:.2}%", 100.0 * (count - different) as f64 / count.max(1) as f64);
     }
     Ok(())
 }
 
-/// Records the verdicts.
-pub fn record() -> Result<(), String> {
-    Err("not written yet".to_string())
+fn print_differences(row: usize, set: Set, cases: &[Case], verdicts: &[bool]) -> usize {
+    let mut different = 0;
+    for (case, &theirs) in cases.iter().zip(verdicts) {
+        let ours = own_verdict(case);
+        if ours.is_ok() == theirs {
+            continue;
+        }
+        different += 1;
+        let why = ours.err().map_or("Oriole accepts, ptxas rejects".to_string(), |message| format!("ptxas accepts, Oriole: {message}"));
+        println!("{} {}.tbl:{} [{} {}] {}   => {why}", set.name(), ROWS[row].family, ROWS[row].line, case.platform.version, case.platform.target, case.text);
+    }
+    different
 }

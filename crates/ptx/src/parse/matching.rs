@@ -249,6 +249,10 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
         Facts::Unknown(_) => no(Reason::UnknownName),
         Facts::Vector(_) => no(Reason::VectorNotAllowed),
         Facts::Pair(_) => no(Reason::Pair),
+        // `reg+4` without brackets, which `mov` takes.
+        Facts::AddressRegister { ty: given_ty, .. } if flags.has(Flags::ADDR) => {
+            if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
+        }
         Facts::Bracket { .. } | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),
         Facts::Broken => Ok(()),
     }

@@ -65,6 +65,8 @@ pub(crate) struct List {
 pub(crate) struct Scratch {
     pub operands: Vec<Parsed>,
     elements: Vec<Parsed>,
+    /// Whether the base of an address is being read; its offset is the address's own.
+    in_brackets: bool,
 }
 
 impl Scratch {
@@ -266,6 +268,11 @@ impl Parser<'_> {
     /// `.x` of a vector register, `.b0` of a video operand.
     fn parse_register_suffix(&mut self, span: Span, symbol: RegisterSymbol) -> Parse<Parsed> {
         let RegisterSymbol { register, ty, lanes } = symbol;
+        if self.at(b'+') && lanes == 1 && !self.scratch.in_brackets {
+            let offset = self.parse_offset()?;
+            let span = Span::new(span.start, self.lexer.last_end);
+            return Ok(Parsed { span, facts: Facts::AddressRegister { register, component: Component::Whole, ty, offset } });
+        }
         if self.lexer.token.kind != TokenKind::Directive || !self.lexer.is_adjacent() {
             return Ok(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } });
         }
@@ -365,7 +372,10 @@ impl Parser<'_> {
             let span = Span::new(start.start, self.lexer.last_end);
             return Ok(Parsed { span, facts: Facts::AddressNumber(value) });
         }
-        let base = self.parse_named()?;
+        self.scratch.in_brackets = true;
+        let base = self.parse_named();
+        self.scratch.in_brackets = false;
+        let base = base?;
         let facts = match base.facts {
             Facts::Register { register, ty, lanes: 1, .. } => {
                 self.refuse_minus_offset()?;
