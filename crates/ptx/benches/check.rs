@@ -7,7 +7,7 @@
 //!
 //! The program calls itself for the memory figures: `--measure check FILE`.
 
-#[path = "generate.rs"]
+#[path = "check/generate.rs"]
 mod generate;
 
 use std::path::{Path, PathBuf};
@@ -51,7 +51,9 @@ fn bench(cases: &[Case], rounds: u32) {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{}.ptx", case.bytes));
         fs::write(&file, &text).expect("the target folder can be written to");
         let time = best(rounds, || check_valid(text.as_bytes()));
-        let process = best(rounds.min(5), || drop(measured_child("check", &file)));
+        let process = best(rounds.min(5), || {
+            measured_child("check", &file);
+        });
         let memory = measured_child("check", &file).saturating_sub(measured_child("read", &file));
         print!(
             "{:<22}{:>8.1}{:>10.0}{:>16.2}{:>14.1}",

@@ -54,7 +54,6 @@ pub const NO_EFFECT: &str = "";
 
 /// Options that decide what is read, checked and reported come first, then those of code generation; sorted.
 pub const OPTIONS: &[Spec] = &[
-    spec("compile-only", "c", Flag, "", "check inputs as a part of a program; functions may be defined elsewhere"),
     spec("disable-warnings", "w", Flag, "", "print no warnings"),
     spec("dry-run", "dry-run", Flag, "", "check only, whatever -o says (Oriole's own addition)"),
     spec("gpu-name", "arch", Arch, "NAME", "architecture to compile for; compute_NN and lto_NN check only (default: sm_75)"),
@@ -69,6 +68,7 @@ pub const OPTIONS: &[Spec] = &[
     spec("Ofast-compile", "Ofc", Text, "0|min|mid|max", NO_EFFECT),
     spec("allow-expensive-optimizations", "allow-expensive-optimizations", Boolean, "true|false", NO_EFFECT),
     spec("compile-as-tools-patch", "astoolspatch", Flag, "", NO_EFFECT),
+    spec("compile-only", "c", Flag, "", NO_EFFECT),
     spec("compiler-annotations", "annotate", Flag, "", NO_EFFECT),
     spec("def-load-cache", "dlcm", Text, "ca|cg|cs|lu|cv", NO_EFFECT),
     spec("def-store-cache", "dscm", Text, "wb|cg|cs|wt", NO_EFFECT),
