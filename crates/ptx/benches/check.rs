@@ -1,11 +1,14 @@
 //! How fast and how lean checking is: `cargo bench -p oriole-ptx`.
 //!
 //! Texts are generated, the same every time. Each is checked several times in this process; the best time counts, because
-//! everything else on the machine only adds. Memory is the peak of a fresh process that reads and checks the file, less that of
-//! one that only starts and reads it, so it is what checking adds. If `ORIOLE_ORACLES` names a folder with ptxas, ptxas checks the same
-//! file (`-arch=compute_90a`: no code) in the same run; its time is that of the process, so ours is measured as a process too.
+//! everything else on the machine only adds. Times are processor time where Linux tells it, so that other programs
+//! running at the same time matter little; checking uses one thread, so on an idle machine it is the time that passes.
 //!
-//! The program calls itself for the memory figures: `--measure check FILE`.
+//! Memory is the peak of a fresh process that reads and checks the file, less that of one that only starts and reads it:
+//! what checking adds. If `ORIOLE_ORACLES` names a folder with ptxas, ptxas checks the same file (`-arch=compute_90a`: no
+//! code) in the same run. Its time is that of a whole process, so it is compared with that of a whole process of ours.
+//!
+//! The program calls itself for the figures of a process: `--measure check FILE`.
 
 #[path = "check/generate.rs"]
 mod generate;
@@ -15,7 +18,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use oriole_ptx::{Options, check};
+use oriole_ptx::{Checked, Options, check};
 
 struct Case {
     name: &'static str,
@@ -50,11 +53,9 @@ fn bench(cases: &[Case], rounds: u32) {
         let text = generate::module(case.bytes, case.statements_per_kernel);
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{}.ptx", case.bytes));
         fs::write(&file, &text).expect("the target folder can be written to");
-        let time = best(rounds, || check_valid(text.as_bytes()));
-        let process = best(rounds.min(5), || {
-            measured_child("check", &file);
-        });
-        let memory = measured_child("check", &file).saturating_sub(measured_child("read", &file));
+        let time = best(rounds, || time_of_check(text.as_bytes()));
+        let process = best(rounds, || measured_child("check", &file).time);
+        let memory = measured_child("check", &file).memory_bytes.saturating_sub(measured_child("read", &file).memory_bytes);
         print!(
             "{:<22}{:>8.1}{:>10.0}{:>16.2}{:>14.1}",
             case.name,
@@ -65,8 +66,8 @@ fn bench(cases: &[Case], rounds: u32) {
         );
         match &ptxas {
             Some(ptxas) => {
-                let theirs = best(rounds.min(3), || run_ptxas(ptxas, &file));
-                println!("{:>12.1}{:>8.1}", milliseconds(theirs), theirs.as_secs_f64() / process.as_secs_f64());
+                let theirs = best(rounds.min(3), || time_of_ptxas(ptxas, &file));
+                println!("{:>12.0}{:>8.1}", milliseconds(theirs), theirs.as_secs_f64() / process.as_secs_f64());
             }
             None => println!("{:>12}{:>8}", "-", "-"),
         }
@@ -77,46 +78,82 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn best(rounds: u32, mut work: impl FnMut()) -> Duration {
-    let times = (0..rounds).map(|_| {
-        let start = Instant::now();
-        work();
-        start.elapsed()
-    });
-    times.min().unwrap_or_default()
+fn best(rounds: u32, work: impl Fn() -> Duration) -> Duration {
+    (0..rounds).map(|_| work()).min().unwrap_or_default()
 }
 
-fn check_valid(text: &[u8]) {
+fn time_of_check(text: &[u8]) -> Duration {
+    let (start, processor) = (Instant::now(), own_processor_time());
+    // Freeing is not part of checking: `oriole check` leaves it to the end of the process.
+    let _checked = check_valid(text);
+    match (processor, own_processor_time()) {
+        (Some(before), Some(after)) => after - before,
+        _ => start.elapsed(),
+    }
+}
+
+fn check_valid(text: &[u8]) -> Checked {
     let checked = check(text, &Options::default());
     assert!(checked.is_valid(), "{:?}", checked.diagnostics.first());
-    // As `oriole check` does: freeing is not part of checking.
-    std::mem::forget(checked);
+    checked
 }
 
-fn run_ptxas(ptxas: &Path, file: &Path) {
+fn time_of_ptxas(ptxas: &Path, file: &Path) -> Duration {
+    let (start, processor) = (Instant::now(), processor_time_of_children());
     let output = Command::new(ptxas).arg("-arch=compute_90a").arg(file).output().expect("ptxas runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    match (processor, processor_time_of_children()) {
+        (Some(before), Some(after)) => after - before,
+        _ => start.elapsed(),
+    }
 }
 
-/// Starts this program again; it reads a file, checks it or not, and says what memory that took at most, in bytes.
-fn measured_child(what: &str, file: &Path) -> u64 {
+/// What a process of ours took.
+struct Measured {
+    memory_bytes: u64,
+    time: Duration,
+}
+
+/// Starts this program again; it reads a file, checks it or not, and says what that took.
+fn measured_child(what: &str, file: &Path) -> Measured {
+    let start = Instant::now();
     let program = env::current_exe().expect("this program has a path");
     let output = Command::new(program).arg("--measure").arg(what).arg(file).output().expect("this program runs");
+    let passed = start.elapsed();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or_default()
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+    let memory_bytes = numbers.next().unwrap_or_default();
+    let time = numbers.next().filter(|&nanoseconds| nanoseconds > 0).map_or(passed, Duration::from_nanos);
+    Measured { memory_bytes, time }
 }
 
 fn measure_self(checks: bool, file: &str) {
     let text = fs::read(file).expect("the file can be read");
     if checks {
-        check_valid(&text);
+        std::mem::forget(check_valid(&text));
     }
-    println!("{}", peak_memory_bytes().unwrap_or_default());
+    let time = own_processor_time().unwrap_or_default();
+    println!("{} {}", peak_memory_bytes().unwrap_or_default(), time.as_nanos());
 }
 
-/// Linux keeps the peak of a process in `/proc`; elsewhere there is no figure.
+/// The peak of this process; Linux only.
 fn peak_memory_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+/// Since the start of this process; Linux only.
+fn own_processor_time() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// Of children that have ended, in steps of 10 ms; Linux only.
+fn processor_time_of_children() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name, in parentheses, may hold blanks; user and system time of children are the 14th and 15th field after it.
+    let fields: Vec<u64> = text.rsplit_once(')')?.1.split(' ').map(|field| field.parse().unwrap_or_default()).collect();
+    Some(Duration::from_millis(10 * (fields.get(14)? + fields.get(15)?)))
 }
