@@ -47,7 +47,10 @@ fn every_file_is_checked() {
     assert!(outcome.stderr.contains("a.ptx:7:") && outcome.stderr.contains("c.ptx:7:") && !outcome.stderr.contains("b.ptx"));
     assert!(outcome.stderr.contains("error[E0701]"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains('\u{1b}'), "no colours without a terminal");
-    assert_eq!(run(ORIOLE, &folder, &["check", "--quiet", "b.ptx"], ""), Outcome { code: Some(0), stdout: String::new(), stderr: String::new() });
+    assert_eq!(
+        run(ORIOLE, &folder, &["check", "--quiet", "b.ptx"], ""),
+        Outcome { code: Some(0), stdout: String::new(), stderr: String::new() }
+    );
 }
 
 #[test]
