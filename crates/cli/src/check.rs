@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use clap::{Args, ValueEnum};
+use oriole_ptx::ast::{FunctionKind, Module};
 use oriole_ptx::diag::{self, Code, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options};
@@ -38,6 +39,9 @@ pub struct CheckArguments {
     /// Do not print warnings
     #[arg(short = 'w', long)]
     no_warnings: bool,
+    /// Print findings only, nothing about valid files
+    #[arg(short, long)]
+    quiet: bool,
     /// Stop after this many errors in a file
     #[arg(long, default_value_t = 100, value_name = "N")]
     error_limit: usize,
@@ -85,13 +89,35 @@ fn check_file(arguments: &CheckArguments, file: &str, text: &[u8], style: Style)
     let checked = oriole_ptx::check(text, &Options { error_limit: arguments.error_limit });
     report(arguments, &Source::new(name, text), &checked, style);
     let valid = checked.is_valid();
+    // A closed pipe is no reason to fail.
     if arguments.print && valid {
-        // A closed pipe is no reason to fail.
         let _ = io::stdout().lock().write_all(oriole_ptx::print(&checked.module).as_bytes());
+    } else if valid && !arguments.json && !arguments.quiet {
+        let _ = writeln!(io::stdout().lock(), "{name}: valid, {}", summarize(&checked.module));
     }
     // The process ends soon; giving millions of small pieces back one by one would take longer than the check.
     std::mem::forget(checked);
     valid
+}
+
+/// What is in a module, so that people see that it was understood.
+fn summarize(module: &Module) -> String {
+    let bodies = module.functions.iter().filter_map(|function| Some((function.kind, function.body.as_ref()?)));
+    let (mut kernels, mut functions, mut instructions) = (0, 0, 0);
+    for (kind, body) in bodies {
+        match kind {
+            FunctionKind::Entry => kernels += 1,
+            FunctionKind::Function => functions += 1,
+        }
+        instructions += body.instructions.len();
+    }
+    let mut text = format!("PTX {} for {}", module.version, module.target);
+    for (count, what) in [(kernels, "kernel"), (functions, "function"), (instructions, "instruction")] {
+        if count > 0 {
+            text += &format!(", {count} {what}{}", if count == 1 { "" } else { "s" });
+        }
+    }
+    text
 }
 
 fn report(arguments: &CheckArguments, source: &Source<'_>, checked: &Checked, style: Style) {

@@ -11,7 +11,7 @@ mod render;
 
 pub use codes::{Code, Severity};
 pub use json::to_json;
-pub use ptxas::ptxas_lines;
+pub use ptxas::{ptxas_lines, ptxas_text};
 pub use render::{Style, render};
 
 use crate::source::Span;

@@ -1,0 +1,142 @@
+//! Architectures that `-arch` names, and whether a module's `.target` can be compiled for one.
+
+use std::fmt;
+
+use oriole_ptx::target::{Suffix, Target};
+
+/// What `-arch` may name after `sm_`, `compute_` or `lto_`, as ptxas 13.0 has it.
+const TARGETS: &[&str] = &[
+    "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a",
+    "120f", "121", "121a", "121f",
+];
+
+/// How far compilation goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `sm_NN`: to machine code.
+    Real,
+    /// `compute_NN`: checks only.
+    Virtual,
+    /// `lto_NN`: checks only.
+    LinkTime,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Real, Kind::Virtual, Kind::LinkTime];
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Kind::Real => "sm_",
+            Kind::Virtual => "compute_",
+            Kind::LinkTime => "lto_",
+        }
+    }
+}
+
+/// The value of `-arch`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arch {
+    /// How far compilation goes.
+    pub kind: Kind,
+    /// The machine.
+    pub target: Target,
+}
+
+impl Default for Arch {
+    fn default() -> Self {
+        Arch { kind: Kind::Real, target: Target::plain(75) }
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.target.to_string();
+        write!(f, "{}{}", self.kind.prefix(), target.trim_start_matches("sm_"))
+    }
+}
+
+impl Arch {
+    /// Reads `sm_90a`.
+    pub fn parse(text: &str) -> Option<Arch> {
+        let (kind, number) = Kind::ALL.iter().find_map(|&kind| Some((kind, text.strip_prefix(kind.prefix())?)))?;
+        let number = TARGETS.iter().find(|&&target| target == number)?;
+        Some(Arch { kind, target: Target::parse(&format!("sm_{number}"))? })
+    }
+
+    /// Why a module for `target` cannot be compiled for this architecture, in ptxas' words.
+    pub fn refuse(self, target: Target) -> Option<String> {
+        let (wanted, have) = (target.number, self.target.number);
+        // sm_101 became sm_110. As a bound it keeps its old number.
+        let renamed = if wanted == 101 { 110 } else { wanted };
+        if have < wanted {
+            return Some("SM version specified by .target is higher than default SM version assumed".to_string());
+        }
+        match target.suffix {
+            Suffix::Plain => None,
+            Suffix::ArchSpecific if renamed == have && self.target.suffix == Suffix::ArchSpecific => None,
+            Suffix::ArchSpecific if renamed == have => {
+                Some(format!("PTX with .target '{target}' cannot be compiled for architecture '{self}'"))
+            }
+            Suffix::ArchSpecific => Some(format!("Program with .target '{target}' cannot be compiled to future architecture")),
+            Suffix::FamilySpecific if family(renamed) == family(have) => None,
+            Suffix::FamilySpecific => {
+                Some(format!("Program with .target '{target}' cannot be compiled to different SM-family architecture"))
+            }
+        }
+    }
+}
+
+fn family(number: u16) -> u16 {
+    number / 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refuse(target: &str, arch: &str) -> Option<String> {
+        Arch::parse(arch).unwrap().refuse(Target::parse(target).unwrap())
+    }
+
+    #[test]
+    fn names_are_read_as_printed() {
+        for (kind, target) in Kind::ALL.iter().flat_map(|kind| TARGETS.iter().map(move |target| (kind, target))) {
+            let name = format!("{}{target}", kind.prefix());
+            assert_eq!(Arch::parse(&name).unwrap().to_string(), name);
+        }
+        for wrong in ["sm_99", "sm_101", "sm_70", "sm_90f", "SM_90", "", "sm_", "90", "sm_90 "] {
+            assert_eq!(Arch::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn plain_targets_run_on_later_machines() {
+        assert_eq!(refuse("sm_50", "sm_75"), None);
+        assert_eq!(refuse("sm_80", "compute_90a"), None);
+        assert_eq!(refuse("sm_101", "sm_103"), None);
+        let higher = "SM version specified by .target is higher than default SM version assumed";
+        assert_eq!(refuse("sm_80", "sm_75").as_deref(), Some(higher));
+        assert_eq!(refuse("sm_101a", "sm_100a").as_deref(), Some(higher));
+    }
+
+    #[test]
+    fn specific_targets_run_on_their_own_machine() {
+        assert_eq!(refuse("sm_90a", "sm_90a"), None);
+        assert_eq!(refuse("sm_101a", "sm_110a"), None);
+        let other_suffix = "PTX with .target 'sm_90a' cannot be compiled for architecture 'compute_90'";
+        assert_eq!(refuse("sm_90a", "compute_90").as_deref(), Some(other_suffix));
+        let later = "Program with .target 'sm_90a' cannot be compiled to future architecture";
+        assert_eq!(refuse("sm_90a", "sm_100a").as_deref(), Some(later));
+    }
+
+    #[test]
+    fn family_targets_run_in_their_family() {
+        for (target, arch) in [("sm_100f", "sm_103"), ("sm_100f", "sm_100a"), ("sm_101f", "sm_110"), ("sm_120f", "sm_121f")] {
+            assert_eq!(refuse(target, arch), None, "{target} on {arch}");
+        }
+        let other = "Program with .target 'sm_103f' cannot be compiled to different SM-family architecture";
+        assert_eq!(refuse("sm_103f", "sm_110f").as_deref(), Some(other));
+        assert!(refuse("sm_101f", "sm_103").is_some());
+        assert!(refuse("sm_103f", "sm_100f").is_some());
+    }
+}

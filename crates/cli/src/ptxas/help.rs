@@ -1,0 +1,72 @@
+//! Texts of `--help`, `--version` and `--list-version`.
+
+use std::fmt::Write;
+
+use oriole_ptx::target::PtxVersion;
+
+use super::table::{Kind, OPTIONS, Spec};
+
+/// The text of `--version`.
+///
+/// Callers look for `release 13.0` (Triton, LLVM) and `V13.0.88` (XLA) to learn which PTX versions and options they may
+/// use, so it claims what Oriole is compatible with.
+pub fn version() -> String {
+    format!(
+        "ptxas: Oriole {}, an open PTX assembler\n\
+         Not a product of NVIDIA. Checks PTX; does not generate code yet.\n\
+         Compatible with Cuda compilation tools, release 13.0, V13.0.88\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The text of `--list-version`: all PTX versions, one a line.
+pub fn list_versions() -> String {
+    let all = (1..=9).flat_map(|major| (0..=9).map(move |minor| PtxVersion::new(major, minor)));
+    all.filter(|version| version.exists()).map(|version| format!("{version}\n")).collect()
+}
+
+/// The text of `--help`.
+pub fn help() -> String {
+    let mut text = String::from(
+        "\nUsage  : ptxas [options] <ptx file>,...\n\n\
+         Oriole's stand-in for ptxas 13.0: the same options, messages and exit codes.\n\
+         It checks PTX but cannot generate code yet. A valid module is answered with exit\n\
+         code 0 if no code is asked for (no -o, or -arch=compute_NN), else with 1 and\n\
+         no output file. Errors in PTX or in options give 255. `-` is standard input.\n\n\
+         Options\n=======\n\n",
+    );
+    let (working, ignored): (Vec<&Spec>, Vec<&Spec>) = OPTIONS.iter().partition(|spec| !spec.help.is_empty());
+    for spec in working {
+        let _ = writeln!(text, "{}\n        {}\n", spelling(spec), spec.help);
+    }
+    text += "Accepted and checked, without effect until there is code generation\n";
+    text += "===================================================================\n\n";
+    for spec in ignored {
+        let _ = writeln!(text, "{}", spelling(spec));
+    }
+    text
+}
+
+fn spelling(spec: &Spec) -> String {
+    let value = if spec.kind == Kind::Flag { String::new() } else { format!(" <{}>", spec.value) };
+    format!("{:<52}(-{})", format!("--{}{value}", spec.long), spec.short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_option() {
+        let help = help();
+        for spec in OPTIONS {
+            assert!(help.contains(&format!("--{}", spec.long)) && help.contains(&format!("(-{})", spec.short)), "{}", spec.long);
+        }
+    }
+
+    #[test]
+    fn versions_run_from_first_to_newest() {
+        let versions = list_versions();
+        assert!(versions.starts_with("1.0\n1.1\n") && versions.ends_with("8.8\n9.0\n"));
+    }
+}

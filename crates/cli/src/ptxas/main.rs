@@ -1,0 +1,88 @@
+//! `ptxas`: Oriole behind ptxas' own options, message shapes and exit codes.
+//!
+//! Other programs call it and read what it prints: Triton and XLA match the text of `--version` and some messages, build
+//! tools look at exit codes. What ptxas does was found by running ptxas 13.0.88 and is kept even where it is odd. Code
+//! generation does not exist yet, so a valid module ends with exit code 1 where code was asked for.
+
+mod arch;
+mod command_line;
+mod help;
+mod messages;
+mod program;
+mod settings;
+mod table;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use command_line::CommandLine;
+use messages::{Messages, Warnings};
+use program::Input;
+use settings::Settings;
+
+/// Any mistake of the caller's: in PTX, in options, in file names.
+const FAILURE: u8 = 255;
+/// The input is fine, but Oriole cannot do what was asked.
+const UNSUPPORTED: u8 = 1;
+
+fn main() -> ExitCode {
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    match CommandLine::parse(arguments) {
+        Ok(line) => run(&line),
+        Err(text) => fail(&text),
+    }
+}
+
+fn run(line: &CommandLine) -> ExitCode {
+    for warning in &line.warnings {
+        messages::print(None, "warning", warning);
+    }
+    let files = line.files.iter().cloned().map(Input::File);
+    let texts = line.values("input-as-string").iter().cloned().map(Input::Text);
+    let inputs: Vec<Input> = files.chain(texts).collect();
+    if line.has("help") {
+        return show(&help::help());
+    } else if line.has("version") {
+        return show(&help::version());
+    } else if line.has("list-version") {
+        return show(&help::list_versions());
+    } else if inputs.is_empty() {
+        return show(&help::help());
+    }
+    compile(line, &inputs)
+}
+
+fn compile(line: &CommandLine, inputs: &[Input]) -> ExitCode {
+    let warnings = match (line.has("warning-as-error"), line.has("disable-warnings")) {
+        (_, true) => Warnings::Hidden,
+        (true, false) => Warnings::Errors,
+        (false, false) => Warnings::Shown,
+    };
+    let mut messages = Messages::new(warnings);
+    let settings = match Settings::new(line, &mut messages) {
+        Ok(settings) => settings,
+        Err(text) => return fail(&text),
+    };
+    if let Err(text) = program::check(inputs, &settings, &mut messages) {
+        return fail(&text);
+    }
+    if messages.has_errors() {
+        return fail("Ptx assembly aborted due to errors");
+    }
+    if settings.wants_code {
+        messages::print(None, "fatal", "Oriole cannot generate code yet; the module is valid");
+        return ExitCode::from(UNSUPPORTED);
+    }
+    ExitCode::SUCCESS
+}
+
+fn show(text: &str) -> ExitCode {
+    // A closed pipe is no reason to fail.
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn fail(text: &str) -> ExitCode {
+    messages::print(None, "fatal", text);
+    ExitCode::from(FAILURE)
+}

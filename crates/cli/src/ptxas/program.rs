@@ -1,0 +1,174 @@
+//! The inputs of one call: read, checked one by one and against each other, like ptxas, which compiles them as one
+//! program.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::{fs, mem};
+
+use oriole_ptx::ast::{FunctionKind, Linkage, Module};
+use oriole_ptx::diag::{self, Code, Severity};
+use oriole_ptx::lexer::{Lexer, TokenKind};
+use oriole_ptx::source::{LineIndex, Source};
+
+use super::arch::{Arch, Kind};
+use super::messages::{Messages, Place};
+use super::settings::Settings;
+
+/// ptxas prints any number of errors; this many are enough for people and keep memory bounded.
+const ERROR_LIMIT: usize = 10_000;
+
+/// A module to read.
+pub enum Input {
+    /// A file; `-` is standard input.
+    File(String),
+    /// Text from the command line.
+    Text(String),
+}
+
+impl Input {
+    /// The name in messages.
+    fn name(&self) -> &str {
+        match self {
+            Input::File(name) if name == "-" => "<stdin>",
+            Input::File(name) => name,
+            Input::Text(_) => "application ptx input",
+        }
+    }
+
+    fn read(&self) -> Option<Vec<u8>> {
+        match self {
+            Input::File(name) if name == "-" => {
+                let mut text = Vec::new();
+                io::stdin().lock().read_to_end(&mut text).ok()?;
+                Some(text)
+            }
+            Input::File(name) => match fs::read(name) {
+                Ok(text) => Some(text),
+                // ptxas reads a folder as an empty file.
+                Err(error) if error.kind() == io::ErrorKind::IsADirectory => Some(Vec::new()),
+                Err(_) => None,
+            },
+            Input::Text(text) => Some(text.clone().into_bytes()),
+        }
+    }
+}
+
+/// What is known of the modules read so far.
+#[derive(Default)]
+struct Program {
+    /// Functions and variables defined, and whether other modules see them.
+    definitions: BTreeMap<String, bool>,
+    kernels: Vec<String>,
+    /// Why the first module that cannot be compiled for the architecture cannot.
+    refusal: Option<String>,
+}
+
+/// Checks all inputs. Everything found is printed; what comes back is a reason to stop although the text is valid.
+pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages) -> Result<(), String> {
+    let mut program = Program::default();
+    for input in inputs {
+        match input.read() {
+            Some(text) => program.check_module(input.name(), &text, settings.arch, messages),
+            None => messages.fatal(&format!("Input file '{}' could not be opened", input.name())),
+        }
+    }
+    if messages.has_errors() {
+        return Ok(());
+    }
+    if let Some(refusal) = program.refusal {
+        return Err(refusal);
+    }
+    match settings.entries.iter().find(|entry| !program.kernels.contains(entry)) {
+        Some(missing) => Err(format!("Unknown function {missing}")),
+        None => Ok(()),
+    }
+}
+
+impl Program {
+    fn check_module(&mut self, name: &str, text: &[u8], arch: Arch, messages: &mut Messages) {
+        let checked = oriole_ptx::check(text, &oriole_ptx::Options { error_limit: ERROR_LIMIT });
+        let source = Source::new(name, text);
+        self.add_definitions(&checked.module, &source, messages);
+        self.refusal = self.refusal.take().or_else(|| arch.refuse(checked.module.target));
+        if !checked.diagnostics.is_empty() {
+            let lines = LineIndex::new(text);
+            for finding in &checked.diagnostics {
+                report(&source, &lines, finding, arch, messages);
+            }
+        }
+        // The process ends soon; giving millions of small pieces back would take longer than the check.
+        mem::forget(checked);
+    }
+
+    fn add_definitions(&mut self, module: &Module, source: &Source<'_>, messages: &mut Messages) {
+        let mut found = Vec::new();
+        for function in module.functions.iter().filter(|function| function.body.is_some()) {
+            let name = module.name(function.name).to_string();
+            let is_kernel = function.kind == FunctionKind::Entry;
+            if is_kernel {
+                self.kernels.push(name.clone());
+            }
+            found.push((name, "function", is_kernel || function.linkage == Linkage::Visible));
+        }
+        for variable in module.items.iter().filter_map(|item| match item {
+            oriole_ptx::ast::Item::Variable(id) => Some(&module.variables[*id]),
+            _ => None,
+        }) {
+            if matches!(variable.linkage, Linkage::Internal | Linkage::Visible) {
+                found.push((module.name(variable.name).to_string(), "variable", variable.linkage == Linkage::Visible));
+            }
+        }
+        for (name, kind, visible) in &found {
+            if self.definitions.get(name).is_some_and(|earlier| *earlier || *visible) {
+                let place = Place { file: source.name, line: line_of(source.text, name) };
+                messages.error(Some(place), &format!("Duplicate definition of {kind} '{name}'"));
+            }
+        }
+        for (name, _, visible) in found {
+            *self.definitions.entry(name).or_default() |= visible;
+        }
+    }
+}
+
+/// The line of the first mention of a name outside of functions.
+fn line_of(text: &[u8], name: &str) -> u32 {
+    let mut lexer = Lexer::new(text);
+    let mut depth = 0_u32;
+    loop {
+        match lexer.token.kind {
+            TokenKind::End => return 1,
+            TokenKind::Punctuation(b'{') => depth += 1,
+            TokenKind::Punctuation(b'}') => depth = depth.saturating_sub(1),
+            TokenKind::Identifier if depth == 0 && lexer.text() == name => {
+                return LineIndex::new(text).line_column(lexer.token.span.start).0;
+            }
+            _ => {}
+        }
+        lexer.advance();
+    }
+}
+
+fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages) {
+    let text = diag::ptxas_text(finding);
+    let place = Some(Place { file: source.name, line: lines.line_column(finding.span.start).0 });
+    match (finding.code.severity(), finding.code) {
+        (Severity::Error, _) => messages.error(place, &text),
+        // ptxas takes any order without a word, and looks at pragmas only when it generates code. With -Werror these
+        // would refuse what it accepts.
+        (Severity::Warning, Code::ModifierOrder) => {}
+        (Severity::Warning, Code::UnknownPragma) if arch.kind != Kind::Real => {}
+        (Severity::Warning, _) => messages.warning(place, &text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_of;
+
+    #[test]
+    fn names_are_found_at_module_scope() {
+        let text = b".version 8.0\n.target sm_80\n.func f() { call g; }\n// g\n.func g() { ret; }\n";
+        assert_eq!(line_of(text, "g"), 5);
+        assert_eq!(line_of(text, "missing"), 1);
+    }
+}

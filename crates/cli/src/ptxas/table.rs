@@ -1,0 +1,135 @@
+//! Every option of ptxas 13.0: its names, what value it takes, and what Oriole does with it.
+//!
+//! Long names take two dashes and short ones a single dash; nothing is abbreviated. Options that steer code generation
+//! are accepted and their values checked, so that a caller's command line works, but have no effect yet.
+
+/// What an option takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// No value.
+    Flag,
+    /// `true` or `false`.
+    Boolean,
+    /// A 32-bit number.
+    Number,
+    /// A number that may be attached to the short name: `-m64`.
+    AttachableNumber,
+    /// A number that must be attached to the short name if it is there at all: `-O2`, `-O`.
+    AttachedNumber,
+    /// Free text.
+    Text,
+    /// Free text; each use adds a value.
+    Texts,
+    /// Names, separated by commas; each use adds some.
+    List,
+    /// One of a few words.
+    OneOf(&'static [&'static str]),
+    /// The name of an architecture.
+    Arch,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Spec {
+    /// The name after two dashes.
+    pub long: &'static str,
+    /// The name after one dash.
+    pub short: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// How help names the value.
+    pub value: &'static str,
+    /// What it does, for help.
+    pub help: &'static str,
+}
+
+const fn spec(long: &'static str, short: &'static str, kind: Kind, value: &'static str, help: &'static str) -> Spec {
+    Spec { long, short, kind, value, help }
+}
+
+use Kind::{Arch, AttachableNumber, AttachedNumber, Boolean, Flag, List, Number, OneOf, Text, Texts};
+
+/// Help of options that only steer code generation.
+pub const NO_EFFECT: &str = "";
+
+/// Options that decide what is read, checked and reported come first, then those of code generation; sorted.
+pub const OPTIONS: &[Spec] = &[
+    spec("disable-warnings", "w", Flag, "", "print no warnings"),
+    spec("dry-run", "dry-run", Flag, "", "check only, whatever -o says (Oriole's own addition)"),
+    spec("gpu-name", "arch", Arch, "NAME", "architecture to compile for; compute_NN and lto_NN check only (default: sm_75)"),
+    spec("help", "h", Flag, "", "print this text"),
+    spec("input-as-string", "ias", Texts, "PTX", "check this text, besides the files"),
+    spec("list-version", "version-ls", Flag, "", "print the PTX versions that modules may be written in"),
+    spec("options-file", "optf", List, "FILE,...", "read more options and inputs from files"),
+    spec("output-file", "o", Text, "FILE", "where the cubin goes"),
+    spec("version", "V", Flag, "", "print the version"),
+    spec("warning-as-error", "Werror", Flag, "", "treat warnings as errors"),
+    // Code generation.
+    spec("Ofast-compile", "Ofc", Text, "0|min|mid|max", NO_EFFECT),
+    spec("allow-expensive-optimizations", "allow-expensive-optimizations", Boolean, "true|false", NO_EFFECT),
+    spec("compile-as-tools-patch", "astoolspatch", Flag, "", NO_EFFECT),
+    spec("compile-only", "c", Flag, "", NO_EFFECT),
+    spec("compiler-annotations", "annotate", Flag, "", NO_EFFECT),
+    spec("def-load-cache", "dlcm", Text, "ca|cg|cs|lu|cv", NO_EFFECT),
+    spec("def-store-cache", "dscm", Text, "wb|cg|cs|wt", NO_EFFECT),
+    spec("device-debug", "g", Flag, "", NO_EFFECT),
+    spec("device-function-maxrregcount", "func-maxrregcount", Text, "archmax|archmin|N", NO_EFFECT),
+    spec("device-stack-protector", "device-stack-protector", Boolean, "true|false", NO_EFFECT),
+    spec("disable-optimizer-constants", "disable-optimizer-consts", Flag, "", NO_EFFECT),
+    spec("dont-merge-basicblocks", "no-bb-merge", Flag, "", NO_EFFECT),
+    spec("entry", "e", List, "KERNEL,...", NO_EFFECT),
+    spec("extensible-whole-program", "ewp", Flag, "", NO_EFFECT),
+    spec("fmad", "fmad", Boolean, "true|false", NO_EFFECT),
+    spec("force-load-cache", "flcm", Text, "ca|cg|cs|lu|cv", NO_EFFECT),
+    spec("force-store-cache", "fscm", Text, "wb|cg|cs|wt", NO_EFFECT),
+    spec("g-tensor-memory-access-check", "g-tmem-access-check", Flag, "", NO_EFFECT),
+    spec("generate-line-info", "lineinfo", Flag, "", NO_EFFECT),
+    spec("gno-tensor-memory-access-check", "gno-tmem-access-check", Flag, "", NO_EFFECT),
+    spec("legacy-bar-warp-wide-behavior", "legacy-bar-warp-wide-behavior", Flag, "", NO_EFFECT),
+    spec("machine", "m", AttachableNumber, "64", NO_EFFECT),
+    spec("make-errors-visible-at-exit", "make-errors-visible-at-exit", Flag, "", NO_EFFECT),
+    spec("maxntid", "maxntid", List, "N,...", NO_EFFECT),
+    spec("maxrregcount", "maxrregcount", Text, "archmax|archmin|N", NO_EFFECT),
+    spec("minnctapersm", "minnctapersm", Number, "N", NO_EFFECT),
+    spec("opt-level", "O", AttachedNumber, "N", NO_EFFECT),
+    spec("optimize-float-atomics", "opt-fp-atomics", Flag, "", NO_EFFECT),
+    spec("override-directive-values", "override-directive-values", Flag, "", NO_EFFECT),
+    spec("position-independent-code", "pic", Boolean, "true|false", NO_EFFECT),
+    spec("preserve-relocs", "preserve-relocs", Flag, "", NO_EFFECT),
+    spec("register-usage-level", "regUsageLevel", Number, "0..10", NO_EFFECT),
+    spec("return-at-end", "ret-end", Flag, "", NO_EFFECT),
+    spec("sanitize", "sanitize", OneOf(&["memcheck", "threadsteer"]), "memcheck|threadsteer", NO_EFFECT),
+    spec("sp-bounds-check", "sp-bounds-check", Flag, "", NO_EFFECT),
+    spec("split-compile", "split-compile", Number, "N", NO_EFFECT),
+    spec("suppress-async-bulk-multicast-advisory-warning", "suppress-async-bulk-multicast-advisory-warning", Flag, "", NO_EFFECT),
+    spec("suppress-debug-info", "suppress-debug-info", Flag, "", NO_EFFECT),
+    spec("suppress-double-demote-warning", "suppress-double-demote-warning", Flag, "", NO_EFFECT),
+    spec("suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info", Flag, "", NO_EFFECT),
+    spec("suppress-stack-size-warning", "suppress-stack-size-warning", Flag, "", NO_EFFECT),
+    spec("verbose", "v", Flag, "", NO_EFFECT),
+    spec("warn-on-double-precision-use", "warn-double-usage", Flag, "", NO_EFFECT),
+    spec("warn-on-local-memory-usage", "warn-lmem-usage", Flag, "", NO_EFFECT),
+    spec("warn-on-spills", "warn-spills", Flag, "", NO_EFFECT),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::OPTIONS;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique() {
+        let long: BTreeSet<&str> = OPTIONS.iter().map(|option| option.long).collect();
+        let short: BTreeSet<&str> = OPTIONS.iter().map(|option| option.short).collect();
+        assert_eq!(long.len(), OPTIONS.len());
+        assert_eq!(short.len(), OPTIONS.len());
+    }
+
+    #[test]
+    fn options_that_do_something_say_so() {
+        let silent = OPTIONS.iter().position(|option| option.help.is_empty()).unwrap();
+        assert!(OPTIONS[..silent].is_sorted_by_key(|option| option.long));
+        assert!(OPTIONS[silent..].is_sorted_by_key(|option| option.long));
+        assert!(OPTIONS[silent..].iter().all(|option| option.help.is_empty()));
+    }
+}

@@ -1,0 +1,244 @@
+//! `ptxas` as Triton, XLA, nvcc and build tools call it.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::{Outcome, files, module, run};
+
+const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
+
+/// A folder with the modules of these tests.
+fn folder(name: &str) -> PathBuf {
+    let folder = common::folder(&format!("ptxas-{name}"));
+    fs::write(folder.join("valid.ptx"), module("sm_80", "k", "add.s32 %r1, %r2, 1;")).unwrap();
+    fs::write(folder.join("other.ptx"), module("sm_80", "other", "")).unwrap();
+    fs::write(folder.join("hopper.ptx"), module("sm_90a", "k", "")).unwrap();
+    fs::write(folder.join("wrong.ptx"), module("sm_80", "w", "ad.s32 %r1, %r2, 1;")).unwrap();
+    folder
+}
+
+fn failure(stderr: &str) -> Outcome {
+    Outcome { code: Some(255), stdout: String::new(), stderr: stderr.to_string() }
+}
+
+fn success() -> Outcome {
+    Outcome { code: Some(0), stdout: String::new(), stderr: String::new() }
+}
+
+const ABORTED: &str = "ptxas fatal   : Ptx assembly aborted due to errors\n";
+
+#[test]
+fn the_version_satisfies_those_who_match_it() {
+    let folder = folder("version");
+    for option in ["--version", "-V"] {
+        let outcome = run(PTXAS, &folder, &[option], "");
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        assert!(outcome.stdout.contains("Oriole"));
+        // Triton and LLVM: `release (\d+\.\d+)`; the first match counts.
+        let release = outcome.stdout.split_once("release ").unwrap().1;
+        assert!(release.starts_with("13.0,"), "{release}");
+        // XLA: `\bV(\d+)\.(\d+)\.(\d+)\b`.
+        let mut words = outcome.stdout.split(|c: char| c.is_whitespace() || c == ',');
+        let version = words.find_map(|word| word.strip_prefix('V').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+        assert_eq!(version, Some("13.0.88"));
+    }
+}
+
+#[test]
+fn a_check_is_silent_and_writes_nothing() {
+    let folder = folder("check");
+    let before = files(&folder);
+    for arguments in [
+        &["-arch=compute_90a", "valid.ptx"][..],
+        &["-arch=sm_90", "-m64", "valid.ptx"],
+        &["-arch=compute_90", "valid.ptx", "-o", "out.cubin"],
+        &["--gpu-name", "sm_90", "valid.ptx", "-o", "out.cubin", "--dry-run"],
+        &["-arch=lto_90a", "hopper.ptx"],
+        &["-arch=compute_80", "valid.ptx", "other.ptx"],
+    ] {
+        assert_eq!(run(PTXAS, &folder, arguments, ""), success(), "{arguments:?}");
+    }
+    assert_eq!(files(&folder), before);
+}
+
+#[test]
+fn code_is_refused_without_touching_the_output() {
+    let folder = folder("code");
+    fs::write(folder.join("old.cubin"), "old").unwrap();
+    let before = files(&folder);
+    for arguments in [
+        &["-lineinfo", "-v", "--gpu-name=sm_90a", "valid.ptx", "-o", "valid.ptx.o"][..],
+        &["valid.ptx", "-o", "old.cubin", "-arch=sm_90a", "--warn-on-spills", "-v", "-O0"],
+        &["--generate-line-info", "--verbose", "--gpu-name", "sm_80", "--output-file", "out", "valid.ptx"],
+    ] {
+        let outcome = run(PTXAS, &folder, arguments, "");
+        assert_eq!(outcome.stderr, "ptxas fatal   : Oriole cannot generate code yet; the module is valid\n");
+        assert_eq!(outcome.code, Some(1));
+    }
+    assert_eq!(files(&folder), before);
+    assert_eq!(fs::read_to_string(folder.join("old.cubin")).unwrap(), "old");
+}
+
+#[test]
+fn errors_have_ptxas_shape() {
+    let folder = folder("errors");
+    let outcome = run(PTXAS, &folder, &["-arch=sm_90", "wrong.ptx", "-o", "out"], "");
+    assert_eq!(outcome.code, Some(255));
+    let lines: Vec<&str> = outcome.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("ptxas wrong.ptx, line 7; error   : "), "{}", lines[0]);
+    assert!(lines[0].contains("`ad`") && lines[0].contains("[E0701]"), "{}", lines[0]);
+    assert_eq!(lines[1], ABORTED.trim_end());
+}
+
+#[test]
+fn several_inputs_are_one_program() {
+    let folder = folder("several");
+    let outcome = run(PTXAS, &folder, &["-arch=sm_90", "wrong.ptx", "missing.ptx", "valid.ptx", "valid.ptx"], "");
+    assert_eq!(outcome.code, Some(255));
+    let lines: Vec<&str> = outcome.stderr.lines().collect();
+    assert!(lines[0].starts_with("ptxas wrong.ptx, line 7; error   : "));
+    assert_eq!(lines[1], "ptxas fatal   : Input file 'missing.ptx' could not be opened");
+    assert_eq!(lines[2], "ptxas valid.ptx, line 4; error   : Duplicate definition of function 'k'");
+    assert_eq!(lines[3], ABORTED.trim_end());
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn input_comes_from_standard_input_and_the_command_line() {
+    let folder = folder("inputs");
+    let text = fs::read_to_string(folder.join("valid.ptx")).unwrap();
+    let wrong = fs::read_to_string(folder.join("wrong.ptx")).unwrap();
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_80", "-c", "-"], &text), success());
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_80", "-ias", &text], ""), success());
+    let outcome = run(PTXAS, &folder, &["-arch=sm_80", "-"], &wrong);
+    assert!(outcome.stderr.starts_with("ptxas <stdin>, line 7; error   : "), "{}", outcome.stderr);
+    let outcome = run(PTXAS, &folder, &["-arch=sm_80", "--input-as-string", &wrong], "");
+    assert!(outcome.stderr.starts_with("ptxas application ptx input, line 7; error   : "), "{}", outcome.stderr);
+}
+
+#[test]
+fn options_files_are_read() {
+    let folder = folder("options-files");
+    fs::write(folder.join("inner"), "\"valid.ptx\"\n").unwrap();
+    fs::write(folder.join("outer"), "-arch sm_80\n--options-file inner").unwrap();
+    fs::write(folder.join("loop"), "-optf loop").unwrap();
+    assert_eq!(run(PTXAS, &folder, &["-optf", "outer"], ""), success());
+    assert_eq!(run(PTXAS, &folder, &["-optf", "none"], ""), failure("ptxas fatal   : Could not open options file 'none'\n"));
+    assert_eq!(run(PTXAS, &folder, &["-optf", "loop"], "").code, Some(255));
+}
+
+#[test]
+fn modules_for_other_architectures_are_refused() {
+    let folder = folder("arch");
+    let text = "ptxas fatal   : PTX with .target 'sm_90a' cannot be compiled for architecture 'sm_90'\n";
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "hopper.ptx"], ""), failure(text));
+    let text = "ptxas fatal   : SM version specified by .target is higher than default SM version assumed\n";
+    assert_eq!(run(PTXAS, &folder, &["valid.ptx"], ""), failure(text));
+    // XLA looks for this one to learn that the GPU is too new for this ptxas.
+    let text = "ptxas fatal   : Value 'sm_99' is not defined for option 'gpu-name'\n";
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_99", "valid.ptx"], ""), failure(text));
+}
+
+#[test]
+fn warnings_follow_the_options() {
+    let folder = folder("warnings");
+    let text = "Too big maxrregcount value specified 1000, will be ignored";
+    let call = |option: &str| run(PTXAS, &folder, &["-arch=sm_90", "-maxrregcount=1000", option, "valid.ptx"], "");
+    assert_eq!(call("-v"), Outcome { stderr: format!("ptxas warning : {text}\n"), ..success() });
+    assert_eq!(call("-w"), success());
+    assert_eq!(call("-Werror"), failure(&format!("ptxas error   : {text}\n{ABORTED}")));
+}
+
+#[test]
+fn without_input_there_is_help() {
+    let folder = folder("help");
+    for arguments in [&["--help"][..], &["-h", "valid.ptx"], &[], &["-arch=sm_90"]] {
+        let outcome = run(PTXAS, &folder, arguments, "");
+        assert_eq!(outcome.code, Some(0));
+        assert!(outcome.stdout.contains("Usage  : ptxas [options] <ptx file>,..."));
+        assert!(outcome.stdout.contains("cannot generate code yet"));
+    }
+    assert!(run(PTXAS, &folder, &["--list-version"], "").stdout.ends_with("\n9.0\n"));
+}
+
+/// Calls whose answers do not depend on code or on the wording of PTX errors.
+const CALLS: &[&str] = &[
+    "-foo valid.ptx",
+    "--foo=1 valid.ptx",
+    "--arch=sm_90",
+    "-verbose",
+    "-arch",
+    "--gpu-name",
+    "-arch= valid.ptx",
+    "-arch=SM_90 valid.ptx",
+    "-o",
+    "-v=1 valid.ptx",
+    "-m32 valid.ptx",
+    "-m 32 valid.ptx",
+    "-m64x valid.ptx",
+    "-m valid.ptx",
+    "-Ox valid.ptx",
+    "-O1.5 valid.ptx",
+    "-O99999999999 valid.ptx",
+    "--opt-level valid.ptx",
+    "-arch=compute_90 -O9 valid.ptx",
+    "-arch=compute_90 -O valid.ptx",
+    "-arch=compute_90 -O 2 valid.ptx",
+    "-arch=compute_90 -O1 -O2 valid.ptx",
+    "-arch=compute_90 -O=0x1 valid.ptx",
+    "-arch=compute_90 -fmad=false -fmad true valid.ptx",
+    "-arch=compute_90 -fmad valid.ptx",
+    "-arch=compute_90 -g -O2 valid.ptx",
+    "-arch=compute_90 -Ofc foo -split-compile=-1 valid.ptx",
+    "-arch=compute_90 -split-compile=-1 -g -O2 valid.ptx",
+    "-arch=compute_90 -maxrregcount abc -g -O1 valid.ptx",
+    "-arch=compute_90 -maxrregcount 32 valid.ptx",
+    "-arch=compute_90 -dlcm xx -maxrregcount abc valid.ptx",
+    "-arch=compute_90 -dlcm xx -fscm lu valid.ptx",
+    "-arch=compute_90 -maxntid 1,2,3,4 valid.ptx",
+    "-arch=compute_90 -maxntid 1 -minnctapersm 2 -maxrregcount 9 valid.ptx",
+    "-arch=compute_90 -func-maxrregcount x valid.ptx",
+    "-arch=compute_90 -c -func-maxrregcount x valid.ptx",
+    "-arch=compute_90 -sanitize foo valid.ptx",
+    "-arch=compute_90 -regUsageLevel 11 valid.ptx",
+    "-arch=compute_90 -g -lineinfo valid.ptx",
+    "-arch=compute_90 -suppress-debug-info valid.ptx",
+    "-arch=compute_90 -suppress-debug-info -Werror valid.ptx",
+    "-arch=compute_90 -suppress-debug-info -Werror -w valid.ptx",
+    "-arch=compute_90 -arch=compute_80 valid.ptx",
+    "-arch=compute_90 missing.ptx valid.ptx none.ptx",
+    "-arch=compute_90 valid.ptx valid.ptx",
+    "-arch=compute_90 valid.ptx,other.ptx",
+    "-arch=compute_90 valid.ptx other.ptx",
+    "-arch=compute_90 -e k,none valid.ptx",
+    "-arch=compute_90 hopper.ptx",
+    "-arch=compute_100a hopper.ptx",
+    "-arch=compute_80 hopper.ptx",
+    "valid.ptx",
+    "-V -foo",
+    "-h -arch=sm_99",
+    "--list-version",
+];
+
+/// Confirms against the vendor's tool that the calls above are answered alike. `ORIOLE_ORACLES` names its folder.
+#[test]
+fn option_handling_agrees_with_ptxas() {
+    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") else {
+        eprintln!("skipped: ORIOLE_ORACLES is not set");
+        return;
+    };
+    let vendor = PathBuf::from(oracles).join("ptxas");
+    let folder = folder("oracle");
+    let mut differences = Vec::new();
+    for call in CALLS {
+        let arguments: Vec<&str> = call.split(' ').collect();
+        let (ours, theirs) = (run(PTXAS, &folder, &arguments, ""), run(&vendor, &folder, &arguments, ""));
+        if ours != theirs {
+            differences.push(format!("ptxas {call}\n  ours:   {ours:?}\n  theirs: {theirs:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{} of {} calls differ:\n{}", differences.len(), CALLS.len(), differences.join("\n"));
+}
