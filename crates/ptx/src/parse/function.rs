@@ -12,7 +12,7 @@ use crate::ast::{
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
 use crate::source::Span;
-use crate::target::Requirement;
+use crate::target::{PtxVersion, Requirement};
 use crate::types::{ScalarType, StateSpace};
 
 /// What is known of the function being read.
@@ -23,11 +23,19 @@ pub(crate) struct FunctionState {
     pub kind: Option<FunctionKind>,
     pub body: Body,
     pub labels: Labels,
+    /// How many branch targets were given as `A<N>`.
+    pub counted_targets: u32,
+    /// The variables that are parameters of this function.
+    pub parameters: std::ops::Range<usize>,
 }
 
 static CLUSTER: Requirement = needs(7, 8, &[at_least(90)]);
 static NORETURN: Requirement = needs(6, 4, &[at_least(30)]);
 static ABI_PRESERVE: Requirement = needs(9, 0, &[at_least(80)]);
+static FUNCTION_PARAMETERS: Requirement = needs(2, 0, &[at_least(20)]);
+// ptxas takes 5.1 for 6.0 here.
+static UNSIZED_PARAMETERS: Requirement = needs(5, 1, &[at_least(30)]);
+static SHARED_MEMORY_SPILLING: Requirement = needs(8, 7, &[at_least(75)]);
 
 /// Parameters of a kernel take at most this many bytes; fewer before PTX 8.1.
 const PARAMETER_BYTES: u128 = 32764;
@@ -58,7 +66,9 @@ impl Parser<'_> {
     fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<FunctionId> {
         let depth = self.symbols.depth();
         self.symbols.open();
+        let first = self.module.variables.len();
         let header = self.parse_header(linkage, kind, start);
+        self.function.parameters = first..self.module.variables.len();
         let (function, name_span) = match header {
             Ok(header) => header,
             Err(reported) => {
@@ -94,6 +104,7 @@ impl Parser<'_> {
         if linkage == Linkage::Common {
             return self.error(Code::BadLinkage, start, "functions cannot be `.common`");
         }
+        self.require_linkage(linkage, start);
         let attributes = match kind {
             FunctionKind::Function => self.parse_function_attributes()?,
             FunctionKind::Entry => Vec::new(),
@@ -239,6 +250,12 @@ impl Parser<'_> {
     fn check_parameter(&mut self, specifiers: &super::declare::Specifiers, kind: FunctionKind, declarator: &super::declare::Declarator, name: Span) -> Parse<()> {
         let span = specifiers.type_span;
         let array_without_length = declarator.dimensions.first().is_some_and(Option::is_none);
+        if kind == FunctionKind::Function {
+            self.require("a `.param` parameter of a function", specifiers.span, &FUNCTION_PARAMETERS);
+            if array_without_length {
+                self.require("an array parameter without a length", name, &UNSIZED_PARAMETERS);
+            }
+        }
         match specifiers.ty {
             VariableType::Scalar(ScalarType::Pred) => self.error(Code::BadPredicateDeclaration, span, "predicates live in registers only"),
             VariableType::Scalar(_) if specifiers.lanes > 1 => {
@@ -303,6 +320,7 @@ impl Parser<'_> {
                 ".maxntid" => bounds.max_threads = Some(self.parse_extent(directive, 1)?),
                 ".reqntid" => bounds.required_threads = Some(self.parse_extent(directive, 1)?),
                 ".minnctapersm" => bounds.min_blocks_per_sm = Some(self.parse_extent_of_one(directive)?),
+                ".maxnctapersm" if self.platform.version < PtxVersion::new(2, 1) => bounds.max_blocks_per_sm = Some(self.parse_extent_of_one(directive)?),
                 ".maxnctapersm" => {
                     let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` is gone since PTX version 2.1").help("write `.minnctapersm`");
                     return Err(self.report(finding));
@@ -358,8 +376,10 @@ impl Parser<'_> {
     fn parse_extent(&mut self, directive: &str, least: u32) -> Parse<Vec<u32>> {
         let place = self.span();
         self.lexer.advance();
-        if directive == ".reqntid" {
-            self.require_version("`.reqntid`", place, 2, 1);
+        match directive {
+            ".reqntid" => self.require_version("`.reqntid`", place, 2, 1),
+            ".maxntid" => self.require_version("`.maxntid`", place, 1, 3),
+            _ => {}
         }
         let mut extent = Vec::new();
         loop {
@@ -378,7 +398,13 @@ impl Parser<'_> {
     }
 
     fn parse_extent_of_one(&mut self, directive: &str) -> Parse<u32> {
+        let place = self.span();
         self.lexer.advance();
+        match directive {
+            ".maxnreg" => self.require_version("`.maxnreg`", place, 1, 3),
+            ".minnctapersm" => self.require_version("`.minnctapersm`", place, 2, 0),
+            _ => {}
+        }
         let (value, span) = self.expect_u32("a number")?;
         if value == 0 {
             return self.error(Code::BadLaunchBound, span, format!("`{directive}` takes a positive number"));
@@ -536,12 +562,14 @@ impl Parser<'_> {
     }
 
     fn check_pragma(&mut self, text: &str, span: Span, place: PragmaPlace) {
+        let text = text.trim();
         let word = text.split_whitespace().next().unwrap_or_default();
-        let version = match word {
+        let what = format!("pragma `{word}`");
+        match word {
             "nounroll" => return,
-            "used_bytes_mask" => (8, 3),
-            "frequency" => (9, 0),
-            "enable_smem_spilling" => (8, 8),
+            "used_bytes_mask" => self.require_version(&what, span, 8, 3),
+            "frequency" => self.require_version(&what, span, 9, 0),
+            "enable_smem_spilling" => self.require(&what, span, &SHARED_MEMORY_SPILLING),
             _ => {
                 let finding = Diagnostic::new(Code::UnknownPragma, span, format!("`{text}` is not a pragma of PTX and has no effect"));
                 let finding = finding.maybe_help(oriole_support::closest(word, ["nounroll", "used_bytes_mask", "frequency", "enable_smem_spilling"]).map(|near| format!("did you mean `{near}`?")));
@@ -552,8 +580,7 @@ impl Parser<'_> {
                 }
                 return;
             }
-        };
-        self.require_version(&format!("pragma `{word}`"), span, version.0, version.1);
+        }
         if place != PragmaPlace::Body {
             self.report(Diagnostic::new(Code::MisplacedDirective, span, format!("pragma `{word}` belongs inside a function")));
         }

@@ -49,6 +49,7 @@ impl Parser<'_> {
             let finding = Diagnostic::new(Code::InitializerNotAllowed, name.to(equals), message);
             return Err(self.report(finding));
         }
+        let start = self.span();
         let initializer = match variable.ty {
             VariableType::Scalar(ty) => {
                 let elements = usize::from(variable.lanes > 1);
@@ -57,6 +58,10 @@ impl Parser<'_> {
             _ => self.parse_opaque_initializer()?,
         };
         if let (Initializer::List(values), Some(first)) = (&initializer, variable.dimensions.first_mut()) {
+            if first.is_none() && values.is_empty() {
+                let span = Span::new(start.start, self.lexer.last_end);
+                return self.error(Code::IncompleteArray, span, "an array without a length needs at least one value");
+            }
             // The value gives an open array its length.
             first.get_or_insert(values.len() as u64);
         }
@@ -154,6 +159,7 @@ impl Parser<'_> {
             self.expect(b')', "`generic(`")?;
         }
         let offset = if self.eat(b'+') { Some(self.parse_integer_constant("the offset")?) } else { None };
+        self.require_version("an address as initial value", start, 2, 1);
         self.check_initializer_symbol(name, span, generic, offset.is_some())?;
         if mask.is_none() && !matches!(ty, ScalarType::U32 | ScalarType::U64) {
             let finding = Diagnostic::new(Code::InitializerTypeMismatch, start.to(span), "an address initializes `.u64` variables only")
@@ -196,13 +202,16 @@ impl Parser<'_> {
             let finding = Diagnostic::new(Code::BadInitializerMask, span, format!("the mask {mask:#x} does not select one byte")).help("masks are 0xFF, 0xFF00, 0xFF0000 and so on");
             return Err(self.report(finding));
         }
-        if !matches!(ty, ScalarType::U8 | ScalarType::U64) {
-            return self.error(Code::InitializerTypeMismatch, span, "a byte of an address initializes `.u8` variables only");
-        }
         self.expect(b'(', "a byte mask")?;
         let value = if self.lexer.token.kind == TokenKind::Identifier && self.lexer.text() != "WARP_SZ" {
+            if !matches!(ty, ScalarType::U8 | ScalarType::U32 | ScalarType::U64) {
+                return self.error(Code::InitializerTypeMismatch, span, "a byte of an address initializes `.u8`, `.u32` and `.u64` variables only");
+            }
             self.parse_symbol_initializer(ty, Some(mask))?
         } else {
+            if ty.class() == TypeClass::Float {
+                return self.error(Code::InitializerTypeMismatch, span, "an integer cannot initialize a float");
+            }
             Initializer::MaskedNumber { mask, value: self.parse_integer_constant("the number")? }
         };
         self.expect(b')', "a masked value")?;

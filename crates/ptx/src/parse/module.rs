@@ -1,7 +1,7 @@
 //! Module scope: the header, then variables, functions and debug information in any order.
 
 use oriole_support::Name;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::declare::{at_least, needs, place_of};
 use super::function::PragmaPlace;
@@ -21,7 +21,14 @@ pub(crate) struct Globals {
     pub aliases: FxHashMap<Name, (Name, Span)>,
     pub constant_bytes: u128,
     pub files: FxHashMap<u32, Span>,
+    /// Whether there is a `.section`.
     pub has_debug_information: bool,
+    /// Debug sections and the labels in them.
+    pub section_labels: FxHashMap<Name, Span>,
+    /// The places that `.loc` directives have given.
+    pub places: FxHashSet<[u32; 3]>,
+    /// Labels that `.loc` directives gave as names of inlined functions.
+    pub inlined_functions: Vec<(Name, Span)>,
 }
 
 /// The definition of a function, or its last declaration.
@@ -58,10 +65,12 @@ impl Parser<'_> {
         }
         if !self.diagnostics.is_full() {
             self.check_functions();
+            self.check_inlined_functions();
         }
         if self.module.options.debug && !self.globals.has_debug_information && self.diagnostics.error_count() == 0 {
             let end = self.span();
-            self.report(Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug information, and there is none"));
+            let finding = Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug sections, and there are none");
+            self.report(finding.help("remove `debug` from `.target`"));
         }
     }
 
@@ -155,7 +164,9 @@ impl Parser<'_> {
             "texmode_unified" | "texmode_independent" => {
                 let mode = if text == "texmode_unified" { TextureMode::Unified } else { TextureMode::Independent };
                 let before = options.texture_mode.replace(mode);
-                self.require_version(&format!("`{text}`"), span, 1, 5);
+                if mode == TextureMode::Independent {
+                    self.require_version("`texmode_independent`", span, 1, 5);
+                }
                 if before.is_some_and(|before| before != mode) {
                     self.report(Diagnostic::new(Code::ConflictingTargetOption, span, "a module has only one texture mode"));
                 }
@@ -321,6 +332,9 @@ impl Parser<'_> {
                 continue;
             }
             let text = self.module.names.resolve(name).to_string();
+            if self.diagnostics.is_full() {
+                return;
+            }
             let finding = Diagnostic::new(Code::UndefinedFunction, known.span, format!("`{text}` is declared and never defined"))
                 .help("declare it `.extern` if another module defines it");
             self.report(finding);

@@ -1,6 +1,6 @@
 //! Function bodies: declarations, labels, scopes and instructions, one statement at a time.
 
-use super::declare::place_of;
+use super::declare::{at_least, needs, place_of};
 use super::function::PragmaPlace;
 use super::labels::LabelKind;
 use super::{Parse, Parser, Reported};
@@ -8,9 +8,17 @@ use crate::ast::{CallPrototype, FunctionKind, LabelList, Linkage, Operand, State
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
+use crate::target::Requirement;
 
 /// Scopes nest at most this deep.
 const DEEPEST_SCOPE: u32 = 100_000;
+
+/// `A<N>` in lists of targets stands for at most this many labels in one function.
+const MOST_COUNTED_TARGETS: u32 = 1 << 20;
+
+// ptxas takes 5.1 for 6.0 here, and so it is with everything that came with 6.0.
+static BRANCH_TARGETS: Requirement = needs(5, 1, &[at_least(30)]);
+static INDIRECT_CALLS: Requirement = needs(2, 1, &[at_least(20)]);
 
 impl Parser<'_> {
     pub(super) fn push_statement(&mut self, statement: Statement, start: Span) {
@@ -152,20 +160,21 @@ impl Parser<'_> {
         if let Some(entry) = taken {
             self.report_duplicate(name, span, entry.span);
         }
-        let label = self.define_label(name, span);
+        let (label, used) = self.define_label(name, span);
+        self.symbols.hide_by_label(&self.module.names, name);
         self.push_statement(Statement::Label(label), span);
         let directive = self.span();
         if self.at_directive(".branchtargets") {
             let index = self.parse_target_list(true)?;
-            self.function.labels.kinds.insert(label, LabelKind::BranchTargets(index));
+            self.name_table(label, LabelKind::BranchTargets(index), used);
             self.push_statement(Statement::BranchTargets(index), directive);
         } else if self.at_directive(".calltargets") {
             let index = self.parse_target_list(false)?;
-            self.function.labels.kinds.insert(label, LabelKind::CallTargets(index));
+            self.name_table(label, LabelKind::CallTargets(index), used);
             self.push_statement(Statement::CallTargets(index), directive);
         } else if self.at_directive(".callprototype") {
             let index = self.parse_prototype()?;
-            self.function.labels.kinds.insert(label, LabelKind::Prototype(index));
+            self.name_table(label, LabelKind::Prototype(index), used);
             self.push_statement(Statement::CallPrototype(index), directive);
         }
         Ok(())
@@ -214,7 +223,13 @@ impl Parser<'_> {
 
     /// `.branchtargets A, B<3>;` or `.calltargets f, g;`.
     fn parse_target_list(&mut self, branches: bool) -> Parse<u32> {
+        let directive = self.span();
         self.lexer.advance();
+        if branches {
+            self.require("`.branchtargets`", directive, &BRANCH_TARGETS);
+        } else {
+            self.require("`.calltargets`", directive, &INDIRECT_CALLS);
+        }
         let mut targets = Vec::new();
         loop {
             let span = self.expect_identifier("a name")?;
@@ -244,8 +259,9 @@ impl Parser<'_> {
         }
         let (count, count_span) = self.expect_u32("the number of labels")?;
         self.expect(b'>', "the number of labels")?;
-        if count > 1 << 20 {
-            return self.error(Code::BadNameCount, count_span, "a list has at most 2^20 targets");
+        self.function.counted_targets = self.function.counted_targets.saturating_add(count);
+        if self.function.counted_targets > MOST_COUNTED_TARGETS {
+            return self.error(Code::BadNameCount, count_span, "the lists of a function have at most 2^20 targets given by a count");
         }
         let stem = self.lexer.str(span);
         for number in 0..count {
@@ -272,7 +288,7 @@ impl Parser<'_> {
     fn parse_prototype(&mut self) -> Parse<u32> {
         let span = self.span();
         self.lexer.advance();
-        self.require_version("`.callprototype`", span, 2, 1);
+        self.require("`.callprototype`", span, &INDIRECT_CALLS);
         let returns = if self.at(b'(') { self.parse_parameters(FunctionKind::Function, true)? } else { Vec::new() };
         if self.lexer.text() != "_" {
             return self.unexpected("`_` in place of the function's name");
