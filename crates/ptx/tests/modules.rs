@@ -23,6 +23,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ("an assignment inside a constant expression means nothing", &["accept/expr-assign"]),
     ("targets are named as the manual names them", &["accept/target-leading-zero", "accept/target-uppercase-suffix"]),
     ("`.target` belongs to the top of the module", &["accept/target-in-body-other", "accept/target-inside-function"]),
+    ("constant banks went away with PTX version 2.2 and are not supported", &["accept/constant-bank-v1-5"]),
     ("comments may hold any bytes", &["reject/comment-block-non-ascii", "reject/comment-non-ascii"]),
     ("blanks and comments may stand between `.version` and its number", &["reject/version-comment-between", "reject/version-on-next-line"]),
     (

@@ -1,6 +1,7 @@
 //! `call` and `brx.idx`, whose operands have a grammar of their own.
 
 use oriole_support::{Index, Name};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::head::HeadId;
@@ -8,7 +9,7 @@ use super::labels::LabelKind;
 use super::operand::{Facts, Parsed};
 use super::symbols::Symbol;
 use super::{Parse, Parser};
-use crate::ast::{FunctionKind, Instruction, Operand, Parameter, VariableId, VariableType};
+use crate::ast::{FunctionId, FunctionKind, Instruction, Operand, Parameter, VariableId, VariableType};
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
 use crate::source::Span;
@@ -30,6 +31,17 @@ struct Formal {
     bytes: Option<u128>,
     align: u64,
 }
+
+impl Formal {
+    fn key(&self) -> FormalKey {
+        (self.class, self.is_array, self.bytes, self.align)
+    }
+}
+
+type FormalKey = (TypeClass, bool, Option<u128>, u64);
+
+/// Return values and parameters of a function as far as calls can tell.
+pub(crate) type SignatureKey = (Vec<FormalKey>, Vec<FormalKey>);
 
 /// Integers do not fit floats and the other way round; predicates fit only each other.
 fn classes_clash(actual: TypeClass, formal: TypeClass) -> bool {
@@ -213,18 +225,43 @@ impl Parser<'_> {
     }
 
     fn target_signatures(&self, index: u32) -> Vec<Signature> {
-        let targets = &self.function.body.target_lists[index as usize].targets;
-        let functions = targets.iter().filter_map(|target| match target {
-            Operand::Function(function) => Some(&self.module.functions[*function]),
-            _ => None,
-        });
+        let functions = self.function.labels.call_targets.get(&index).map_or(&[][..], Vec::as_slice);
         functions
+            .iter()
+            .map(|&function| &self.module.functions[function])
             .map(|function| Signature {
                 returns: function.returns.clone(),
                 parameters: function.parameters.clone(),
                 name: self.module.names.resolve(function.name).to_string(),
             })
             .collect()
+    }
+
+    /// One function for each signature in a list of call targets, so that a call is not checked against thousands alike.
+    pub(super) fn distinct_signatures(&mut self, targets: &[Operand]) -> Vec<FunctionId> {
+        let mut seen = FxHashSet::default();
+        let mut functions = Vec::new();
+        for target in targets {
+            if let Operand::Function(function) = *target {
+                if seen.insert(self.signature_number(function)) {
+                    functions.push(function);
+                }
+            }
+        }
+        functions
+    }
+
+    fn signature_number(&mut self, id: FunctionId) -> u32 {
+        if let Some(&number) = self.globals.signature_numbers.get(&id) {
+            return number;
+        }
+        let function = &self.module.functions[id];
+        let keys = |parameters: &[Parameter]| parameters.iter().map(|parameter| self.formal(parameter).key()).collect();
+        let key: SignatureKey = (keys(&function.returns), keys(&function.parameters));
+        let next = self.globals.signatures.len() as u32;
+        let number = *self.globals.signatures.entry(key).or_insert(next);
+        self.globals.signature_numbers.insert(id, number);
+        number
     }
 
     fn check_call(&mut self, signature: &Signature, returns: &Arguments, arguments: &Arguments, span: Span) -> Parse<()> {

@@ -121,7 +121,7 @@ impl Parser<'_> {
         if place != Place::Memory(StateSpace::Const) || !self.at(b'[') {
             return Ok(());
         }
-        let finding = Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are gone since PTX version 2.2")
+        let finding = Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are not supported; PTX version 2.2 took them away")
             .help("declare the variable in `.const` without a bank");
         Err(self.report(finding))
     }

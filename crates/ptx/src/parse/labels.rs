@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::Parser;
-use crate::ast::{Label, LabelId, Operand};
+use crate::ast::{FunctionId, Label, LabelId, Operand};
 use crate::diag::{Code, Diagnostic};
 use crate::source::Span;
 use oriole_support::closest;
@@ -32,6 +32,8 @@ pub(crate) struct Labels {
     aliases: Vec<(LabelId, LabelId)>,
     /// What a label stands for besides a place in the code.
     pub kinds: FxHashMap<LabelId, LabelKind>,
+    /// For each list of call targets, one function for each kind of signature among them.
+    pub call_targets: FxHashMap<u32, Vec<FunctionId>>,
 }
 
 /// A label may name a directive.

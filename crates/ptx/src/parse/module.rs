@@ -3,6 +3,7 @@
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::call::SignatureKey;
 use super::declare::{at_least, needs, place_of};
 use super::function::PragmaPlace;
 use super::symbols::Symbol;
@@ -19,6 +20,9 @@ pub(crate) struct Globals {
     pub functions: FxHashMap<Name, KnownFunction>,
     pub function_order: Vec<Name>,
     pub aliases: FxHashMap<Name, (Name, Span)>,
+    /// Numbers for signatures that calls cannot tell apart, and those of functions in lists of call targets.
+    pub signatures: FxHashMap<SignatureKey, u32>,
+    pub signature_numbers: FxHashMap<FunctionId, u32>,
     pub constant_bytes: u128,
     pub files: FxHashMap<u32, Span>,
     /// Whether there is a `.section`.

@@ -244,8 +244,13 @@ impl Parser<'_> {
             }
         }
         self.expect(b';', "the list of targets")?;
+        let index = self.function.body.target_lists.len() as u32;
+        if !branches {
+            let functions = self.distinct_signatures(&targets);
+            self.function.labels.call_targets.insert(index, functions);
+        }
         self.function.body.target_lists.push(LabelList { targets });
-        Ok(self.function.body.target_lists.len() as u32 - 1)
+        Ok(index)
     }
 
     fn parse_branch_target(&mut self, name: oriole_support::Name, span: Span, targets: &mut Vec<Operand>) -> Parse<()> {
