@@ -222,8 +222,9 @@ impl<'a> Lexer<'a> {
                 }
                 TokenKind::Punctuation(first)
             }
-            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b',' | b';' | b':' | b'+' | b'-' | b'*' | b'/' | b'%' | b'~' | b'^' | b'?'
-            | b'.' => TokenKind::Punctuation(first),
+            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b',' | b';' | b':' | b'+' | b'-' | b'*' | b'/' | b'%' | b'~' | b'^' | b'?' | b'.' => {
+                TokenKind::Punctuation(first)
+            }
             0x80.. => {
                 while self.byte(self.position) >= 0x80 {
                     self.position += 1;

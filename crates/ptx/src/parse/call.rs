@@ -154,7 +154,11 @@ impl Parser<'_> {
             Some(Symbol::Variable(variable)) => Ok((Operand::Variable(variable), span)),
             _ => {
                 let text = self.lexer.str(span);
-                let finding = Diagnostic::new(Code::BadPrototype, span, format!("`{text}` is not a prototype or list of targets defined before this call"));
+                let finding = Diagnostic::new(
+                    Code::BadPrototype,
+                    span,
+                    format!("`{text}` is not a prototype or list of targets defined before this call"),
+                );
                 Err(self.report(finding))
             }
         }
@@ -176,7 +180,8 @@ impl Parser<'_> {
             Facts::Register { ty, lanes: 1, negated: false, .. } => {
                 if !(matches!(ty.class(), TypeClass::Integer | TypeClass::Bits) && matches!(ty.bits(), 32 | 64)) {
                     let label = self.describe(callee);
-                    let finding = Diagnostic::new(Code::NotAFunction, span, "an indirect call needs an address in a 64-bit register").label(label);
+                    let finding =
+                        Diagnostic::new(Code::NotAFunction, span, "an indirect call needs an address in a 64-bit register").label(label);
                     return Err(self.report(finding));
                 }
                 self.require_version("an indirect call", span, 2, 1);
@@ -242,10 +247,9 @@ impl Parser<'_> {
         let mut seen = FxHashSet::default();
         let mut functions = Vec::new();
         for target in targets {
-            if let Operand::Function(function) = *target {
-                if seen.insert(self.signature_number(function)) {
-                    functions.push(function);
-                }
+            let Operand::Function(function) = *target else { continue };
+            if seen.insert(self.signature_number(function)) {
+                functions.push(function);
             }
         }
         functions
@@ -267,11 +271,21 @@ impl Parser<'_> {
     fn check_call(&mut self, signature: &Signature, returns: &Arguments, arguments: &Arguments, span: Span) -> Parse<()> {
         let name = &signature.name;
         if returns.len() != signature.returns.len() {
-            let message = format!("`{name}` returns {} value{}, and the call takes {}", signature.returns.len(), if signature.returns.len() == 1 { "" } else { "s" }, returns.len());
+            let message = format!(
+                "`{name}` returns {} value{}, and the call takes {}",
+                signature.returns.len(),
+                if signature.returns.len() == 1 { "" } else { "s" },
+                returns.len()
+            );
             return self.error(Code::ReturnCount, span, message);
         }
         if arguments.len() != signature.parameters.len() {
-            let message = format!("`{name}` has {} parameter{}, and the call gives {}", signature.parameters.len(), if signature.parameters.len() == 1 { "" } else { "s" }, arguments.len());
+            let message = format!(
+                "`{name}` has {} parameter{}, and the call gives {}",
+                signature.parameters.len(),
+                if signature.parameters.len() == 1 { "" } else { "s" },
+                arguments.len()
+            );
             return self.error(Code::ArgumentCount, span, message);
         }
         for (given, wanted) in returns.iter().zip(&signature.returns) {
@@ -336,7 +350,9 @@ impl Parser<'_> {
             return Some(format!("a {what} is a `.param` variable or a register, not a `{}` variable", space.spelling()));
         }
         if self.is_own_parameter(variable) {
-            return Some("a parameter of the function itself cannot be passed on; copy it into a `.param` variable of the body first".to_string());
+            return Some(
+                "a parameter of the function itself cannot be passed on; copy it into a `.param` variable of the body first".to_string(),
+            );
         }
         self.refuse_value(&self.formal_of_variable(variable), formal, what)
     }
@@ -378,7 +394,9 @@ impl Parser<'_> {
         self.check_needs(head, 0, head_span);
         let index = self.parse_operand()?;
         let fits = match index.facts {
-            Facts::Register { ty, lanes: 1, negated: false, .. } => ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits),
+            Facts::Register { ty, lanes: 1, negated: false, .. } => {
+                ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits)
+            }
             Facts::Integer { negated: false, .. } | Facts::Broken => true,
             _ => false,
         };
@@ -393,7 +411,8 @@ impl Parser<'_> {
         let known = self.find_label(name).and_then(|label| self.function.labels.kinds.get(&label).map(|&kind| (label, kind)));
         let Some((label, LabelKind::BranchTargets(_))) = known else {
             let text = self.lexer.str(span);
-            let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` is not a `.branchtargets` list defined before this branch"));
+            let finding =
+                Diagnostic::new(Code::BadTargetList, span, format!("`{text}` is not a `.branchtargets` list defined before this branch"));
             return Err(self.report(finding));
         };
         let form = self.heads.number(head, 0, &mut self.module.forms);

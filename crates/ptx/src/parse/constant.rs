@@ -233,7 +233,9 @@ impl Parser<'_> {
 
     fn apply(&mut self, operator: Operator, left: Value, right: Value, span: Span) -> Parse<Value> {
         match (left, right) {
-            (Value::Float(Constant::Decimal(left)), Value::Float(Constant::Decimal(right))) => self.apply_floats(operator, left, right, span),
+            (Value::Float(Constant::Decimal(left)), Value::Float(Constant::Decimal(right))) => {
+                self.apply_floats(operator, left, right, span)
+            }
             (Value::Float(_), _) | (_, Value::Float(_)) => {
                 self.error(Code::ConstantTypeMismatch, span, "integers, floats and float bits do not mix in constant expressions")
             }

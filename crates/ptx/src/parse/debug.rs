@@ -26,7 +26,8 @@ impl Parser<'_> {
             stamp = Some((time, size));
         }
         if let Some(before) = self.globals.files.insert(index, span) {
-            let finding = Diagnostic::new(Code::DuplicateFileIndex, span, format!("file number {index} is already given")).related(before, "given here");
+            let finding = Diagnostic::new(Code::DuplicateFileIndex, span, format!("file number {index} is already given"))
+                .related(before, "given here");
             return Err(self.report(finding));
         }
         self.module.items.push(Item::File { index, name, stamp });
@@ -66,8 +67,9 @@ impl Parser<'_> {
             return;
         }
         let [file, line, column] = at;
-        let finding = Diagnostic::new(Code::BadDebugDirective, span, format!("no `.loc` before this one gives the place {file} {line} {column}"))
-            .help(format!("write `.loc {file} {line} {column}` where the inlined function is called"));
+        let finding =
+            Diagnostic::new(Code::BadDebugDirective, span, format!("no `.loc` before this one gives the place {file} {line} {column}"))
+                .help(format!("write `.loc {file} {line} {column}` where the inlined function is called"));
         self.report(finding);
     }
 
@@ -155,7 +157,8 @@ impl Parser<'_> {
                 self.require_version("a label in debug data", span, 7, 0);
                 if let Some(before) = self.globals.section_labels.insert(name, span) {
                     let text = self.module.names.resolve(name);
-                    let finding = Diagnostic::new(Code::DuplicateLabel, span, format!("label `{text}` is already defined in a debug section"));
+                    let finding =
+                        Diagnostic::new(Code::DuplicateLabel, span, format!("label `{text}` is already defined in a debug section"));
                     self.report(finding.related(before, "first defined here"));
                 }
                 Ok(DwarfItem::Label(name))
@@ -166,7 +169,13 @@ impl Parser<'_> {
                     ".b16" => 2,
                     ".b32" => 4,
                     ".b64" => 8,
-                    text => return self.error(Code::BadDebugDirective, span, format!("debug data is `.b8`, `.b16`, `.b32` or `.b64`, not `{text}`")),
+                    text => {
+                        return self.error(
+                            Code::BadDebugDirective,
+                            span,
+                            format!("debug data is `.b8`, `.b16`, `.b32` or `.b64`, not `{text}`"),
+                        );
+                    }
                 };
                 self.lexer.advance();
                 self.parse_dwarf_values(bytes)
@@ -177,6 +186,9 @@ impl Parser<'_> {
 
     fn parse_dwarf_values(&mut self, bytes: u8) -> Parse<DwarfItem> {
         if matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
+            if bytes < 4 {
+                return self.error(Code::BadDebugDirective, self.span(), "labels are `.b32` or `.b64` values");
+            }
             let (first, offset) = self.parse_debug_label()?;
             let minus = self.span();
             if self.eat(b'-') {
@@ -214,7 +226,11 @@ impl Parser<'_> {
             self.require_version("a negative number in debug data", span, 7, 5);
         }
         if value > most || negative && value > most / 2 + 1 {
-            return self.error(Code::BadDebugDirective, span, format!("the number does not fit into {bytes} byte{}", if bytes == 1 { "" } else { "s" }));
+            return self.error(
+                Code::BadDebugDirective,
+                span,
+                format!("the number does not fit into {bytes} byte{}", if bytes == 1 { "" } else { "s" }),
+            );
         }
         Ok(())
     }
@@ -232,7 +248,8 @@ impl Parser<'_> {
         let end = start.start + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len()) as u32;
         let line = Span::new(start.start, end);
         if self.platform.version.major >= 2 {
-            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` is gone since PTX version 2.0").help("write a `.section`");
+            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` is gone since PTX version 2.0")
+                .help("write a `.section`");
             self.report(finding);
         }
         let text = self.lexer.str(line).trim_end().into();

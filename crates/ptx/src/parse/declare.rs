@@ -4,7 +4,9 @@ use oriole_support::{Index, Name};
 
 use super::symbols::{RegisterSymbol, Symbol};
 use super::{Parse, Parser};
-use crate::ast::{Attribute, FunctionKind, Linkage, RegisterDeclaration, RegisterId, Statement, TextureMode, Variable, VariableId, VariableType};
+use crate::ast::{
+    Attribute, FunctionKind, Linkage, RegisterDeclaration, RegisterId, Statement, TextureMode, Variable, VariableId, VariableType,
+};
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
 use crate::source::Span;
@@ -121,8 +123,9 @@ impl Parser<'_> {
         if place != Place::Memory(StateSpace::Const) || !self.at(b'[') {
             return Ok(());
         }
-        let finding = Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are not supported; PTX version 2.2 took them away")
-            .help("declare the variable in `.const` without a bank");
+        let finding =
+            Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are not supported; PTX version 2.2 took them away")
+                .help("declare the variable in `.const` without a bank");
         Err(self.report(finding))
     }
 
@@ -179,7 +182,9 @@ impl Parser<'_> {
             TokenKind::Directive => match self.lexer.text() {
                 ".v2" => 2,
                 ".v4" => 4,
-                ".v3" | ".v8" => return self.error(Code::BadVectorType, span, "variables are vectors of two (`.v2`) or four (`.v4`) elements"),
+                ".v3" | ".v8" => {
+                    return self.error(Code::BadVectorType, span, "variables are vectors of two (`.v2`) or four (`.v4`) elements");
+                }
                 _ => return Ok(1),
             },
             _ => return Ok(1),
@@ -206,12 +211,14 @@ impl Parser<'_> {
             _ => match Modifier::from_spelling(&text[1..]).and_then(Modifier::scalar_type) {
                 Some(ty) if ty.is_declarable() => VariableType::Scalar(ty),
                 Some(ty) => {
-                    let finding = Diagnostic::new(Code::UndeclarableType, span, format!("`{text}` is the type of an instruction, not of a variable"))
-                        .help(format!("declare it as `.b{}`", ty.bits().max(8).next_power_of_two()));
+                    let finding =
+                        Diagnostic::new(Code::UndeclarableType, span, format!("`{text}` is the type of an instruction, not of a variable"))
+                            .help(format!("declare it as `.b{}`", ty.bits().max(8).next_power_of_two()));
                     return Err(self.report(finding));
                 }
                 None => {
-                    let types = Modifier::ALL.iter().filter(|m| m.scalar_type().is_some_and(ScalarType::is_declarable)).map(|m| m.spelling());
+                    let types =
+                        Modifier::ALL.iter().filter(|m| m.scalar_type().is_some_and(ScalarType::is_declarable)).map(|m| m.spelling());
                     let near = oriole_support::closest(&text[1..], types).map(|near| format!("did you mean `.{near}`?"));
                     let finding = Diagnostic::new(Code::MissingType, span, format!("`{text}` is not a type")).maybe_help(near);
                     return Err(self.report(finding));
@@ -237,9 +244,11 @@ impl Parser<'_> {
             VariableType::Scalar(ScalarType::Pred) => {
                 self.error(Code::BadPredicateDeclaration, span, "predicates are scalar registers; there are no vectors of them")
             }
-            VariableType::Scalar(ty) if ty.bits() * u32::from(specifiers.lanes) > 128 => {
-                self.error(Code::BadVectorType, span, format!("a vector has at most 128 bits; this one has {}", ty.bits() * u32::from(specifiers.lanes)))
-            }
+            VariableType::Scalar(ty) if ty.bits() * u32::from(specifiers.lanes) > 128 => self.error(
+                Code::BadVectorType,
+                span,
+                format!("a vector has at most 128 bits; this one has {}", ty.bits() * u32::from(specifiers.lanes)),
+            ),
             VariableType::Scalar(_) => Ok(()),
             _ => self.error(Code::BadVectorType, span, "there are no vectors of textures, samplers or surfaces"),
         }
@@ -261,15 +270,20 @@ impl Parser<'_> {
             }
             (Some(Place::Memory(StateSpace::Param)), true) if version.major < 2 => match self.function.kind {
                 Some(FunctionKind::Entry) if version < PtxVersion::new(1, 4) => return,
-                _ => Diagnostic::new(Code::MisplacedStateSpace, span, "before PTX version 2.0 `.param` variables are parameters of kernels only")
-                    .help("declare it in the parameter list of the kernel"),
+                _ => Diagnostic::new(
+                    Code::MisplacedStateSpace,
+                    span,
+                    "before PTX version 2.0 `.param` variables are parameters of kernels only",
+                )
+                .help("declare it in the parameter list of the kernel"),
             },
             (Some(Place::Memory(StateSpace::Tex)), false) if version < PtxVersion::new(1, 5) => return,
             (Some(Place::Memory(StateSpace::Tex)), true) if version < PtxVersion::new(1, 5) => {
                 Diagnostic::new(Code::MisplacedStateSpace, span, "textures are declared at module scope")
             }
             (Some(Place::Memory(StateSpace::Tex)), _) => {
-                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space is gone since PTX version 1.5").help("declare a `.global .texref`")
+                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space is gone since PTX version 1.5")
+                    .help("declare a `.global .texref`")
             }
             _ => return,
         };
@@ -334,7 +348,8 @@ impl Parser<'_> {
         if self.at(b'=') {
             return self.error(Code::InitializerNotAllowed, self.span(), "registers have no initial value");
         }
-        let declaration = self.add_register(declarator.name, declarator.span, ty, specifiers.lanes, declarator.count, specifiers.align, false);
+        let declaration =
+            self.add_register(declarator.name, declarator.span, ty, specifiers.lanes, declarator.count, specifiers.align, false);
         if let Some(declaration) = declaration {
             self.push_statement(Statement::Registers(declaration), specifiers.span);
         }
@@ -344,7 +359,14 @@ impl Parser<'_> {
     /// Enters registers into the body and the symbol table. Nothing if the name is taken or there are too many.
     #[allow(clippy::too_many_arguments, reason = "the parts of one declaration")]
     pub(super) fn add_register(
-        &mut self, name: Name, span: Span, ty: ScalarType, lanes: u8, count: Option<u32>, align: Option<u64>, is_parameter: bool,
+        &mut self,
+        name: Name,
+        span: Span,
+        ty: ScalarType,
+        lanes: u8,
+        count: Option<u32>,
+        align: Option<u64>,
+        is_parameter: bool,
     ) -> Option<crate::ast::RegisterDeclarationId> {
         let first = RegisterId::new(self.function.body.register_count as usize);
         let Some(total) = self.function.body.register_count.checked_add(count.unwrap_or(1)) else {
@@ -379,7 +401,8 @@ impl Parser<'_> {
 
     pub(super) fn report_duplicate(&mut self, name: Name, span: Span, before: Span) {
         let text = self.module.names.resolve(name);
-        let finding = Diagnostic::new(Code::DuplicateName, span, format!("`{text}` is already declared in this scope")).related(before, "declared here first");
+        let finding = Diagnostic::new(Code::DuplicateName, span, format!("`{text}` is already declared in this scope"))
+            .related(before, "declared here first");
         self.report(finding);
     }
 
@@ -466,8 +489,12 @@ impl Parser<'_> {
         let finding = if (before.ty, before.lanes) != (variable.ty, variable.lanes) || !same_length {
             Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` was declared with another type"))
         } else if [before.linkage, variable.linkage].contains(&Linkage::Internal) {
-            Diagnostic::new(Code::InconsistentDeclaration, span, format!("an `.extern` variable cannot be resolved by `{text}`, which has no linkage"))
-                .help("declare it `.visible` or `.weak`")
+            Diagnostic::new(
+                Code::InconsistentDeclaration,
+                span,
+                format!("an `.extern` variable cannot be resolved by `{text}`, which has no linkage"),
+            )
+            .help("declare it `.visible` or `.weak`")
         } else {
             return true;
         };
@@ -480,26 +507,36 @@ impl Parser<'_> {
         let span = declarator.span;
         let finding = match specifiers.ty {
             VariableType::Scalar(ScalarType::U32 | ScalarType::U64) if space == StateSpace::Tex && declarator.dimensions.is_empty() => None,
-            _ if space == StateSpace::Tex => {
-                Some(Diagnostic::new(Code::BadOpaqueDeclaration, specifiers.type_span, "`.tex` variables are single values of `.u32` or `.u64`"))
-            }
+            _ if space == StateSpace::Tex => Some(Diagnostic::new(
+                Code::BadOpaqueDeclaration,
+                specifiers.type_span,
+                "`.tex` variables are single values of `.u32` or `.u64`",
+            )),
             VariableType::Scalar(ScalarType::Pred) => {
                 Some(Diagnostic::new(Code::BadPredicateDeclaration, specifiers.type_span, "predicates live in registers only"))
             }
-            VariableType::Scalar(_) if specifiers.lanes > 1 && space == StateSpace::Param => {
-                Some(Diagnostic::new(Code::BadVectorType, specifiers.type_span, "`.param` variables cannot be vectors").help("declare an aligned array of `.b8`"))
-            }
-            VariableType::Scalar(ScalarType::F16x2) if space == StateSpace::Param => {
-                Some(Diagnostic::new(Code::UndeclarableType, specifiers.type_span, "`.param` variables cannot be `.f16x2`").help("declare it as `.b32`"))
-            }
+            VariableType::Scalar(_) if specifiers.lanes > 1 && space == StateSpace::Param => Some(
+                Diagnostic::new(Code::BadVectorType, specifiers.type_span, "`.param` variables cannot be vectors")
+                    .help("declare an aligned array of `.b8`"),
+            ),
+            VariableType::Scalar(ScalarType::F16x2) if space == StateSpace::Param => Some(
+                Diagnostic::new(Code::UndeclarableType, specifiers.type_span, "`.param` variables cannot be `.f16x2`")
+                    .help("declare it as `.b32`"),
+            ),
             VariableType::Scalar(_) => None,
-            _ if space != StateSpace::Global => {
-                Some(Diagnostic::new(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces are `.global` variables or kernel parameters"))
+            _ if space != StateSpace::Global => Some(Diagnostic::new(
+                Code::BadOpaqueDeclaration,
+                specifiers.type_span,
+                "textures, samplers and surfaces are `.global` variables or kernel parameters",
+            )),
+            _ if self.function.active => Some(Diagnostic::new(
+                Code::BadOpaqueDeclaration,
+                specifiers.type_span,
+                "textures, samplers and surfaces are declared at module scope",
+            )),
+            VariableType::Sampler if self.module.options.texture_mode != Some(TextureMode::Independent) => {
+                Some(self.sampler_in_unified_mode(specifiers.type_span))
             }
-            _ if self.function.active => {
-                Some(Diagnostic::new(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces are declared at module scope"))
-            }
-            VariableType::Sampler if self.module.options.texture_mode != Some(TextureMode::Independent) => Some(self.sampler_in_unified_mode(specifiers.type_span)),
             _ => None,
         };
         if let Some(finding) = finding {
@@ -562,4 +599,3 @@ static MANAGED: Requirement = needs(4, 0, &[at_least(30)]);
 static UNIFIED: Requirement = needs(8, 0, &[at_least(90)]);
 static B128: Requirement = needs(8, 3, &[at_least(70)]);
 static F16X2: Requirement = needs(4, 2, &[at_least(53)]);
-

@@ -136,8 +136,9 @@ impl Parser<'_> {
     fn check_returns(&mut self, returns: &[Parameter], span: Span) {
         let memory = returns.iter().any(|parameter| matches!(parameter, Parameter::Variable(_)));
         if memory && returns.len() > 1 {
-            let finding = Diagnostic::new(Code::BadReturnParameters, span, "a function returns one `.param` variable, or several `.reg` ones")
-                .help("return a `.b8` array that holds all values");
+            let finding =
+                Diagnostic::new(Code::BadReturnParameters, span, "a function returns one `.param` variable, or several `.reg` ones")
+                    .help("return a `.b8` array that holds all values");
             self.report(finding);
         }
     }
@@ -208,7 +209,11 @@ impl Parser<'_> {
         match specifiers.space {
             Some(Place::Register) if kind == FunctionKind::Function => {
                 let VariableType::Scalar(ty) = specifiers.ty else {
-                    return self.error(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces cannot be registers");
+                    return self.error(
+                        Code::BadOpaqueDeclaration,
+                        specifiers.type_span,
+                        "textures, samplers and surfaces cannot be registers",
+                    );
                 };
                 if !declarator.dimensions.is_empty() {
                     return self.error(Code::RegisterArray, name_span, "registers cannot be arrays");
@@ -247,7 +252,13 @@ impl Parser<'_> {
         }
     }
 
-    fn check_parameter(&mut self, specifiers: &super::declare::Specifiers, kind: FunctionKind, declarator: &super::declare::Declarator, name: Span) -> Parse<()> {
+    fn check_parameter(
+        &mut self,
+        specifiers: &super::declare::Specifiers,
+        kind: FunctionKind,
+        declarator: &super::declare::Declarator,
+        name: Span,
+    ) -> Parse<()> {
         let span = specifiers.type_span;
         let array_without_length = declarator.dimensions.first().is_some_and(Option::is_none);
         if kind == FunctionKind::Function {
@@ -262,16 +273,19 @@ impl Parser<'_> {
                 self.error(Code::BadVectorType, span, "`.param` parameters cannot be vectors")
             }
             VariableType::Scalar(ScalarType::F16x2) => {
-                let finding = Diagnostic::new(Code::UndeclarableType, span, "`.param` parameters cannot be `.f16x2`").help("declare it as `.b32`");
+                let finding =
+                    Diagnostic::new(Code::UndeclarableType, span, "`.param` parameters cannot be `.f16x2`").help("declare it as `.b32`");
                 Err(self.report(finding))
             }
             VariableType::Scalar(_) if array_without_length && kind == FunctionKind::Entry => {
                 self.error(Code::IncompleteArray, name, "an array parameter of a kernel needs a length")
             }
             VariableType::Scalar(_) => match specifiers.align {
-                Some(align) if align > 128 && kind == FunctionKind::Function => {
-                    self.error(Code::BadAlignment, specifiers.span, format!("parameters of functions are aligned to at most 128 bytes, not {align}"))
-                }
+                Some(align) if align > 128 && kind == FunctionKind::Function => self.error(
+                    Code::BadAlignment,
+                    specifiers.span,
+                    format!("parameters of functions are aligned to at most 128 bytes, not {align}"),
+                ),
                 _ => Ok(()),
             },
             _ if kind == FunctionKind::Function => {
@@ -294,14 +308,16 @@ impl Parser<'_> {
         }
         self.require_version("`.ptr`", span, 2, 2);
         let mut pointer = PointerAttribute { space: None, align: None };
-        if self.lexer.token.kind == TokenKind::Directive {
-            if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
-                if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
-                    return self.error(Code::BadPointerAttribute, self.span(), "a kernel's pointer points into `.global`, `.const`, `.shared` or `.local`");
-                }
-                pointer.space = Some(space);
-                self.lexer.advance();
+        if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
+            if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
+                return self.error(
+                    Code::BadPointerAttribute,
+                    self.span(),
+                    "a kernel's pointer points into `.global`, `.const`, `.shared` or `.local`",
+                );
             }
+            pointer.space = Some(space);
+            self.lexer.advance();
         }
         if self.eat_directive(".align") {
             pointer.align = Some(self.parse_alignment()?);
@@ -320,9 +336,12 @@ impl Parser<'_> {
                 ".maxntid" => bounds.max_threads = Some(self.parse_extent(directive, 1)?),
                 ".reqntid" => bounds.required_threads = Some(self.parse_extent(directive, 1)?),
                 ".minnctapersm" => bounds.min_blocks_per_sm = Some(self.parse_extent_of_one(directive)?),
-                ".maxnctapersm" if self.platform.version < PtxVersion::new(2, 1) => bounds.max_blocks_per_sm = Some(self.parse_extent_of_one(directive)?),
+                ".maxnctapersm" if self.platform.version < PtxVersion::new(2, 1) => {
+                    bounds.max_blocks_per_sm = Some(self.parse_extent_of_one(directive)?);
+                }
                 ".maxnctapersm" => {
-                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` is gone since PTX version 2.1").help("write `.minnctapersm`");
+                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` is gone since PTX version 2.1")
+                        .help("write `.minnctapersm`");
                     return Err(self.report(finding));
                 }
                 ".maxnreg" => bounds.max_registers = Some(self.parse_extent_of_one(directive)?),
@@ -364,10 +383,15 @@ impl Parser<'_> {
             self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.maxntid` and `.reqntid` exclude each other"));
         }
         if bounds.required_cluster.is_some() && bounds.max_cluster_rank.is_some() {
-            self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.reqnctapercluster` and `.maxclusterrank` exclude each other"));
+            self.report(Diagnostic::new(
+                Code::ConflictingDirectives,
+                span,
+                "`.reqnctapercluster` and `.maxclusterrank` exclude each other",
+            ));
         }
         if bounds.blocks_are_clusters && (bounds.required_threads.is_none() || bounds.required_cluster.is_none()) {
-            let finding = Diagnostic::new(Code::MissingCompanionDirective, span, "`.blocksareclusters` needs `.reqntid` and `.reqnctapercluster`");
+            let finding =
+                Diagnostic::new(Code::MissingCompanionDirective, span, "`.blocksareclusters` needs `.reqntid` and `.reqnctapercluster`");
             self.report(finding);
         }
     }
@@ -440,7 +464,9 @@ impl Parser<'_> {
                 return self.error(Code::BadLaunchBound, span, "a thread has at most 255 registers to preserve");
             }
         }
-        if self.lexer.token.kind == TokenKind::Directive && matches!(self.lexer.text(), ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | ".maxnctapersm") {
+        if self.lexer.token.kind == TokenKind::Directive
+            && matches!(self.lexer.text(), ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | ".maxnctapersm")
+        {
             let text = self.lexer.text();
             return self.error(Code::MisplacedDirective, self.span(), format!("`{text}` describes kernels, not functions"));
         }
@@ -465,22 +491,29 @@ impl Parser<'_> {
                 // A parameter may have the function's name and then hides it; look at module scope only.
                 let global = self.symbols.plain(name).filter(|entry| entry.depth == 0);
                 if let Some(before) = global.filter(|entry| matches!(entry.symbol, Symbol::Variable(_))) {
-                    let finding = Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` is already a variable")).related(before.span, "declared here");
+                    let finding = Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` is already a variable"))
+                        .related(before.span, "declared here");
                     self.report(finding);
                     return;
                 }
-                self.globals.functions.insert(name, super::module::KnownFunction { id, span, defined: has_body, first_extern: function.linkage == Linkage::Extern });
+                self.globals.functions.insert(
+                    name,
+                    super::module::KnownFunction { id, span, defined: has_body, first_extern: function.linkage == Linkage::Extern },
+                );
                 self.globals.function_order.push(name);
             }
             Some(known) => {
                 let before = &self.module.functions[known.id];
-                if known.defined && has_body || known.defined && !has_body {
-                    let finding = Diagnostic::new(Code::DuplicateFunction, span, format!("`{text}` is already defined")).related(known.span, "defined here");
+                if known.defined {
+                    let finding = Diagnostic::new(Code::DuplicateFunction, span, format!("`{text}` is already defined"))
+                        .related(known.span, "defined here");
                     self.report(finding);
                     return;
                 }
                 if let Some(difference) = self.prototype_difference(before, function) {
-                    let finding = Diagnostic::new(Code::InconsistentPrototype, span, format!("`{text}` was declared differently: {difference}")).related(known.span, "declared here");
+                    let finding =
+                        Diagnostic::new(Code::InconsistentPrototype, span, format!("`{text}` was declared differently: {difference}"))
+                            .related(known.span, "declared here");
                     self.report(finding);
                 }
                 let known = self.globals.functions.entry(name).or_insert(known);
@@ -513,7 +546,11 @@ impl Parser<'_> {
     }
 
     /// What two parameter lists do not agree on; each is a pair of return values and parameters.
-    pub(super) fn signature_difference(&self, before: (&[Parameter], &[Parameter]), now: (&[Parameter], &[Parameter])) -> Option<&'static str> {
+    pub(super) fn signature_difference(
+        &self,
+        before: (&[Parameter], &[Parameter]),
+        now: (&[Parameter], &[Parameter]),
+    ) -> Option<&'static str> {
         if before.0.len() != now.0.len() || before.1.len() != now.1.len() {
             return Some("the number of parameters differs");
         }
@@ -523,7 +560,9 @@ impl Parser<'_> {
 
     fn parameter_difference(&self, before: &Parameter, now: &Parameter) -> Option<&'static str> {
         match (before, now) {
-            (Parameter::Register { ty: a, lanes: m, .. }, Parameter::Register { ty: b, lanes: n, .. }) => ((a, m) != (b, n)).then_some("parameter types differ"),
+            (Parameter::Register { ty: a, lanes: m, .. }, Parameter::Register { ty: b, lanes: n, .. }) => {
+                ((a, m) != (b, n)).then_some("parameter types differ")
+            }
             (Parameter::Variable(a), Parameter::Variable(b)) => {
                 let (a, b) = (&self.module.variables[*a], &self.module.variables[*b]);
                 if (a.ty, a.lanes, &a.dimensions) != (b.ty, b.lanes, &b.dimensions) {
@@ -572,7 +611,10 @@ impl Parser<'_> {
             "enable_smem_spilling" => self.require(&what, span, &SHARED_MEMORY_SPILLING),
             _ => {
                 let finding = Diagnostic::new(Code::UnknownPragma, span, format!("`{text}` is not a pragma of PTX and has no effect"));
-                let finding = finding.maybe_help(oriole_support::closest(word, ["nounroll", "used_bytes_mask", "frequency", "enable_smem_spilling"]).map(|near| format!("did you mean `{near}`?")));
+                let finding = finding.maybe_help(
+                    oriole_support::closest(word, ["nounroll", "used_bytes_mask", "frequency", "enable_smem_spilling"])
+                        .map(|near| format!("did you mean `{near}`?")),
+                );
                 if place == PragmaPlace::Module {
                     self.report(Diagnostic { code: Code::MisplacedDirective, ..finding });
                 } else {
@@ -593,7 +635,6 @@ impl Parser<'_> {
             self.report(Diagnostic::new(Code::MisplacedDirective, span, "pragma `enable_smem_spilling` is for kernels only"));
         }
     }
-
 }
 
 /// Where a pragma stands.

@@ -300,22 +300,4 @@ impl<'s> Parser<'s> {
             }
         }
     }
-
-    /// Skips to the next `;` and takes it, or stops before a brace or the end. Tokens that are not PTX are skipped.
-    fn skip_statement(&mut self) {
-        loop {
-            match self.lexer.token.kind {
-                TokenKind::Punctuation(b';') => {
-                    self.lexer.advance();
-                    return;
-                }
-                TokenKind::Punctuation(b'{' | b'}') | TokenKind::End => return,
-                TokenKind::Bad(BadToken::Comment) => {
-                    self.lexer.finish();
-                    return;
-                }
-                _ => self.lexer.advance(),
-            }
-        }
-    }
 }

@@ -73,7 +73,8 @@ impl Parser<'_> {
         }
         if self.module.options.debug && !self.globals.has_debug_information && self.diagnostics.error_count() == 0 {
             let end = self.span();
-            let finding = Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug sections, and there are none");
+            let finding =
+                Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug sections, and there are none");
             self.report(finding.help("remove `debug` from `.target`"));
         }
     }
@@ -82,7 +83,8 @@ impl Parser<'_> {
         self.parse_version()?;
         if !self.at_directive(".target") {
             let span = self.span();
-            let finding = Diagnostic::new(Code::MissingTarget, span, "`.target` must follow `.version`").help("write, for example, `.target sm_90`");
+            let finding =
+                Diagnostic::new(Code::MissingTarget, span, "`.target` must follow `.version`").help("write, for example, `.target sm_90`");
             return Err(self.report(finding));
         }
         while self.eat_directive(".target") {
@@ -100,7 +102,8 @@ impl Parser<'_> {
             if let Some(bad) = self.bad_token() {
                 return Err(self.report(bad));
             }
-            let finding = Diagnostic::new(Code::MissingVersion, span, "a PTX module starts with `.version`").help(format!("write, for example, `.version {}`", PtxVersion::NEWEST));
+            let finding = Diagnostic::new(Code::MissingVersion, span, "a PTX module starts with `.version`")
+                .help(format!("write, for example, `.version {}`", PtxVersion::NEWEST));
             return Err(self.report(finding));
         }
         self.lexer.advance();
@@ -117,7 +120,10 @@ impl Parser<'_> {
             }
             Some(version) => {
                 let newest = PtxVersion::NEWEST;
-                self.report(Diagnostic::new(Code::UnknownVersion, number, format!("there is no PTX version {version}")).help(format!("the newest version known here is {newest}")));
+                self.report(
+                    Diagnostic::new(Code::UnknownVersion, number, format!("there is no PTX version {version}"))
+                        .help(format!("the newest version known here is {newest}")),
+                );
                 Err(Reported)
             }
             None => self.unexpected("a version number such as `9.0`"),
@@ -184,7 +190,11 @@ impl Parser<'_> {
             "map_f64_to_f32" => {
                 options.map_f64_to_f32 = true;
                 if self.platform.target.number >= 13 {
-                    self.report(Diagnostic::new(Code::ConflictingTargetOption, span, "`map_f64_to_f32` is for targets without double precision, below sm_13"));
+                    self.report(Diagnostic::new(
+                        Code::ConflictingTargetOption,
+                        span,
+                        "`map_f64_to_f32` is for targets without double precision, below sm_13",
+                    ));
                 }
                 Ok(())
             }
@@ -306,7 +316,11 @@ impl Parser<'_> {
         }
         let (a, b) = (&self.module.functions[alias], &self.module.functions[function]);
         if let Some(difference) = self.signature_difference((&a.returns, &a.parameters), (&b.returns, &b.parameters)) {
-            return self.error(Code::BadAlias, name_span.to(target_span), format!("an alias has the parameters of its function: {difference}"));
+            return self.error(
+                Code::BadAlias,
+                name_span.to(target_span),
+                format!("an alias has the parameters of its function: {difference}"),
+            );
         }
         self.globals.aliases.insert(name, (target, name_span));
         self.module.items.push(Item::Alias(Alias { name, target }));
@@ -373,11 +387,25 @@ impl Parser<'_> {
             self.lexer.advance();
         }
     }
-
 }
 
 const MODULE_DIRECTIVES: &[&str] = &[
-    ".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".pragma", ".align", ".attribute", ".global", ".const", ".shared",
+    ".extern",
+    ".visible",
+    ".weak",
+    ".common",
+    ".entry",
+    ".func",
+    ".alias",
+    ".file",
+    ".section",
+    ".pragma",
+    ".align",
+    ".attribute",
+    ".global",
+    ".const",
+    ".shared",
 ];
 
-const ITEM_STARTS: &[&str] = &[".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".global", ".const"];
+const ITEM_STARTS: &[&str] =
+    &[".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".global", ".const"];

@@ -42,7 +42,8 @@ impl Parser<'_> {
                     let innermost = scopes.last().copied().unwrap_or(open);
                     if !self.diagnostics.is_full() {
                         let end = self.span();
-                        let finding = Diagnostic::new(Code::UnexpectedEnd, end, "the file ends inside a function").related(innermost, "this `{` is not closed");
+                        let finding = Diagnostic::new(Code::UnexpectedEnd, end, "the file ends inside a function")
+                            .related(innermost, "this `{` is not closed");
                         self.report(finding);
                     }
                     for _ in 0..=scopes.len() {
@@ -133,7 +134,11 @@ impl Parser<'_> {
         loop {
             match self.lexer.token.kind {
                 TokenKind::Punctuation(b'{') => depth += 1,
-                TokenKind::Punctuation(b'}') if depth == 0 && self.lexer.next_significant_byte() != b';' && self.lexer.next_significant_byte() != b',' => return,
+                TokenKind::Punctuation(b'}')
+                    if depth == 0 && self.lexer.next_significant_byte() != b';' && self.lexer.next_significant_byte() != b',' =>
+                {
+                    return;
+                }
                 TokenKind::Punctuation(b'}') => depth = depth.saturating_sub(1),
                 TokenKind::Punctuation(b';') => {
                     self.lexer.advance();
@@ -194,7 +199,8 @@ impl Parser<'_> {
                 Ok(())
             }
             ".branchtargets" | ".calltargets" | ".callprototype" => {
-                let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` needs a label")).help(format!("write `name: {text} ...;`"));
+                let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` needs a label"))
+                    .help(format!("write `name: {text} ...;`"));
                 Err(self.report(finding))
             }
             ".func" | ".entry" => self.parse_function(Linkage::Internal),
@@ -209,13 +215,13 @@ impl Parser<'_> {
             ".alias" => self.parse_alias(),
             ".align" | ".attribute" => self.parse_declaration(Linkage::Internal),
             _ if place_of(text).is_some() => self.parse_declaration(Linkage::Internal),
-            ".version" | ".target" | ".address_size" | ".file" | ".section" | ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnctapersm"
-            | ".maxnreg" | ".noreturn" | ".explicitcluster" | ".reqnctapercluster" | ".maxclusterrank" | ".blocksareclusters" => {
-                self.error(Code::MisplacedDirective, span, format!("`{text}` cannot stand inside a function"))
-            }
+            ".version" | ".target" | ".address_size" | ".file" | ".section" | ".maxntid" | ".reqntid" | ".minnctapersm"
+            | ".maxnctapersm" | ".maxnreg" | ".noreturn" | ".explicitcluster" | ".reqnctapercluster" | ".maxclusterrank"
+            | ".blocksareclusters" => self.error(Code::MisplacedDirective, span, format!("`{text}` cannot stand inside a function")),
             _ => {
                 let near = oriole_support::closest(text, BODY_DIRECTIVES.iter().copied());
-                let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive")).maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+                let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive"))
+                    .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
                 Err(self.report(finding))
             }
         }
@@ -279,7 +285,9 @@ impl Parser<'_> {
 
     fn resolve_call_target(&mut self, name: oriole_support::Name, span: Span) -> Parse<Operand> {
         match self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {
-            Some(super::symbols::Symbol::Function(function)) if self.module.functions[function].kind == FunctionKind::Function => Ok(Operand::Function(function)),
+            Some(super::symbols::Symbol::Function(function)) if self.module.functions[function].kind == FunctionKind::Function => {
+                Ok(Operand::Function(function))
+            }
             Some(super::symbols::Symbol::Function(_)) => self.error(Code::CallOfEntry, span, "a kernel cannot be called"),
             Some(_) => self.error(Code::BadTargetList, span, "a call goes to a function"),
             None => {
@@ -306,9 +314,19 @@ impl Parser<'_> {
         self.function.body.prototypes.push(CallPrototype { returns, parameters, noreturn: bounds.noreturn, abi_preserve });
         Ok(self.function.body.prototypes.len() as u32 - 1)
     }
-
 }
 
 const BODY_DIRECTIVES: &[&str] = &[
-    ".reg", ".local", ".shared", ".param", ".global", ".const", ".loc", ".pragma", ".branchtargets", ".calltargets", ".callprototype", ".align",
+    ".reg",
+    ".local",
+    ".shared",
+    ".param",
+    ".global",
+    ".const",
+    ".loc",
+    ".pragma",
+    ".branchtargets",
+    ".calltargets",
+    ".callprototype",
+    ".align",
 ];
