@@ -39,7 +39,7 @@ pub enum BadToken {
     NonAscii,
     /// A comment that does not end.
     Comment,
-    /// A string that does not end on its line.
+    /// A string that does not end.
     String,
     /// Digits that are no number.
     Number,
@@ -59,13 +59,17 @@ const NAME: u8 = 2;
 const DIGIT: u8 = 4;
 const NAME_START: u8 = 8;
 
+const FORM_FEED: u8 = 0x0c;
+/// Old editors end a file with it; ptxas takes it for a blank.
+const DOS_END_OF_FILE: u8 = 0x1a;
+
 const fn classes() -> [u8; 256] {
     let mut table = [0u8; 256];
     let mut byte = 0;
     while byte < 256 {
         let b = byte as u8;
         let mut class = 0;
-        if matches!(b, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c) {
+        if matches!(b, b' ' | b'\t' | b'\n' | b'\r' | FORM_FEED | DOS_END_OF_FILE) {
             class |= SPACE;
         }
         if b.is_ascii_alphanumeric() || b == b'_' || b == b'$' {
@@ -144,33 +148,37 @@ impl<'a> Lexer<'a> {
         self.token = Token { kind, span: Span::new(start as u32, self.position as u32) };
     }
 
-    /// Skips white space and comments. An unterminated comment is left as the rest of the text.
+    /// Skips white space, comments and line markers. An unterminated comment is left as the rest of the text.
     fn skip_blanks(&mut self) -> Option<BadToken> {
+        let (position, bad) = self.after_blanks(self.position);
+        self.position = position;
+        bad
+    }
+
+    /// Where the next token starts, seen from a position between tokens; with a finding if it is a comment that does not end.
+    fn after_blanks(&self, mut position: usize) -> (usize, Option<BadToken>) {
         loop {
-            while self.position < self.text.len() && is(self.text[self.position], SPACE) {
-                self.position += 1;
+            while position < self.text.len() && is(self.text[position], SPACE) {
+                position += 1;
             }
-            if self.byte(self.position) != b'/' {
-                return None;
-            }
-            match self.byte(self.position + 1) {
-                b'/' => {
-                    let rest = &self.text[self.position..];
-                    self.position += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
-                }
-                b'*' => {
-                    let rest = &self.text[self.position + 2..];
-                    match rest.windows(2).position(|pair| pair == b"*/") {
-                        Some(end) => self.position += end + 4,
-                        None => {
-                            // The token starts at the comment; the text ends with it.
-                            return Some(BadToken::Comment);
-                        }
-                    }
-                }
-                _ => return None,
+            match (self.byte(position), self.byte(position + 1)) {
+                (b'/', b'/') => position = self.line_end(position),
+                (b'/', b'*') => match find_comment_end(&self.text[position + 2..]) {
+                    Some(length) => position += 2 + length,
+                    None => return (position, Some(BadToken::Comment)),
+                },
+                (b'#', _) => match line_marker(&self.text[position..]) {
+                    Some(length) => position += length,
+                    None => return (position, None),
+                },
+                _ => return (position, None),
             }
         }
+    }
+
+    fn line_end(&self, position: usize) -> usize {
+        let rest = &self.text[position..];
+        position + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len())
     }
 
     fn skip_class(&mut self, class: u8) {
@@ -214,8 +222,9 @@ impl<'a> Lexer<'a> {
                 }
                 TokenKind::Punctuation(first)
             }
-            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b',' | b';' | b':' | b'+' | b'-' | b'*' | b'/' | b'%' | b'~' | b'^' | b'?'
-            | b'.' => TokenKind::Punctuation(first),
+            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b',' | b';' | b':' | b'+' | b'-' | b'*' | b'/' | b'%' | b'~' | b'^' | b'?' | b'.' => {
+                TokenKind::Punctuation(first)
+            }
             0x80.. => {
                 while self.byte(self.position) >= 0x80 {
                     self.position += 1;
@@ -239,16 +248,13 @@ impl<'a> Lexer<'a> {
 
     fn scan_string(&mut self) -> TokenKind {
         let rest = &self.text[self.position..];
-        match rest.iter().position(|&byte| matches!(byte, b'"' | b'\n')) {
-            Some(end) if rest[end] == b'"' => {
-                self.position += end + 1;
-                TokenKind::String
-            }
-            end => {
-                self.position += end.unwrap_or(rest.len());
-                TokenKind::Bad(BadToken::String)
-            }
-        }
+        let Some(end) = rest.iter().position(|&byte| byte == b'"') else {
+            // Lexing goes on with the next line.
+            self.position = self.line_end(self.position);
+            return TokenKind::Bad(BadToken::String);
+        };
+        self.position += end + 1;
+        if rest[..end].is_ascii() { TokenKind::String } else { TokenKind::Bad(BadToken::NonAscii) }
     }
 
     fn scan_number(&mut self) -> TokenKind {
@@ -267,7 +273,8 @@ impl<'a> Lexer<'a> {
         }
         self.skip_class(DIGIT);
         let mut float = false;
-        if self.byte(self.position) == b'.' && !is(self.byte(self.position + 1), NAME_START) {
+        // Numbers are greedy, as in ptxas: `4.b32` starts with the float `4.`.
+        if self.byte(self.position) == b'.' {
             float = true;
             self.position += 1;
             self.skip_class(DIGIT);
@@ -310,9 +317,14 @@ impl<'a> Lexer<'a> {
         self.byte(self.position) == byte
     }
 
-    /// The first byte after the current token that is not blank; 0 at the end. Comments are not looked through.
+    /// The first byte of the token after the current one; 0 at the end.
     pub fn next_significant_byte(&self) -> u8 {
-        self.text[self.position..].iter().copied().find(|&byte| !is(byte, SPACE)).unwrap_or(0)
+        // Most tokens are followed by punctuation or one blank.
+        let next = self.byte(self.position);
+        if !is(next, SPACE) && !matches!(next, b'/' | b'#') {
+            return next;
+        }
+        self.byte(self.after_blanks(self.position).0)
     }
 
     /// Skips to the end, for errors that make going on pointless.
@@ -320,6 +332,39 @@ impl<'a> Lexer<'a> {
         self.position = self.text.len();
         self.advance();
     }
+}
+
+/// The length of what is left of a comment, its end included.
+fn find_comment_end(rest: &[u8]) -> Option<usize> {
+    let mut position = 0;
+    loop {
+        position += rest[position..].iter().position(|&byte| byte == b'/')? + 1;
+        if position >= 2 && rest[position - 2] == b'*' {
+            return Some(position);
+        }
+    }
+}
+
+/// The length of `# 1 "file.cu" 2 3` or `#line 1 "file.cu"` at the start of the text: preprocessors leave such lines, and
+/// they mean nothing. Looks no further than the first byte that does not fit, so a line of `#` is not read again and again.
+fn line_marker(text: &[u8]) -> Option<usize> {
+    let skip = |from: usize, fits: fn(u8) -> bool| from + text[from..].iter().take_while(|&&byte| fits(byte)).count();
+    let blank = |byte| matches!(byte, b' ' | b'\t' | b'\r');
+    let mut position = skip(1, blank);
+    if text[position..].starts_with(b"line") {
+        position = skip(position + 4, blank);
+    }
+    let number_end = skip(position, |byte| byte.is_ascii_digit());
+    let quote = skip(number_end, blank);
+    if number_end == position || quote == number_end || text.get(quote) != Some(&b'"') {
+        return None;
+    }
+    let close = skip(quote + 1, |byte| !matches!(byte, b'"' | b'\n'));
+    if text.get(close) != Some(&b'"') {
+        return None;
+    }
+    let end = skip(close + 1, |byte| byte.is_ascii_digit() || matches!(byte, b' ' | b'\t' | b'\r'));
+    (end == text.len() || text[end] == b'\n').then_some(end)
 }
 
 fn integer_or_bad(text: &[u8]) -> TokenKind {
@@ -428,8 +473,25 @@ mod tests {
     }
 
     #[test]
+    fn line_markers_are_blanks() {
+        assert!(kinds("# 1 \"a.cu\"\n#line 2 \"b.cu\" 3 4\r\n  # line 5 \"\"").is_empty());
+        for wrong in ["# 5", "#", "# pragma", "# \"a.cu\"", "# 1 \"a.cu", "# 1 \"a.cu\" x"] {
+            assert_eq!(kinds(wrong)[0].0, TokenKind::Bad(BadToken::Character), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn comments_end_where_they_should() {
+        assert_eq!(kinds("/**/ a /***/ b /*/*/ c /* / * // */ d").len(), 4);
+        let mut lexer = Lexer::new(b"L /* : */ // :\n : x");
+        assert_eq!(lexer.next_significant_byte(), b':');
+        lexer.advance();
+        assert_eq!(lexer.next_significant_byte(), b'x');
+    }
+
+    #[test]
     fn bad_tokens_are_marked_and_lexing_goes_on() {
-        let text = b"0f12 09 1x \x00 \xc3\xa9 \"abc\n/* open";
+        let text = b"0f12 09 1x 4.b32 \x00 \xc3\xa9 \"\xe9\" \"abc\n/* open";
         let mut lexer = Lexer::new(text);
         let mut bad = Vec::new();
         while lexer.token.kind != TokenKind::End && bad.len() < 20 {
@@ -443,7 +505,7 @@ mod tests {
             lexer.advance();
         }
         use BadToken::*;
-        assert_eq!(bad, [Number, Number, Number, Character, NonAscii, String, Comment]);
+        assert_eq!(bad, [Number, Number, Number, Number, Character, NonAscii, NonAscii, String, Comment]);
     }
 
     #[test]

@@ -74,9 +74,11 @@ pub struct Target {
     pub suffix: Suffix,
 }
 
+type TargetRow = (u16, (u8, u8), Option<(u8, u8)>, Option<(u8, u8)>);
+
 /// Numbers of known targets and the PTX versions that brought them: plain, `a`, `f`. As ptxas 13.0.88 has it; it takes
 /// sm_70 and sm_88 earlier than the manual says, and knows sm_82.
-const TARGETS: &[(u16, (u8, u8), Option<(u8, u8)>, Option<(u8, u8)>)] = &[
+const TARGETS: &[TargetRow] = &[
     (10, (1, 0), None, None),
     (11, (1, 0), None, None),
     (12, (1, 2), None, None),

@@ -9,7 +9,8 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     }
     let limit = (word.chars().count() / 3).max(1);
     let mut best: Option<(usize, &str)> = None;
-    for candidate in candidates {
+    // Lengths that differ too much need no comparing.
+    for candidate in candidates.into_iter().filter(|candidate| candidate.len().abs_diff(word.len()) <= 4 * limit) {
         let distance = edit_distance(word, candidate);
         if distance <= limit && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));

@@ -46,7 +46,7 @@ codes! {
     NonAscii = "E0102",
     /// A comment that does not end.
     UnterminatedComment = "E0103",
-    /// A string that does not end on its line.
+    /// A string that does not end.
     UnterminatedString = "E0104",
     /// Digits that are no number.
     BadNumber = "E0105",

@@ -16,6 +16,9 @@ pub use render::{Style, render};
 
 use crate::source::Span;
 
+/// Texts of findings are cut to about this many bytes.
+const LONGEST_TEXT: usize = 1000;
+
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
@@ -65,6 +68,17 @@ impl Diagnostic {
         self
     }
 
+    /// Cuts texts that quote a name of unreasonable length.
+    fn shorten(&mut self) {
+        let related = self.related.iter_mut().map(|(_, text)| text);
+        let texts = related.chain(&mut self.notes).chain(&mut self.label).chain(&mut self.help).chain([&mut self.message]);
+        for text in texts.filter(|text| text.len() > LONGEST_TEXT) {
+            let end = (0..=LONGEST_TEXT).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+            text.truncate(end);
+            text.push_str(" ...");
+        }
+    }
+
     /// Adds advice if there is any.
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
@@ -86,7 +100,8 @@ impl Diagnostics {
     }
 
     /// Adds a finding. Warnings share the limit but never use it up for errors.
-    pub fn push(&mut self, finding: Diagnostic) {
+    pub fn push(&mut self, mut finding: Diagnostic) {
+        finding.shorten();
         match finding.code.severity() {
             Severity::Error if self.errors < self.limit => {
                 self.errors += 1;

@@ -1,5 +1,7 @@
 //! `call` and `brx.idx`, whose operands have a grammar of their own.
 
+use oriole_support::{Index, Name};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::head::HeadId;
@@ -7,7 +9,7 @@ use super::labels::LabelKind;
 use super::operand::{Facts, Parsed};
 use super::symbols::Symbol;
 use super::{Parse, Parser};
-use crate::ast::{FunctionKind, Instruction, Operand, Parameter, VariableType};
+use crate::ast::{FunctionId, FunctionKind, Instruction, Operand, Parameter, VariableId, VariableType};
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
 use crate::source::Span;
@@ -18,6 +20,42 @@ struct Signature {
     returns: Vec<Parameter>,
     parameters: Vec<Parameter>,
     name: String,
+}
+
+/// What counts of a parameter, or of what is given for it.
+struct Formal {
+    name: Name,
+    class: TypeClass,
+    is_array: bool,
+    /// None for an array of any length.
+    bytes: Option<u128>,
+    align: u64,
+}
+
+impl Formal {
+    fn key(&self) -> FormalKey {
+        (self.class, self.is_array, self.bytes, self.align)
+    }
+}
+
+type FormalKey = (TypeClass, bool, Option<u128>, u64);
+
+/// Return values and parameters of a function as far as calls can tell.
+pub(crate) type SignatureKey = (Vec<FormalKey>, Vec<FormalKey>);
+
+/// Integers do not fit floats and the other way round; predicates fit only each other.
+fn classes_clash(actual: TypeClass, formal: TypeClass) -> bool {
+    let either = |class| actual == class || formal == class;
+    actual != formal && (either(TypeClass::Predicate) || either(TypeClass::Integer) && either(TypeClass::Float))
+}
+
+fn class_name(class: TypeClass) -> &'static str {
+    match class {
+        TypeClass::Predicate => "a predicate",
+        TypeClass::Integer => "an integer",
+        TypeClass::Float => "a float",
+        TypeClass::Bits | TypeClass::Packed => "of untyped bits",
+    }
 }
 
 type Arguments = SmallVec<[Parsed; 8]>;
@@ -116,7 +154,11 @@ impl Parser<'_> {
             Some(Symbol::Variable(variable)) => Ok((Operand::Variable(variable), span)),
             _ => {
                 let text = self.lexer.str(span);
-                let finding = Diagnostic::new(Code::BadPrototype, span, format!("`{text}` is not a prototype or list of targets defined before this call"));
+                let finding = Diagnostic::new(
+                    Code::BadPrototype,
+                    span,
+                    format!("`{text}` is not a prototype or list of targets defined before this call"),
+                );
                 Err(self.report(finding))
             }
         }
@@ -138,7 +180,8 @@ impl Parser<'_> {
             Facts::Register { ty, lanes: 1, negated: false, .. } => {
                 if !(matches!(ty.class(), TypeClass::Integer | TypeClass::Bits) && matches!(ty.bits(), 32 | 64)) {
                     let label = self.describe(callee);
-                    let finding = Diagnostic::new(Code::NotAFunction, span, "an indirect call needs an address in a 64-bit register").label(label);
+                    let finding =
+                        Diagnostic::new(Code::NotAFunction, span, "an indirect call needs an address in a 64-bit register").label(label);
                     return Err(self.report(finding));
                 }
                 self.require_version("an indirect call", span, 2, 1);
@@ -187,12 +230,10 @@ impl Parser<'_> {
     }
 
     fn target_signatures(&self, index: u32) -> Vec<Signature> {
-        let targets = &self.function.body.target_lists[index as usize].targets;
-        let functions = targets.iter().filter_map(|target| match target {
-            Operand::Function(function) => Some(&self.module.functions[*function]),
-            _ => None,
-        });
+        let functions = self.function.labels.call_targets.get(&index).map_or(&[][..], Vec::as_slice);
         functions
+            .iter()
+            .map(|&function| &self.module.functions[function])
             .map(|function| Signature {
                 returns: function.returns.clone(),
                 parameters: function.parameters.clone(),
@@ -201,14 +242,50 @@ impl Parser<'_> {
             .collect()
     }
 
+    /// One function for each signature in a list of call targets, so that a call is not checked against thousands alike.
+    pub(super) fn distinct_signatures(&mut self, targets: &[Operand]) -> Vec<FunctionId> {
+        let mut seen = FxHashSet::default();
+        let mut functions = Vec::new();
+        for target in targets {
+            let Operand::Function(function) = *target else { continue };
+            if seen.insert(self.signature_number(function)) {
+                functions.push(function);
+            }
+        }
+        functions
+    }
+
+    fn signature_number(&mut self, id: FunctionId) -> u32 {
+        if let Some(&number) = self.globals.signature_numbers.get(&id) {
+            return number;
+        }
+        let function = &self.module.functions[id];
+        let keys = |parameters: &[Parameter]| parameters.iter().map(|parameter| self.formal(parameter).key()).collect();
+        let key: SignatureKey = (keys(&function.returns), keys(&function.parameters));
+        let next = self.globals.signatures.len() as u32;
+        let number = *self.globals.signatures.entry(key).or_insert(next);
+        self.globals.signature_numbers.insert(id, number);
+        number
+    }
+
     fn check_call(&mut self, signature: &Signature, returns: &Arguments, arguments: &Arguments, span: Span) -> Parse<()> {
         let name = &signature.name;
         if returns.len() != signature.returns.len() {
-            let message = format!("`{name}` returns {} value{}, and the call takes {}", signature.returns.len(), if signature.returns.len() == 1 { "" } else { "s" }, returns.len());
+            let message = format!(
+                "`{name}` returns {} value{}, and the call takes {}",
+                signature.returns.len(),
+                if signature.returns.len() == 1 { "" } else { "s" },
+                returns.len()
+            );
             return self.error(Code::ReturnCount, span, message);
         }
         if arguments.len() != signature.parameters.len() {
-            let message = format!("`{name}` has {} parameter{}, and the call gives {}", signature.parameters.len(), if signature.parameters.len() == 1 { "" } else { "s" }, arguments.len());
+            let message = format!(
+                "`{name}` has {} parameter{}, and the call gives {}",
+                signature.parameters.len(),
+                if signature.parameters.len() == 1 { "" } else { "s" },
+                arguments.len()
+            );
             return self.error(Code::ArgumentCount, span, message);
         }
         for (given, wanted) in returns.iter().zip(&signature.returns) {
@@ -220,58 +297,95 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Sizes and alignments must agree; kinds need not.
+    /// Sizes and alignments must agree, and floats and integers do not mix; `.b32` and the like fit both.
     fn check_argument(&mut self, given: Parsed, wanted: &Parameter, is_return: bool) -> Parse<()> {
         let (code, what) = if is_return { (Code::ReturnType, "return value") } else { (Code::ArgumentType, "argument") };
-        let (name, size, align) = match wanted {
-            Parameter::Variable(variable) => {
-                let variable = &self.module.variables[*variable];
-                (variable.name, variable.size_bytes(), Some(variable.align_bytes()))
-            }
-            Parameter::Register { name, ty, lanes, .. } => (*name, Some(u128::from(ty.bytes()) * u128::from(*lanes)), None),
-        };
-        let formal = self.module.names.resolve(name).to_string();
-        let mismatch = |message: String| Diagnostic::new(code, given.span, message);
+        let formal = self.formal(wanted);
         let finding = match given.facts {
-            Facts::Variable { variable, offset: None, .. } => {
-                let actual = &self.module.variables[variable];
-                if actual.space != StateSpace::Param {
-                    Some(mismatch(format!("a {what} is a `.param` variable or a register, not a `{}` variable", actual.space.spelling())))
-                } else if self.is_own_parameter(variable) {
-                    Some(mismatch("a parameter of the function itself cannot be passed on".to_string()).help("copy it into a `.param` variable of the body first"))
-                } else if size.is_some() && actual.size_bytes() != size {
-                    Some(mismatch(format!(
-                        "this {what} has {} bytes, and `{formal}` has {}",
-                        actual.size_bytes().unwrap_or(0),
-                        size.unwrap_or(0)
-                    )))
-                } else if align.is_some_and(|align| actual.align_bytes() != align) {
-                    Some(mismatch(format!("this {what} is aligned to {} bytes, and `{formal}` to {}", actual.align_bytes(), align.unwrap_or(0))))
-                } else {
-                    None
-                }
-            }
+            Facts::Variable { variable, member: _, offset: None } => self.refuse_variable(variable, &formal, what),
             Facts::Register { ty, lanes, negated: false, .. } => {
-                let actual = u128::from(ty.bytes()) * u128::from(lanes);
-                let fits = size.is_none_or(|size| size == actual);
-                (!fits).then(|| mismatch(format!("this {what} has {actual} bytes, and `{formal}` has {}", size.unwrap_or(0))))
+                let bytes = u128::from(ty.bytes()) * u128::from(lanes);
+                let actual = Formal { name: formal.name, class: ty.class(), is_array: false, bytes: Some(bytes), align: bytes as u64 };
+                self.refuse_value(&actual, &formal, what)
             }
-            Facts::Element { .. } => None,
             Facts::Sink if is_return => None,
-            Facts::Sink => Some(mismatch("`_` stands for return values only".to_string())),
-            Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) if !is_return => None,
+            Facts::Sink => Some("`_` stands for return values only".to_string()),
+            Facts::Integer { .. } | Facts::WarpSize if !is_return => self.refuse_constant(&formal, TypeClass::Integer, "an integer"),
+            Facts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
             Facts::Broken => None,
-            _ => Some(mismatch(format!("a {what} is a `.param` variable, a register{}", if is_return { "" } else { " or a constant" })).label(self.describe(given))),
+            _ => Some(format!("a {what} is a `.param` variable, a register{}", if is_return { "" } else { " or a constant" })),
         };
         match finding {
-            Some(finding) => Err(self.report(finding)),
+            Some(message) => {
+                let label = self.describe(given);
+                Err(self.report(Diagnostic::new(code, given.span, message).label(label)))
+            }
             None => Ok(()),
         }
     }
 
-    fn is_own_parameter(&self, variable: crate::ast::VariableId) -> bool {
-        let Some(function) = self.module.functions.as_slice().last() else { return false };
-        function.parameters.iter().chain(&function.returns).any(|parameter| *parameter == Parameter::Variable(variable))
+    fn formal(&self, parameter: &Parameter) -> Formal {
+        match parameter {
+            Parameter::Variable(variable) => self.formal_of_variable(*variable),
+            Parameter::Register { name, ty, lanes, .. } => {
+                let bytes = u64::from(ty.bytes()) * u64::from(*lanes);
+                Formal { name: *name, class: ty.class(), is_array: false, bytes: Some(u128::from(bytes)), align: bytes }
+            }
+        }
+    }
+
+    fn formal_of_variable(&self, variable: VariableId) -> Formal {
+        let variable = &self.module.variables[variable];
+        let class = match variable.ty {
+            VariableType::Scalar(ty) => ty.class(),
+            _ => TypeClass::Bits,
+        };
+        let (bytes, align) = (variable.size_bytes(), variable.align_bytes());
+        Formal { name: variable.name, class, is_array: !variable.dimensions.is_empty(), bytes, align }
+    }
+
+    fn refuse_variable(&self, variable: VariableId, formal: &Formal, what: &str) -> Option<String> {
+        let space = self.module.variables[variable].space;
+        if space != StateSpace::Param {
+            return Some(format!("a {what} is a `.param` variable or a register, not a `{}` variable", space.spelling()));
+        }
+        if self.is_own_parameter(variable) {
+            return Some(
+                "a parameter of the function itself cannot be passed on; copy it into a `.param` variable of the body first".to_string(),
+            );
+        }
+        self.refuse_value(&self.formal_of_variable(variable), formal, what)
+    }
+
+    /// Why a value does not fit a parameter, if it does not.
+    fn refuse_value(&self, actual: &Formal, formal: &Formal, what: &str) -> Option<String> {
+        let name = self.module.names.resolve(formal.name);
+        let array = |is_array| if is_array { "an array" } else { "a single value" };
+        if actual.is_array != formal.is_array {
+            return Some(format!("this {what} is {}, and `{name}` is {}", array(actual.is_array), array(formal.is_array)));
+        }
+        if formal.bytes.is_some() && actual.bytes != formal.bytes {
+            return Some(format!("this {what} has {} bytes, and `{name}` has {}", actual.bytes.unwrap_or(0), formal.bytes.unwrap_or(0)));
+        }
+        if actual.align != formal.align {
+            return Some(format!("this {what} is aligned to {} bytes, and `{name}` to {}", actual.align, formal.align));
+        }
+        if classes_clash(actual.class, formal.class) {
+            return Some(format!("this {what} is {}, and `{name}` is {}", class_name(actual.class), class_name(formal.class)));
+        }
+        None
+    }
+
+    fn refuse_constant(&self, formal: &Formal, class: TypeClass, constant: &str) -> Option<String> {
+        let name = self.module.names.resolve(formal.name);
+        if formal.is_array {
+            return Some(format!("`{name}` is an array, and this argument is {constant}"));
+        }
+        classes_clash(class, formal.class).then(|| format!("`{name}` is {}, and this argument is {constant}", class_name(formal.class)))
+    }
+
+    fn is_own_parameter(&self, variable: VariableId) -> bool {
+        self.function.parameters.contains(&variable.position())
     }
 
     /// `brx.idx index, table`.
@@ -280,7 +394,9 @@ impl Parser<'_> {
         self.check_needs(head, 0, head_span);
         let index = self.parse_operand()?;
         let fits = match index.facts {
-            Facts::Register { ty, lanes: 1, negated: false, .. } => ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits),
+            Facts::Register { ty, lanes: 1, negated: false, .. } => {
+                ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits)
+            }
             Facts::Integer { negated: false, .. } | Facts::Broken => true,
             _ => false,
         };
@@ -295,7 +411,8 @@ impl Parser<'_> {
         let known = self.find_label(name).and_then(|label| self.function.labels.kinds.get(&label).map(|&kind| (label, kind)));
         let Some((label, LabelKind::BranchTargets(_))) = known else {
             let text = self.lexer.str(span);
-            let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` is not a `.branchtargets` list defined before this branch"));
+            let finding =
+                Diagnostic::new(Code::BadTargetList, span, format!("`{text}` is not a `.branchtargets` list defined before this branch"));
             return Err(self.report(finding));
         };
         let form = self.heads.number(head, 0, &mut self.module.forms);

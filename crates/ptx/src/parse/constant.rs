@@ -88,18 +88,23 @@ impl Parser<'_> {
         if depth > DEEPEST {
             return self.error(Code::ConstantTooDeep, start, format!("constant expressions nest at most {DEEPEST} deep"));
         }
-        let condition = self.parse_binary(1, depth + 1)?;
+        let condition = self.parse_binary(1, depth)?;
         if !self.eat(b'?') {
             return Ok(condition);
         }
         let yes = self.parse_conditional(depth + 1)?;
         self.expect(b':', "the first branch of `?`")?;
         let no = self.parse_conditional(depth + 1)?;
-        match condition {
-            Value::Signed(value) => Ok(if value != 0 { yes } else { no }),
-            Value::Unsigned(value) => Ok(if value != 0 { yes } else { no }),
-            Value::Float(_) => self.error(Code::ConstantTypeMismatch, start, "a condition must be an integer"),
+        let span = Span::new(start.start, self.lexer.last_end);
+        let taken = match condition {
+            Value::Signed(value) => value != 0,
+            Value::Unsigned(value) => value != 0,
+            Value::Float(_) => return self.error(Code::ConstantTypeMismatch, start, "a condition must be an integer"),
+        };
+        if matches!(yes, Value::Float(_)) || matches!(no, Value::Float(_)) {
+            return self.error(Code::ConstantTypeMismatch, span, "`?` chooses between integers only");
         }
+        Ok(if taken { yes } else { no })
     }
 
     fn parse_binary(&mut self, least: u8, depth: u32) -> Parse<Value> {
@@ -232,7 +237,9 @@ impl Parser<'_> {
 
     fn apply(&mut self, operator: Operator, left: Value, right: Value, span: Span) -> Parse<Value> {
         match (left, right) {
-            (Value::Float(Constant::Decimal(left)), Value::Float(Constant::Decimal(right))) => self.apply_floats(operator, left, right, span),
+            (Value::Float(Constant::Decimal(left)), Value::Float(Constant::Decimal(right))) => {
+                self.apply_floats(operator, left, right, span)
+            }
             (Value::Float(_), _) | (_, Value::Float(_)) => {
                 self.error(Code::ConstantTypeMismatch, span, "integers, floats and float bits do not mix in constant expressions")
             }

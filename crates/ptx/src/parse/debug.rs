@@ -18,13 +18,16 @@ impl Parser<'_> {
         let name = name.get(1..name.len().saturating_sub(1)).unwrap_or_default().into();
         self.lexer.advance();
         let mut stamp = None;
+        let comma = self.span();
         if self.eat(b',') {
+            self.require_version("the time stamp of a file", comma, 3, 2);
             let (time, _) = self.expect_integer("a time stamp")?;
             let size = if self.eat(b',') { self.expect_integer("a file size")?.0 } else { 0 };
             stamp = Some((time, size));
         }
         if let Some(before) = self.globals.files.insert(index, span) {
-            let finding = Diagnostic::new(Code::DuplicateFileIndex, span, format!("file number {index} is already given")).related(before, "given here");
+            let finding = Diagnostic::new(Code::DuplicateFileIndex, span, format!("file number {index} is already given"))
+                .related(before, "given here");
             return Err(self.report(finding));
         }
         self.module.items.push(Item::File { index, name, stamp });
@@ -35,21 +38,55 @@ impl Parser<'_> {
     pub(super) fn parse_loc(&mut self) -> Parse<()> {
         let start = self.span();
         self.lexer.advance();
-        self.globals.has_debug_information = true;
         let place = self.parse_place()?;
         let mut location = LineLocation { file: place[0], line: place[1], column: place[2], inlined: None };
         if self.eat(b',') {
+            let word = self.span();
             self.expect_word("function_name")?;
+            self.require_version("`function_name`", word, 7, 0);
+            let label = self.span();
             let (name, offset) = self.parse_debug_label()?;
+            self.globals.inlined_functions.push((name, label));
             self.expect(b',', "the name of the inlined function")?;
             self.expect_word("inlined_at")?;
+            let at_span = self.span();
             let at = self.parse_place()?;
+            self.check_inlined_at(at, Span::new(at_span.start, self.lexer.last_end));
             location.inlined = Some(Box::new((name, offset, at)));
         }
+        self.globals.places.insert(place);
         self.function.body.locations.push(location);
         let index = self.function.body.locations.len() as u32 - 1;
         self.push_statement(Statement::Location(index), start);
         Ok(())
+    }
+
+    /// Code is inlined at a place that some `.loc` before gave.
+    fn check_inlined_at(&mut self, at: [u32; 3], span: Span) {
+        if self.globals.places.contains(&at) {
+            return;
+        }
+        let [file, line, column] = at;
+        let finding =
+            Diagnostic::new(Code::BadDebugDirective, span, format!("no `.loc` before this one gives the place {file} {line} {column}"))
+                .help(format!("write `.loc {file} {line} {column}` where the inlined function is called"));
+        self.report(finding);
+    }
+
+    /// The names of inlined functions are labels in debug sections, which usually come last.
+    pub(super) fn check_inlined_functions(&mut self) {
+        let names = std::mem::take(&mut self.globals.inlined_functions);
+        for (name, span) in names {
+            let text = self.module.names.resolve(name);
+            if text == ".debug_str" || self.globals.section_labels.contains_key(&name) {
+                continue;
+            }
+            let finding = Diagnostic::new(Code::BadDebugDirective, span, format!("no debug section has the label `{text}`"));
+            self.report(finding);
+            if self.diagnostics.is_full() {
+                return;
+            }
+        }
     }
 
     fn parse_place(&mut self) -> Parse<[u32; 3]> {
@@ -75,6 +112,9 @@ impl Parser<'_> {
         let span = self.span();
         let name = self.intern(span);
         self.lexer.advance();
+        if self.at(b'+') {
+            self.require_version("an offset to a label in debug data", self.span(), 3, 2);
+        }
         let offset = if self.eat(b'+') { self.expect_integer("an offset")?.0 as i64 } else { 0 };
         Ok((name, offset))
     }
@@ -88,7 +128,10 @@ impl Parser<'_> {
         if self.lexer.token.kind != TokenKind::Directive {
             return self.unexpected("the name of a section, such as `.debug_info`");
         }
+        let name_span = self.span();
         let name = self.lexer.text().into();
+        let section_name = self.intern(name_span);
+        self.globals.section_labels.entry(section_name).or_insert(name_span);
         self.lexer.advance();
         self.expect(b'{', "the name of the section")?;
         let mut section = DwarfSection { name, items: Vec::new() };
@@ -111,6 +154,13 @@ impl Parser<'_> {
                 let name = self.intern(span);
                 self.lexer.advance();
                 self.expect(b':', "a label")?;
+                self.require_version("a label in debug data", span, 7, 0);
+                if let Some(before) = self.globals.section_labels.insert(name, span) {
+                    let text = self.module.names.resolve(name);
+                    let finding =
+                        Diagnostic::new(Code::DuplicateLabel, span, format!("label `{text}` is already defined in a debug section"));
+                    self.report(finding.related(before, "first defined here"));
+                }
                 Ok(DwarfItem::Label(name))
             }
             TokenKind::Directive => {
@@ -119,7 +169,13 @@ impl Parser<'_> {
                     ".b16" => 2,
                     ".b32" => 4,
                     ".b64" => 8,
-                    text => return self.error(Code::BadDebugDirective, span, format!("debug data is `.b8`, `.b16`, `.b32` or `.b64`, not `{text}`")),
+                    text => {
+                        return self.error(
+                            Code::BadDebugDirective,
+                            span,
+                            format!("debug data is `.b8`, `.b16`, `.b32` or `.b64`, not `{text}`"),
+                        );
+                    }
                 };
                 self.lexer.advance();
                 self.parse_dwarf_values(bytes)
@@ -130,8 +186,13 @@ impl Parser<'_> {
 
     fn parse_dwarf_values(&mut self, bytes: u8) -> Parse<DwarfItem> {
         if matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
+            if bytes < 4 {
+                return self.error(Code::BadDebugDirective, self.span(), "labels are `.b32` or `.b64` values");
+            }
             let (first, offset) = self.parse_debug_label()?;
+            let minus = self.span();
             if self.eat(b'-') {
+                self.require_version("the difference of two labels in debug data", minus, 7, 5);
                 let span = self.expect_identifier("a label")?;
                 return Ok(DwarfItem::Difference(bytes, first, self.intern(span)));
             }
@@ -165,7 +226,11 @@ impl Parser<'_> {
             self.require_version("a negative number in debug data", span, 7, 5);
         }
         if value > most || negative && value > most / 2 + 1 {
-            return self.error(Code::BadDebugDirective, span, format!("the number does not fit into {bytes} byte{}", if bytes == 1 { "" } else { "s" }));
+            return self.error(
+                Code::BadDebugDirective,
+                span,
+                format!("the number does not fit into {bytes} byte{}", if bytes == 1 { "" } else { "s" }),
+            );
         }
         Ok(())
     }
@@ -183,14 +248,14 @@ impl Parser<'_> {
         let end = start.start + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len()) as u32;
         let line = Span::new(start.start, end);
         if self.platform.version.major >= 2 {
-            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` is gone since PTX version 2.0").help("write a `.section`");
+            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` is gone since PTX version 2.0")
+                .help("write a `.section`");
             self.report(finding);
         }
         let text = self.lexer.str(line).trim_end().into();
         while !self.at_end() && self.span().start < end {
             self.lexer.advance();
         }
-        self.globals.has_debug_information = true;
         self.module.items.push(Item::Dwarf(text));
         Ok(())
     }

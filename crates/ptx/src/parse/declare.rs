@@ -4,7 +4,9 @@ use oriole_support::{Index, Name};
 
 use super::symbols::{RegisterSymbol, Symbol};
 use super::{Parse, Parser};
-use crate::ast::{Attribute, Linkage, RegisterDeclaration, RegisterId, Statement, TextureMode, Variable, VariableId, VariableType};
+use crate::ast::{
+    Attribute, FunctionKind, Linkage, RegisterDeclaration, RegisterId, Statement, TextureMode, Variable, VariableId, VariableType,
+};
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
 use crate::source::Span;
@@ -55,7 +57,9 @@ pub(super) struct Declarator {
 impl Parser<'_> {
     /// A declaration from its first word to the `;`, at module scope or in a function.
     pub(super) fn parse_declaration(&mut self, linkage: Linkage) -> Parse<()> {
+        let start = self.span();
         let specifiers = self.parse_specifiers(linkage)?;
+        self.require_linkage(linkage, start);
         self.check_place(&specifiers);
         if self.eat(b';') {
             return Ok(());
@@ -71,6 +75,14 @@ impl Parser<'_> {
             }
         }
         self.expect(b';', "the declaration")
+    }
+
+    pub(super) fn require_linkage(&mut self, linkage: Linkage, span: Span) {
+        match linkage {
+            Linkage::Weak => self.require_version("`.weak`", span, 3, 1),
+            Linkage::Common => self.require_version("`.common`", span, 5, 0),
+            Linkage::Internal | Linkage::Extern | Linkage::Visible => {}
+        }
     }
 
     /// State space, alignment, attributes, vector and type.
@@ -111,8 +123,9 @@ impl Parser<'_> {
         if place != Place::Memory(StateSpace::Const) || !self.at(b'[') {
             return Ok(());
         }
-        let finding = Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are gone since PTX version 2.2")
-            .help("declare the variable in `.const` without a bank");
+        let finding =
+            Diagnostic::new(Code::RemovedFeature, self.span(), "constant banks are not supported; PTX version 2.2 took them away")
+                .help("declare the variable in `.const` without a bank");
         Err(self.report(finding))
     }
 
@@ -169,7 +182,9 @@ impl Parser<'_> {
             TokenKind::Directive => match self.lexer.text() {
                 ".v2" => 2,
                 ".v4" => 4,
-                ".v3" | ".v8" => return self.error(Code::BadVectorType, span, "variables are vectors of two (`.v2`) or four (`.v4`) elements"),
+                ".v3" | ".v8" => {
+                    return self.error(Code::BadVectorType, span, "variables are vectors of two (`.v2`) or four (`.v4`) elements");
+                }
                 _ => return Ok(1),
             },
             _ => return Ok(1),
@@ -196,12 +211,14 @@ impl Parser<'_> {
             _ => match Modifier::from_spelling(&text[1..]).and_then(Modifier::scalar_type) {
                 Some(ty) if ty.is_declarable() => VariableType::Scalar(ty),
                 Some(ty) => {
-                    let finding = Diagnostic::new(Code::UndeclarableType, span, format!("`{text}` is the type of an instruction, not of a variable"))
-                        .help(format!("declare it as `.b{}`", ty.bits().max(8).next_power_of_two()));
+                    let finding =
+                        Diagnostic::new(Code::UndeclarableType, span, format!("`{text}` is the type of an instruction, not of a variable"))
+                            .help(format!("declare it as `.b{}`", ty.bits().max(8).next_power_of_two()));
                     return Err(self.report(finding));
                 }
                 None => {
-                    let types = Modifier::ALL.iter().filter(|m| m.scalar_type().is_some_and(ScalarType::is_declarable)).map(|m| m.spelling());
+                    let types =
+                        Modifier::ALL.iter().filter(|m| m.scalar_type().is_some_and(ScalarType::is_declarable)).map(|m| m.spelling());
                     let near = oriole_support::closest(&text[1..], types).map(|near| format!("did you mean `.{near}`?"));
                     let finding = Diagnostic::new(Code::MissingType, span, format!("`{text}` is not a type")).maybe_help(near);
                     return Err(self.report(finding));
@@ -209,6 +226,12 @@ impl Parser<'_> {
             },
         };
         self.lexer.advance();
+        match ty {
+            VariableType::Scalar(ScalarType::B128) => self.require("`.b128`", span, &B128),
+            VariableType::Scalar(ScalarType::F16x2) => self.require("`.f16x2`", span, &F16X2),
+            VariableType::Scalar(_) => {}
+            VariableType::Texture | VariableType::Sampler | VariableType::Surface => self.require_version(&format!("`{text}`"), span, 1, 5),
+        }
         Ok(ty)
     }
 
@@ -221,9 +244,11 @@ impl Parser<'_> {
             VariableType::Scalar(ScalarType::Pred) => {
                 self.error(Code::BadPredicateDeclaration, span, "predicates are scalar registers; there are no vectors of them")
             }
-            VariableType::Scalar(ty) if ty.bits() * u32::from(specifiers.lanes) > 128 => {
-                self.error(Code::BadVectorType, span, format!("a vector has at most 128 bits; this one has {}", ty.bits() * u32::from(specifiers.lanes)))
-            }
+            VariableType::Scalar(ty) if ty.bits() * u32::from(specifiers.lanes) > 128 => self.error(
+                Code::BadVectorType,
+                span,
+                format!("a vector has at most 128 bits; this one has {}", ty.bits() * u32::from(specifiers.lanes)),
+            ),
             VariableType::Scalar(_) => Ok(()),
             _ => self.error(Code::BadVectorType, span, "there are no vectors of textures, samplers or surfaces"),
         }
@@ -233,7 +258,8 @@ impl Parser<'_> {
     fn check_place(&mut self, specifiers: &Specifiers) {
         let span = specifiers.span;
         let in_function = self.function.active;
-        let old = self.platform.version.major < 3;
+        let version = self.platform.version;
+        let old = version.major < 3;
         let finding = match (specifiers.space, in_function) {
             (Some(Place::Register | Place::Memory(StateSpace::Local)), false) if !old => {
                 Diagnostic::new(Code::MisplacedStateSpace, span, "registers and local memory belong to functions, not to modules")
@@ -242,8 +268,22 @@ impl Parser<'_> {
             (Some(Place::Memory(StateSpace::Param)), false) => {
                 Diagnostic::new(Code::MisplacedStateSpace, span, "`.param` variables belong to functions, not to modules")
             }
+            (Some(Place::Memory(StateSpace::Param)), true) if version.major < 2 => match self.function.kind {
+                Some(FunctionKind::Entry) if version < PtxVersion::new(1, 4) => return,
+                _ => Diagnostic::new(
+                    Code::MisplacedStateSpace,
+                    span,
+                    "before PTX version 2.0 `.param` variables are parameters of kernels only",
+                )
+                .help("declare it in the parameter list of the kernel"),
+            },
+            (Some(Place::Memory(StateSpace::Tex)), false) if version < PtxVersion::new(1, 5) => return,
+            (Some(Place::Memory(StateSpace::Tex)), true) if version < PtxVersion::new(1, 5) => {
+                Diagnostic::new(Code::MisplacedStateSpace, span, "textures are declared at module scope")
+            }
             (Some(Place::Memory(StateSpace::Tex)), _) => {
-                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space is gone since PTX version 1.5").help("declare a `.global .texref`")
+                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space is gone since PTX version 1.5")
+                    .help("declare a `.global .texref`")
             }
             _ => return,
         };
@@ -262,6 +302,12 @@ impl Parser<'_> {
                 Err(_) => return self.error(Code::BadNameCount, count_span, "at most 2^32-1 names can be declared at once"),
             };
             self.expect(b'>', "the number of names")?;
+            if self.at(b'[') {
+                return self.error(Code::BadArray, self.span(), "names declared with `<N>` cannot be arrays");
+            }
+            if self.at(b'=') {
+                return self.error(Code::InitializerNotAllowed, self.span(), "variables declared with `<N>` have no initial value");
+            }
         }
         while self.at(b'[') {
             let open = self.span();
@@ -280,11 +326,12 @@ impl Parser<'_> {
         Ok(declarator)
     }
 
-    /// `_`, `%` and `$` alone are no names, nor is the constant `WARP_SZ`.
+    /// `_`, `%` and `$` alone are no names, nor is the constant `WARP_SZ`, nor are the words of `.loc`.
     pub(super) fn check_name(&mut self, span: Span) -> Parse<()> {
         let text = self.lexer.str(span);
-        if matches!(text, "_" | "%" | "$" | "WARP_SZ") {
-            return self.error(Code::BadName, span, format!("`{text}` cannot be declared"));
+        if matches!(text, "_" | "%" | "$" | "WARP_SZ" | "function_name" | "inlined_at") {
+            let finding = Diagnostic::new(Code::BadName, span, format!("`{text}` cannot be declared")).help("choose another name");
+            return Err(self.report(finding));
         }
         Ok(())
     }
@@ -301,7 +348,8 @@ impl Parser<'_> {
         if self.at(b'=') {
             return self.error(Code::InitializerNotAllowed, self.span(), "registers have no initial value");
         }
-        let declaration = self.add_register(declarator.name, declarator.span, ty, specifiers.lanes, declarator.count, specifiers.align, false);
+        let declaration =
+            self.add_register(declarator.name, declarator.span, ty, specifiers.lanes, declarator.count, specifiers.align, false);
         if let Some(declaration) = declaration {
             self.push_statement(Statement::Registers(declaration), specifiers.span);
         }
@@ -311,13 +359,23 @@ impl Parser<'_> {
     /// Enters registers into the body and the symbol table. Nothing if the name is taken or there are too many.
     #[allow(clippy::too_many_arguments, reason = "the parts of one declaration")]
     pub(super) fn add_register(
-        &mut self, name: Name, span: Span, ty: ScalarType, lanes: u8, count: Option<u32>, align: Option<u64>, is_parameter: bool,
+        &mut self,
+        name: Name,
+        span: Span,
+        ty: ScalarType,
+        lanes: u8,
+        count: Option<u32>,
+        align: Option<u64>,
+        is_parameter: bool,
     ) -> Option<crate::ast::RegisterDeclarationId> {
         let first = RegisterId::new(self.function.body.register_count as usize);
         let Some(total) = self.function.body.register_count.checked_add(count.unwrap_or(1)) else {
             self.report(Diagnostic::new(Code::BadNameCount, span, "a function has at most 2^32-1 registers"));
             return None;
         };
+        if self.clashes_with_label(name, count, span) {
+            return None;
+        }
         let symbol = Symbol::Register(RegisterSymbol { register: first, ty, lanes });
         let declared = match count {
             Some(count) => self.symbols.declare_range(&self.module.names, name, symbol, count, span),
@@ -332,9 +390,19 @@ impl Parser<'_> {
         Some(self.function.body.registers.push(declaration))
     }
 
+    /// Whether a label of this scope has the name already; if so, reports it. Ranges do not mind labels.
+    fn clashes_with_label(&mut self, name: Name, count: Option<u32>, span: Span) -> bool {
+        let label = self.function.labels.defined_here(name).filter(|_| count.is_none());
+        if let Some(before) = label {
+            self.report_duplicate(name, span, before);
+        }
+        label.is_some()
+    }
+
     pub(super) fn report_duplicate(&mut self, name: Name, span: Span, before: Span) {
         let text = self.module.names.resolve(name);
-        let finding = Diagnostic::new(Code::DuplicateName, span, format!("`{text}` is already declared in this scope")).related(before, "declared here first");
+        let finding = Diagnostic::new(Code::DuplicateName, span, format!("`{text}` is already declared in this scope"))
+            .related(before, "declared here first");
         self.report(finding);
     }
 
@@ -365,6 +433,9 @@ impl Parser<'_> {
     /// Enters a variable into the module and the symbol table.
     fn add_variable(&mut self, variable: Variable, span: Span, statement: Span) {
         let (name, count) = (variable.name, variable.count);
+        if self.clashes_with_label(name, count, span) {
+            return;
+        }
         let id = VariableId::new(self.module.variables.len());
         let symbol = Symbol::Variable(id);
         let declared = match count {
@@ -418,8 +489,12 @@ impl Parser<'_> {
         let finding = if (before.ty, before.lanes) != (variable.ty, variable.lanes) || !same_length {
             Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` was declared with another type"))
         } else if [before.linkage, variable.linkage].contains(&Linkage::Internal) {
-            Diagnostic::new(Code::InconsistentDeclaration, span, format!("an `.extern` variable cannot be resolved by `{text}`, which has no linkage"))
-                .help("declare it `.visible` or `.weak`")
+            Diagnostic::new(
+                Code::InconsistentDeclaration,
+                span,
+                format!("an `.extern` variable cannot be resolved by `{text}`, which has no linkage"),
+            )
+            .help("declare it `.visible` or `.weak`")
         } else {
             return true;
         };
@@ -431,33 +506,53 @@ impl Parser<'_> {
     fn check_variable(&mut self, specifiers: &Specifiers, space: StateSpace, declarator: &Declarator) {
         let span = declarator.span;
         let finding = match specifiers.ty {
+            VariableType::Scalar(ScalarType::U32 | ScalarType::U64) if space == StateSpace::Tex && declarator.dimensions.is_empty() => None,
+            _ if space == StateSpace::Tex => Some(Diagnostic::new(
+                Code::BadOpaqueDeclaration,
+                specifiers.type_span,
+                "`.tex` variables are single values of `.u32` or `.u64`",
+            )),
             VariableType::Scalar(ScalarType::Pred) => {
                 Some(Diagnostic::new(Code::BadPredicateDeclaration, specifiers.type_span, "predicates live in registers only"))
             }
-            VariableType::Scalar(_) if specifiers.lanes > 1 && space == StateSpace::Param => {
-                Some(Diagnostic::new(Code::BadVectorType, specifiers.type_span, "`.param` variables cannot be vectors").help("declare an aligned array of `.b8`"))
-            }
-            VariableType::Scalar(ScalarType::F16x2) if space == StateSpace::Param => {
-                Some(Diagnostic::new(Code::UndeclarableType, specifiers.type_span, "`.param` variables cannot be `.f16x2`").help("declare it as `.b32`"))
-            }
+            VariableType::Scalar(_) if specifiers.lanes > 1 && space == StateSpace::Param => Some(
+                Diagnostic::new(Code::BadVectorType, specifiers.type_span, "`.param` variables cannot be vectors")
+                    .help("declare an aligned array of `.b8`"),
+            ),
+            VariableType::Scalar(ScalarType::F16x2) if space == StateSpace::Param => Some(
+                Diagnostic::new(Code::UndeclarableType, specifiers.type_span, "`.param` variables cannot be `.f16x2`")
+                    .help("declare it as `.b32`"),
+            ),
             VariableType::Scalar(_) => None,
-            _ if space != StateSpace::Global => {
-                Some(Diagnostic::new(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces are `.global` variables or kernel parameters"))
+            _ if space != StateSpace::Global => Some(Diagnostic::new(
+                Code::BadOpaqueDeclaration,
+                specifiers.type_span,
+                "textures, samplers and surfaces are `.global` variables or kernel parameters",
+            )),
+            _ if self.function.active => Some(Diagnostic::new(
+                Code::BadOpaqueDeclaration,
+                specifiers.type_span,
+                "textures, samplers and surfaces are declared at module scope",
+            )),
+            VariableType::Sampler if self.module.options.texture_mode != Some(TextureMode::Independent) => {
+                Some(self.sampler_in_unified_mode(specifiers.type_span))
             }
-            _ if self.function.active => {
-                Some(Diagnostic::new(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces are declared at module scope"))
-            }
-            VariableType::Sampler if self.module.options.texture_mode != Some(TextureMode::Independent) => Some(self.sampler_in_unified_mode(specifiers.type_span)),
             _ => None,
         };
         if let Some(finding) = finding {
             self.report(finding);
         }
-        if specifiers.attributes.contains(&Attribute::Managed) && space != StateSpace::Global {
-            self.report(Diagnostic::new(Code::BadAttribute, span, "only `.global` variables can be `.managed`"));
+        if !specifiers.attributes.is_empty() && space != StateSpace::Global {
+            self.report(Diagnostic::new(Code::BadAttribute, span, "only `.global` variables can be `.managed` or `.unified`"));
         }
         if specifiers.linkage == Linkage::Common && space != StateSpace::Global {
             self.report(Diagnostic::new(Code::BadLinkage, span, "only `.global` variables can be `.common`"));
+        } else if specifiers.linkage == Linkage::Common && !matches!(specifiers.ty, VariableType::Scalar(_)) {
+            self.report(Diagnostic::new(Code::BadLinkage, span, "textures, samplers and surfaces cannot be `.common`"));
+        }
+        if let Some(align) = specifiers.align.filter(|&align| align > 128 && space == StateSpace::Param) {
+            let message = format!("`.param` variables of a function are aligned to at most 128 bytes, not {align}");
+            self.report(Diagnostic::new(Code::BadAlignment, specifiers.span, message));
         }
     }
 
@@ -502,4 +597,5 @@ pub(super) const fn at_least(number: u16) -> TargetNeed {
 
 static MANAGED: Requirement = needs(4, 0, &[at_least(30)]);
 static UNIFIED: Requirement = needs(8, 0, &[at_least(90)]);
-
+static B128: Requirement = needs(8, 3, &[at_least(70)]);
+static F16X2: Requirement = needs(4, 2, &[at_least(53)]);

@@ -12,7 +12,7 @@ use crate::ast::{
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
 use crate::source::Span;
-use crate::target::Requirement;
+use crate::target::{PtxVersion, Requirement};
 use crate::types::{ScalarType, StateSpace};
 
 /// What is known of the function being read.
@@ -23,11 +23,19 @@ pub(crate) struct FunctionState {
     pub kind: Option<FunctionKind>,
     pub body: Body,
     pub labels: Labels,
+    /// How many branch targets were given as `A<N>`.
+    pub counted_targets: u32,
+    /// The variables that are parameters of this function.
+    pub parameters: std::ops::Range<usize>,
 }
 
 static CLUSTER: Requirement = needs(7, 8, &[at_least(90)]);
 static NORETURN: Requirement = needs(6, 4, &[at_least(30)]);
 static ABI_PRESERVE: Requirement = needs(9, 0, &[at_least(80)]);
+static FUNCTION_PARAMETERS: Requirement = needs(2, 0, &[at_least(20)]);
+// ptxas takes 5.1 for 6.0 here.
+static UNSIZED_PARAMETERS: Requirement = needs(5, 1, &[at_least(30)]);
+static SHARED_MEMORY_SPILLING: Requirement = needs(8, 7, &[at_least(75)]);
 
 /// Parameters of a kernel take at most this many bytes; fewer before PTX 8.1.
 const PARAMETER_BYTES: u128 = 32764;
@@ -58,7 +66,9 @@ impl Parser<'_> {
     fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<FunctionId> {
         let depth = self.symbols.depth();
         self.symbols.open();
+        let first = self.module.variables.len();
         let header = self.parse_header(linkage, kind, start);
+        self.function.parameters = first..self.module.variables.len();
         let (function, name_span) = match header {
             Ok(header) => header,
             Err(reported) => {
@@ -94,6 +104,7 @@ impl Parser<'_> {
         if linkage == Linkage::Common {
             return self.error(Code::BadLinkage, start, "functions cannot be `.common`");
         }
+        self.require_linkage(linkage, start);
         let attributes = match kind {
             FunctionKind::Function => self.parse_function_attributes()?,
             FunctionKind::Entry => Vec::new(),
@@ -125,8 +136,9 @@ impl Parser<'_> {
     fn check_returns(&mut self, returns: &[Parameter], span: Span) {
         let memory = returns.iter().any(|parameter| matches!(parameter, Parameter::Variable(_)));
         if memory && returns.len() > 1 {
-            let finding = Diagnostic::new(Code::BadReturnParameters, span, "a function returns one `.param` variable, or several `.reg` ones")
-                .help("return a `.b8` array that holds all values");
+            let finding =
+                Diagnostic::new(Code::BadReturnParameters, span, "a function returns one `.param` variable, or several `.reg` ones")
+                    .help("return a `.b8` array that holds all values");
             self.report(finding);
         }
     }
@@ -197,7 +209,11 @@ impl Parser<'_> {
         match specifiers.space {
             Some(Place::Register) if kind == FunctionKind::Function => {
                 let VariableType::Scalar(ty) = specifiers.ty else {
-                    return self.error(Code::BadOpaqueDeclaration, specifiers.type_span, "textures, samplers and surfaces cannot be registers");
+                    return self.error(
+                        Code::BadOpaqueDeclaration,
+                        specifiers.type_span,
+                        "textures, samplers and surfaces cannot be registers",
+                    );
                 };
                 if !declarator.dimensions.is_empty() {
                     return self.error(Code::RegisterArray, name_span, "registers cannot be arrays");
@@ -236,25 +252,40 @@ impl Parser<'_> {
         }
     }
 
-    fn check_parameter(&mut self, specifiers: &super::declare::Specifiers, kind: FunctionKind, declarator: &super::declare::Declarator, name: Span) -> Parse<()> {
+    fn check_parameter(
+        &mut self,
+        specifiers: &super::declare::Specifiers,
+        kind: FunctionKind,
+        declarator: &super::declare::Declarator,
+        name: Span,
+    ) -> Parse<()> {
         let span = specifiers.type_span;
         let array_without_length = declarator.dimensions.first().is_some_and(Option::is_none);
+        if kind == FunctionKind::Function {
+            self.require("a `.param` parameter of a function", specifiers.span, &FUNCTION_PARAMETERS);
+            if array_without_length {
+                self.require("an array parameter without a length", name, &UNSIZED_PARAMETERS);
+            }
+        }
         match specifiers.ty {
             VariableType::Scalar(ScalarType::Pred) => self.error(Code::BadPredicateDeclaration, span, "predicates live in registers only"),
             VariableType::Scalar(_) if specifiers.lanes > 1 => {
                 self.error(Code::BadVectorType, span, "`.param` parameters cannot be vectors")
             }
             VariableType::Scalar(ScalarType::F16x2) => {
-                let finding = Diagnostic::new(Code::UndeclarableType, span, "`.param` parameters cannot be `.f16x2`").help("declare it as `.b32`");
+                let finding =
+                    Diagnostic::new(Code::UndeclarableType, span, "`.param` parameters cannot be `.f16x2`").help("declare it as `.b32`");
                 Err(self.report(finding))
             }
             VariableType::Scalar(_) if array_without_length && kind == FunctionKind::Entry => {
                 self.error(Code::IncompleteArray, name, "an array parameter of a kernel needs a length")
             }
             VariableType::Scalar(_) => match specifiers.align {
-                Some(align) if align > 128 && kind == FunctionKind::Function => {
-                    self.error(Code::BadAlignment, specifiers.span, format!("parameters of functions are aligned to at most 128 bytes, not {align}"))
-                }
+                Some(align) if align > 128 && kind == FunctionKind::Function => self.error(
+                    Code::BadAlignment,
+                    specifiers.span,
+                    format!("parameters of functions are aligned to at most 128 bytes, not {align}"),
+                ),
                 _ => Ok(()),
             },
             _ if kind == FunctionKind::Function => {
@@ -277,14 +308,16 @@ impl Parser<'_> {
         }
         self.require_version("`.ptr`", span, 2, 2);
         let mut pointer = PointerAttribute { space: None, align: None };
-        if self.lexer.token.kind == TokenKind::Directive {
-            if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
-                if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
-                    return self.error(Code::BadPointerAttribute, self.span(), "a kernel's pointer points into `.global`, `.const`, `.shared` or `.local`");
-                }
-                pointer.space = Some(space);
-                self.lexer.advance();
+        if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
+            if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
+                return self.error(
+                    Code::BadPointerAttribute,
+                    self.span(),
+                    "a kernel's pointer points into `.global`, `.const`, `.shared` or `.local`",
+                );
             }
+            pointer.space = Some(space);
+            self.lexer.advance();
         }
         if self.eat_directive(".align") {
             pointer.align = Some(self.parse_alignment()?);
@@ -303,8 +336,12 @@ impl Parser<'_> {
                 ".maxntid" => bounds.max_threads = Some(self.parse_extent(directive, 1)?),
                 ".reqntid" => bounds.required_threads = Some(self.parse_extent(directive, 1)?),
                 ".minnctapersm" => bounds.min_blocks_per_sm = Some(self.parse_extent_of_one(directive)?),
+                ".maxnctapersm" if self.platform.version < PtxVersion::new(2, 1) => {
+                    bounds.max_blocks_per_sm = Some(self.parse_extent_of_one(directive)?);
+                }
                 ".maxnctapersm" => {
-                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` is gone since PTX version 2.1").help("write `.minnctapersm`");
+                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` is gone since PTX version 2.1")
+                        .help("write `.minnctapersm`");
                     return Err(self.report(finding));
                 }
                 ".maxnreg" => bounds.max_registers = Some(self.parse_extent_of_one(directive)?),
@@ -346,10 +383,15 @@ impl Parser<'_> {
             self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.maxntid` and `.reqntid` exclude each other"));
         }
         if bounds.required_cluster.is_some() && bounds.max_cluster_rank.is_some() {
-            self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.reqnctapercluster` and `.maxclusterrank` exclude each other"));
+            self.report(Diagnostic::new(
+                Code::ConflictingDirectives,
+                span,
+                "`.reqnctapercluster` and `.maxclusterrank` exclude each other",
+            ));
         }
         if bounds.blocks_are_clusters && (bounds.required_threads.is_none() || bounds.required_cluster.is_none()) {
-            let finding = Diagnostic::new(Code::MissingCompanionDirective, span, "`.blocksareclusters` needs `.reqntid` and `.reqnctapercluster`");
+            let finding =
+                Diagnostic::new(Code::MissingCompanionDirective, span, "`.blocksareclusters` needs `.reqntid` and `.reqnctapercluster`");
             self.report(finding);
         }
     }
@@ -358,8 +400,10 @@ impl Parser<'_> {
     fn parse_extent(&mut self, directive: &str, least: u32) -> Parse<Vec<u32>> {
         let place = self.span();
         self.lexer.advance();
-        if directive == ".reqntid" {
-            self.require_version("`.reqntid`", place, 2, 1);
+        match directive {
+            ".reqntid" => self.require_version("`.reqntid`", place, 2, 1),
+            ".maxntid" => self.require_version("`.maxntid`", place, 1, 3),
+            _ => {}
         }
         let mut extent = Vec::new();
         loop {
@@ -378,7 +422,13 @@ impl Parser<'_> {
     }
 
     fn parse_extent_of_one(&mut self, directive: &str) -> Parse<u32> {
+        let place = self.span();
         self.lexer.advance();
+        match directive {
+            ".maxnreg" => self.require_version("`.maxnreg`", place, 1, 3),
+            ".minnctapersm" => self.require_version("`.minnctapersm`", place, 2, 0),
+            _ => {}
+        }
         let (value, span) = self.expect_u32("a number")?;
         if value == 0 {
             return self.error(Code::BadLaunchBound, span, format!("`{directive}` takes a positive number"));
@@ -414,7 +464,9 @@ impl Parser<'_> {
                 return self.error(Code::BadLaunchBound, span, "a thread has at most 255 registers to preserve");
             }
         }
-        if self.lexer.token.kind == TokenKind::Directive && matches!(self.lexer.text(), ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | ".maxnctapersm") {
+        if self.lexer.token.kind == TokenKind::Directive
+            && matches!(self.lexer.text(), ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" | ".maxnctapersm")
+        {
             let text = self.lexer.text();
             return self.error(Code::MisplacedDirective, self.span(), format!("`{text}` describes kernels, not functions"));
         }
@@ -439,22 +491,29 @@ impl Parser<'_> {
                 // A parameter may have the function's name and then hides it; look at module scope only.
                 let global = self.symbols.plain(name).filter(|entry| entry.depth == 0);
                 if let Some(before) = global.filter(|entry| matches!(entry.symbol, Symbol::Variable(_))) {
-                    let finding = Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` is already a variable")).related(before.span, "declared here");
+                    let finding = Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` is already a variable"))
+                        .related(before.span, "declared here");
                     self.report(finding);
                     return;
                 }
-                self.globals.functions.insert(name, super::module::KnownFunction { id, span, defined: has_body, first_extern: function.linkage == Linkage::Extern });
+                self.globals.functions.insert(
+                    name,
+                    super::module::KnownFunction { id, span, defined: has_body, first_extern: function.linkage == Linkage::Extern },
+                );
                 self.globals.function_order.push(name);
             }
             Some(known) => {
                 let before = &self.module.functions[known.id];
-                if known.defined && has_body || known.defined && !has_body {
-                    let finding = Diagnostic::new(Code::DuplicateFunction, span, format!("`{text}` is already defined")).related(known.span, "defined here");
+                if known.defined {
+                    let finding = Diagnostic::new(Code::DuplicateFunction, span, format!("`{text}` is already defined"))
+                        .related(known.span, "defined here");
                     self.report(finding);
                     return;
                 }
                 if let Some(difference) = self.prototype_difference(before, function) {
-                    let finding = Diagnostic::new(Code::InconsistentPrototype, span, format!("`{text}` was declared differently: {difference}")).related(known.span, "declared here");
+                    let finding =
+                        Diagnostic::new(Code::InconsistentPrototype, span, format!("`{text}` was declared differently: {difference}"))
+                            .related(known.span, "declared here");
                     self.report(finding);
                 }
                 let known = self.globals.functions.entry(name).or_insert(known);
@@ -487,7 +546,11 @@ impl Parser<'_> {
     }
 
     /// What two parameter lists do not agree on; each is a pair of return values and parameters.
-    pub(super) fn signature_difference(&self, before: (&[Parameter], &[Parameter]), now: (&[Parameter], &[Parameter])) -> Option<&'static str> {
+    pub(super) fn signature_difference(
+        &self,
+        before: (&[Parameter], &[Parameter]),
+        now: (&[Parameter], &[Parameter]),
+    ) -> Option<&'static str> {
         if before.0.len() != now.0.len() || before.1.len() != now.1.len() {
             return Some("the number of parameters differs");
         }
@@ -497,7 +560,9 @@ impl Parser<'_> {
 
     fn parameter_difference(&self, before: &Parameter, now: &Parameter) -> Option<&'static str> {
         match (before, now) {
-            (Parameter::Register { ty: a, lanes: m, .. }, Parameter::Register { ty: b, lanes: n, .. }) => ((a, m) != (b, n)).then_some("parameter types differ"),
+            (Parameter::Register { ty: a, lanes: m, .. }, Parameter::Register { ty: b, lanes: n, .. }) => {
+                ((a, m) != (b, n)).then_some("parameter types differ")
+            }
             (Parameter::Variable(a), Parameter::Variable(b)) => {
                 let (a, b) = (&self.module.variables[*a], &self.module.variables[*b]);
                 if (a.ty, a.lanes, &a.dimensions) != (b.ty, b.lanes, &b.dimensions) {
@@ -536,15 +601,20 @@ impl Parser<'_> {
     }
 
     fn check_pragma(&mut self, text: &str, span: Span, place: PragmaPlace) {
+        let text = text.trim();
         let word = text.split_whitespace().next().unwrap_or_default();
-        let version = match word {
+        let what = format!("pragma `{word}`");
+        match word {
             "nounroll" => return,
-            "used_bytes_mask" => (8, 3),
-            "frequency" => (9, 0),
-            "enable_smem_spilling" => (8, 8),
+            "used_bytes_mask" => self.require_version(&what, span, 8, 3),
+            "frequency" => self.require_version(&what, span, 9, 0),
+            "enable_smem_spilling" => self.require(&what, span, &SHARED_MEMORY_SPILLING),
             _ => {
                 let finding = Diagnostic::new(Code::UnknownPragma, span, format!("`{text}` is not a pragma of PTX and has no effect"));
-                let finding = finding.maybe_help(oriole_support::closest(word, ["nounroll", "used_bytes_mask", "frequency", "enable_smem_spilling"]).map(|near| format!("did you mean `{near}`?")));
+                let finding = finding.maybe_help(
+                    oriole_support::closest(word, ["nounroll", "used_bytes_mask", "frequency", "enable_smem_spilling"])
+                        .map(|near| format!("did you mean `{near}`?")),
+                );
                 if place == PragmaPlace::Module {
                     self.report(Diagnostic { code: Code::MisplacedDirective, ..finding });
                 } else {
@@ -552,8 +622,7 @@ impl Parser<'_> {
                 }
                 return;
             }
-        };
-        self.require_version(&format!("pragma `{word}`"), span, version.0, version.1);
+        }
         if place != PragmaPlace::Body {
             self.report(Diagnostic::new(Code::MisplacedDirective, span, format!("pragma `{word}` belongs inside a function")));
         }
@@ -566,7 +635,6 @@ impl Parser<'_> {
             self.report(Diagnostic::new(Code::MisplacedDirective, span, "pragma `enable_smem_spilling` is for kernels only"));
         }
     }
-
 }
 
 /// Where a pragma stands.

@@ -16,7 +16,26 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("width", &[]),
     ("height", &[]),
     ("depth", &[]),
-    ("channel_data_type", &["snorm_int8", "snorm_int16", "unorm_int8", "unorm_int16", "unorm_short_565", "unorm_short_555", "unorm_int_101010", "signed_int8", "signed_int16", "signed_int32", "unsigned_int8", "unsigned_int16", "unsigned_int32", "half_float", "float"]),
+    (
+        "channel_data_type",
+        &[
+            "snorm_int8",
+            "snorm_int16",
+            "unorm_int8",
+            "unorm_int16",
+            "unorm_short_565",
+            "unorm_short_555",
+            "unorm_int_101010",
+            "signed_int8",
+            "signed_int16",
+            "signed_int32",
+            "unsigned_int8",
+            "unsigned_int16",
+            "unsigned_int32",
+            "half_float",
+            "float",
+        ],
+    ),
     ("channel_order", &["R", "A", "RG", "RA", "RGB", "RGBA", "BGRA", "ARGB", "INTENSITY", "LUMINANCE"]),
     ("normalized_coords", &["true", "false"]),
     ("filter_mode", &["nearest", "linear"]),
@@ -49,6 +68,7 @@ impl Parser<'_> {
             let finding = Diagnostic::new(Code::InitializerNotAllowed, name.to(equals), message);
             return Err(self.report(finding));
         }
+        let start = self.span();
         let initializer = match variable.ty {
             VariableType::Scalar(ty) => {
                 let elements = usize::from(variable.lanes > 1);
@@ -57,6 +77,10 @@ impl Parser<'_> {
             _ => self.parse_opaque_initializer()?,
         };
         if let (Initializer::List(values), Some(first)) = (&initializer, variable.dimensions.first_mut()) {
+            if first.is_none() && values.is_empty() {
+                let span = Span::new(start.start, self.lexer.last_end);
+                return self.error(Code::IncompleteArray, span, "an array without a length needs at least one value");
+            }
             // The value gives an open array its length.
             first.get_or_insert(values.len() as u64);
         }
@@ -154,6 +178,7 @@ impl Parser<'_> {
             self.expect(b')', "`generic(`")?;
         }
         let offset = if self.eat(b'+') { Some(self.parse_integer_constant("the offset")?) } else { None };
+        self.require_version("an address as initial value", start, 2, 1);
         self.check_initializer_symbol(name, span, generic, offset.is_some())?;
         if mask.is_none() && !matches!(ty, ScalarType::U32 | ScalarType::U64) {
             let finding = Diagnostic::new(Code::InitializerTypeMismatch, start.to(span), "an address initializes `.u64` variables only")
@@ -171,13 +196,27 @@ impl Parser<'_> {
                 if matches!(space, StateSpace::Global | StateSpace::Const) {
                     return Ok(());
                 }
-                Diagnostic::new(Code::BadInitializerSymbol, span, format!("`{text}` is in `{}`; only addresses of `.global` and `.const` variables are known in advance", space.spelling()))
+                Diagnostic::new(
+                    Code::BadInitializerSymbol,
+                    span,
+                    format!(
+                        "`{text}` is in `{}`; only addresses of `.global` and `.const` variables are known in advance",
+                        space.spelling()
+                    ),
+                )
             }
             Some(Symbol::Function(_)) if !generic && !has_offset => return Ok(()),
-            Some(Symbol::Function(_)) => Diagnostic::new(Code::BadInitializerSymbol, span, "the address of a function takes no offset and no `generic()`"),
-            Some(Symbol::Register(_)) => Diagnostic::new(Code::BadInitializerSymbol, span, format!("`{text}` is a register and has no address")),
+            Some(Symbol::Function(_)) => {
+                Diagnostic::new(Code::BadInitializerSymbol, span, "the address of a function takes no offset and no `generic()`")
+            }
+            Some(Symbol::Register(_)) => {
+                Diagnostic::new(Code::BadInitializerSymbol, span, format!("`{text}` is a register and has no address"))
+            }
             None => {
-                let near = closest(text, self.module.variables.as_slice().iter().rev().take(500).map(|variable| self.module.names.resolve(variable.name)));
+                let near = closest(
+                    text,
+                    self.module.variables.as_slice().iter().rev().take(500).map(|variable| self.module.names.resolve(variable.name)),
+                );
                 Diagnostic::new(Code::BadInitializerSymbol, span, format!("`{text}` is not declared before this use"))
                     .maybe_help(near.map(|near| format!("did you mean `{near}`?")))
             }
@@ -193,16 +232,24 @@ impl Parser<'_> {
         self.require_version("a byte of an address", span, 7, 1);
         let is_byte = (0..8).any(|byte| mask == 0xFF << (8 * byte));
         if !is_byte {
-            let finding = Diagnostic::new(Code::BadInitializerMask, span, format!("the mask {mask:#x} does not select one byte")).help("masks are 0xFF, 0xFF00, 0xFF0000 and so on");
+            let finding = Diagnostic::new(Code::BadInitializerMask, span, format!("the mask {mask:#x} does not select one byte"))
+                .help("masks are 0xFF, 0xFF00, 0xFF0000 and so on");
             return Err(self.report(finding));
-        }
-        if !matches!(ty, ScalarType::U8 | ScalarType::U64) {
-            return self.error(Code::InitializerTypeMismatch, span, "a byte of an address initializes `.u8` variables only");
         }
         self.expect(b'(', "a byte mask")?;
         let value = if self.lexer.token.kind == TokenKind::Identifier && self.lexer.text() != "WARP_SZ" {
+            if !matches!(ty, ScalarType::U8 | ScalarType::U32 | ScalarType::U64) {
+                return self.error(
+                    Code::InitializerTypeMismatch,
+                    span,
+                    "a byte of an address initializes `.u8`, `.u32` and `.u64` variables only",
+                );
+            }
             self.parse_symbol_initializer(ty, Some(mask))?
         } else {
+            if ty.class() == TypeClass::Float {
+                return self.error(Code::InitializerTypeMismatch, span, "an integer cannot initialize a float");
+            }
             Initializer::MaskedNumber { mask, value: self.parse_integer_constant("the number")? }
         };
         self.expect(b')', "a masked value")?;
@@ -240,7 +287,8 @@ impl Parser<'_> {
         let text = self.lexer.text();
         if !values.contains(&text) {
             let near = closest(text, values.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-            let finding = Diagnostic::new(Code::BadOpaqueInitializer, span, format!("`{text}` is not a value of this field")).maybe_help(near);
+            let finding =
+                Diagnostic::new(Code::BadOpaqueInitializer, span, format!("`{text}` is not a value of this field")).maybe_help(near);
             return Err(self.report(finding));
         }
         self.lexer.advance();

@@ -2,13 +2,17 @@
 //!
 //! A label belongs to the scope it is written in and is seen from there and from scopes inside it, before its definition
 //! too. A reference therefore stays open until a scope that defines the name closes: each scope has the labels
-//! it defines and the references still open. When a scope closes, its open references move to the scope around it.
+//! it defines and the references still open. When a scope closes, its open references move to the scope around it,
+//! the fewer to the more, so that deep nesting costs no more than the text is long.
+//!
+//! A label may also name a list of targets or a prototype; then it is no place to branch to.
 
 use oriole_support::{Index, Name};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::Parser;
-use crate::ast::{Label, LabelId, Operand};
+use crate::ast::{FunctionId, Label, LabelId, Operand};
 use crate::diag::{Code, Diagnostic};
 use crate::source::Span;
 use oriole_support::closest;
@@ -22,10 +26,14 @@ pub(crate) struct LabelScope {
 #[derive(Default)]
 pub(crate) struct Labels {
     scopes: Vec<LabelScope>,
+    /// The labels a name stands for in the scopes that are open, the innermost last.
+    visible: FxHashMap<Name, SmallVec<[LabelId; 2]>>,
     /// References that turned out to mean a label made earlier.
     aliases: Vec<(LabelId, LabelId)>,
     /// What a label stands for besides a place in the code.
     pub kinds: FxHashMap<LabelId, LabelKind>,
+    /// For each list of call targets, one function for each kind of signature among them.
+    pub call_targets: FxHashMap<u32, Vec<FunctionId>>,
 }
 
 /// A label may name a directive.
@@ -40,11 +48,20 @@ impl Labels {
     pub fn open_scope(&mut self) {
         self.scopes.push(LabelScope::default());
     }
+
+    /// Where the current scope defines a label of this name.
+    pub fn defined_here(&self, name: Name) -> Option<Span> {
+        self.scopes.last()?.defined.get(&name).map(|&(_, span)| span)
+    }
 }
 
 impl Parser<'_> {
     /// The label a name stands for at a reference, which may come before the definition.
     pub(super) fn reference_label(&mut self, name: Name, span: Span) -> LabelId {
+        if self.find_label(name).is_some_and(|label| self.function.labels.kinds.contains_key(&label)) {
+            let finding = self.not_a_place(name, span);
+            self.report(finding);
+        }
         let labels = &mut self.function.labels;
         let Some(scope) = labels.scopes.last_mut() else { return LabelId::new(0) };
         if let Some(&(label, _)) = scope.defined.get(&name).or_else(|| scope.open.get(&name)) {
@@ -57,45 +74,62 @@ impl Parser<'_> {
 
     /// The label a name already stands for, in this scope or around it.
     pub(super) fn find_label(&self, name: Name) -> Option<LabelId> {
-        self.function.labels.scopes.iter().rev().take(64).find_map(|scope| scope.defined.get(&name).map(|&(label, _)| label))
+        self.function.labels.visible.get(&name)?.last().copied()
     }
 
-    pub(super) fn define_label(&mut self, name: Name, span: Span) -> LabelId {
+    fn not_a_place(&self, name: Name, span: Span) -> Diagnostic {
+        let text = self.module.names.resolve(name);
+        Diagnostic::new(Code::BadTargetList, span, format!("`{text}` names a list of targets or a prototype, not a place in the code"))
+    }
+
+    /// Says what a label just defined stands for. No branch before it can have meant it.
+    pub(super) fn name_table(&mut self, label: LabelId, kind: LabelKind, earlier_use: Option<Span>) {
+        if let Some(span) = earlier_use {
+            let finding = self.not_a_place(self.function.body.labels[label].name, span);
+            self.report(finding.help("lists of targets and prototypes stand before their first use"));
+        }
+        self.function.labels.kinds.insert(label, kind);
+    }
+
+    /// Defines a label in the current scope. Also returns where it was used before, if it was.
+    pub(super) fn define_label(&mut self, name: Name, span: Span) -> (LabelId, Option<Span>) {
         let scope = match self.function.labels.scopes.last_mut() {
             Some(scope) => scope,
-            None => return LabelId::new(0),
+            None => return (LabelId::new(0), None),
         };
         if let Some(&(label, before)) = scope.defined.get(&name) {
             let text = self.module.names.resolve(name).to_string();
             let finding = Diagnostic::new(Code::DuplicateLabel, span, format!("label `{text}` is already defined in this scope"))
                 .related(before, "first defined here");
             self.report(finding);
-            return label;
+            return (label, None);
         }
-        let label = match scope.open.remove(&name) {
-            Some((label, _)) => label,
-            None => self.function.body.labels.push(Label { name }),
+        let (label, used) = match scope.open.remove(&name) {
+            Some((label, span)) => (label, Some(span)),
+            None => (self.function.body.labels.push(Label { name }), None),
         };
         scope.defined.insert(name, (label, span));
-        label
+        self.function.labels.visible.entry(name).or_default().push(label);
+        (label, used)
     }
 
     pub(super) fn close_label_scope(&mut self) {
         let labels = &mut self.function.labels;
         let Some(mut closing) = labels.scopes.pop() else { return };
+        for name in closing.defined.keys() {
+            labels.visible.get_mut(name).map(SmallVec::pop);
+        }
         let Some(outer) = labels.scopes.last_mut() else {
             self.report_undefined(closing);
             return;
         };
-        if outer.defined.is_empty() && outer.open.is_empty() {
-            outer.open = closing.open;
-            return;
-        }
-        if closing.open.len() > outer.open.len() && outer.defined.is_empty() {
+        let settled = settle_defined(&mut closing.open, &outer.defined);
+        labels.aliases.extend(settled);
+        if closing.open.len() > outer.open.len() {
             std::mem::swap(&mut closing.open, &mut outer.open);
         }
         for (name, (label, span)) in closing.open {
-            match outer.defined.get(&name).or_else(|| outer.open.get(&name)) {
+            match outer.open.get(&name) {
                 Some(&(known, _)) => labels.aliases.push((label, known)),
                 None => {
                     outer.open.insert(name, (label, span));
@@ -106,14 +140,22 @@ impl Parser<'_> {
 
     fn report_undefined(&mut self, scope: LabelScope) {
         let mut open: Vec<(Name, Span)> = scope.open.into_iter().map(|(name, (_, span))| (name, span)).collect();
+        if open.is_empty() {
+            return;
+        }
         open.sort_by_key(|&(_, span)| span);
+        let mut known: Vec<Name> = scope.defined.keys().copied().collect();
+        known.sort_by_key(|&name| self.module.names.resolve(name));
+        known.truncate(1000);
         for (name, span) in open {
+            if self.diagnostics.is_full() {
+                return;
+            }
             let text = self.module.names.resolve(name);
-            let known = scope.defined.keys().map(|&name| self.module.names.resolve(name));
-            let mut near: Vec<&str> = known.collect();
-            near.sort_unstable();
-            let near = closest(text, near.iter().copied().take(1000)).map(|near| format!("did you mean `{near}`?"));
-            let finding = Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this function")).maybe_help(near);
+            let near =
+                closest(text, known.iter().map(|&name| self.module.names.resolve(name))).map(|near| format!("did you mean `{near}`?"));
+            let finding =
+                Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this function")).maybe_help(near);
             self.report(finding);
         }
     }
@@ -131,13 +173,64 @@ impl Parser<'_> {
             target.insert(from, to);
         }
         let settle = |operand: &mut Operand| {
-            if let Operand::Label(label) = operand {
-                if let Some(&known) = target.get(label) {
-                    *operand = Operand::Label(known);
-                }
+            let Operand::Label(label) = operand else { return };
+            if let Some(&known) = target.get(label) {
+                *label = known;
             }
         };
         self.function.body.operands.iter_mut().for_each(settle);
         self.function.body.target_lists.iter_mut().flat_map(|list| &mut list.targets).for_each(settle);
+    }
+}
+
+/// Takes out the open references that a scope defines. Goes through the smaller of both maps.
+fn settle_defined(open: &mut FxHashMap<Name, (LabelId, Span)>, defined: &FxHashMap<Name, (LabelId, Span)>) -> Vec<(LabelId, LabelId)> {
+    if defined.len() < open.len() {
+        let met = defined.iter().filter_map(|(name, &(known, _))| open.remove(name).map(|(label, _)| (label, known)));
+        return met.collect();
+    }
+    let mut met = Vec::new();
+    open.retain(|name, &mut (label, _)| match defined.get(name) {
+        Some(&(known, _)) => {
+            met.push((label, known));
+            false
+        }
+        None => true,
+    });
+    met
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ast::{LabelId, Operand, Statement};
+
+    /// Labels as defined and as used, in the order of the text.
+    fn labels(body: &str) -> (Vec<LabelId>, Vec<LabelId>) {
+        let text = format!(".version 9.0\n.target sm_90\n.entry k() {{ {body} ret; }}");
+        let checked = crate::check(text.as_bytes(), &crate::Options::default());
+        assert!(checked.is_valid(), "{:?}", checked.diagnostics);
+        let body = checked.module.functions.as_slice()[0].body.as_ref().unwrap();
+        let defined = body.statements.iter().filter_map(|statement| match statement {
+            Statement::Label(label) => Some(*label),
+            _ => None,
+        });
+        let used = body.operands.iter().filter_map(|operand| match operand {
+            Operand::Label(label) => Some(*label),
+            _ => None,
+        });
+        (defined.collect(), used.collect())
+    }
+
+    #[test]
+    fn uses_in_inner_scopes_mean_the_label_outside() {
+        let (defined, used) = labels("{ bra M; { bra M; { bra M; A: } bra M; B: { bra M; } } bra M; } { bra M; } M: { bra M; }");
+        let end = defined[2];
+        assert_eq!(used, [end; 8]);
+    }
+
+    #[test]
+    fn the_innermost_label_wins() {
+        let (defined, used) = labels("L: { bra L; L: } bra L; { { bra L; } L: { bra L; } }");
+        assert_eq!(used, [defined[1], defined[0], defined[2], defined[2]]);
     }
 }

@@ -219,7 +219,7 @@ impl<'s> Parser<'s> {
                 let place = Span::new(span.start, span.start + 2);
                 Diagnostic::new(Code::UnterminatedComment, place, "this comment does not end").help("close it with `*/`; comments do not nest")
             }
-            BadToken::String => Diagnostic::new(Code::UnterminatedString, span, "this string does not end on its line"),
+            BadToken::String => Diagnostic::new(Code::UnterminatedString, span, "this string does not end").help("close it with `\"`"),
             BadToken::Number => {
                 let text = self.lexer.text();
                 let finding = Diagnostic::new(Code::BadNumber, span, format!("`{text}` is not a number"));
@@ -227,7 +227,10 @@ impl<'s> Parser<'s> {
                     [b'0', b'f' | b'F', ..] => finding.help("a 32-bit float is written `0f` and exactly 8 hexadecimal digits"),
                     [b'0', b'd' | b'D', ..] => finding.help("a 64-bit float is written `0d` and exactly 16 hexadecimal digits"),
                     [b'0', b'0'..=b'9', ..] => finding.help("a leading 0 makes a number octal"),
-                    _ => finding,
+                    _ => match text.split_once('.') {
+                        Some((_, word)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => finding.help(format!("write a blank before `.{word}`")),
+                        _ => finding,
+                    },
                 }
             }
         })
@@ -296,24 +299,6 @@ impl<'s> Parser<'s> {
                 let from = since.targets.first().map(|need| format!(" on {need}")).unwrap_or_default();
                 Diagnostic::new(Code::Removed, span, format!("{what} is gone since PTX version {}{from}", since.version))
                     .label(format!("this module says `.version {version}`, `.target {target}`"))
-            }
-        }
-    }
-
-    /// Skips to the next `;` and takes it, or stops before a brace or the end. Tokens that are not PTX are skipped.
-    fn skip_statement(&mut self) {
-        loop {
-            match self.lexer.token.kind {
-                TokenKind::Punctuation(b';') => {
-                    self.lexer.advance();
-                    return;
-                }
-                TokenKind::Punctuation(b'{' | b'}') | TokenKind::End => return,
-                TokenKind::Bad(BadToken::Comment) => {
-                    self.lexer.finish();
-                    return;
-                }
-                _ => self.lexer.advance(),
             }
         }
     }

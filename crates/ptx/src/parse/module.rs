@@ -1,8 +1,9 @@
 //! Module scope: the header, then variables, functions and debug information in any order.
 
 use oriole_support::Name;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::call::SignatureKey;
 use super::declare::{at_least, needs, place_of};
 use super::function::PragmaPlace;
 use super::symbols::Symbol;
@@ -19,9 +20,19 @@ pub(crate) struct Globals {
     pub functions: FxHashMap<Name, KnownFunction>,
     pub function_order: Vec<Name>,
     pub aliases: FxHashMap<Name, (Name, Span)>,
+    /// Numbers for signatures that calls cannot tell apart, and those of functions in lists of call targets.
+    pub signatures: FxHashMap<SignatureKey, u32>,
+    pub signature_numbers: FxHashMap<FunctionId, u32>,
     pub constant_bytes: u128,
     pub files: FxHashMap<u32, Span>,
+    /// Whether there is a `.section`.
     pub has_debug_information: bool,
+    /// Debug sections and the labels in them.
+    pub section_labels: FxHashMap<Name, Span>,
+    /// The places that `.loc` directives have given.
+    pub places: FxHashSet<[u32; 3]>,
+    /// Labels that `.loc` directives gave as names of inlined functions.
+    pub inlined_functions: Vec<(Name, Span)>,
 }
 
 /// The definition of a function, or its last declaration.
@@ -58,10 +69,13 @@ impl Parser<'_> {
         }
         if !self.diagnostics.is_full() {
             self.check_functions();
+            self.check_inlined_functions();
         }
         if self.module.options.debug && !self.globals.has_debug_information && self.diagnostics.error_count() == 0 {
             let end = self.span();
-            self.report(Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug information, and there is none"));
+            let finding =
+                Diagnostic::new(Code::MissingDebugInformation, end, "`.target debug` promises debug sections, and there are none");
+            self.report(finding.help("remove `debug` from `.target`"));
         }
     }
 
@@ -69,7 +83,8 @@ impl Parser<'_> {
         self.parse_version()?;
         if !self.at_directive(".target") {
             let span = self.span();
-            let finding = Diagnostic::new(Code::MissingTarget, span, "`.target` must follow `.version`").help("write, for example, `.target sm_90`");
+            let finding =
+                Diagnostic::new(Code::MissingTarget, span, "`.target` must follow `.version`").help("write, for example, `.target sm_90`");
             return Err(self.report(finding));
         }
         while self.eat_directive(".target") {
@@ -87,7 +102,8 @@ impl Parser<'_> {
             if let Some(bad) = self.bad_token() {
                 return Err(self.report(bad));
             }
-            let finding = Diagnostic::new(Code::MissingVersion, span, "a PTX module starts with `.version`").help(format!("write, for example, `.version {}`", PtxVersion::NEWEST));
+            let finding = Diagnostic::new(Code::MissingVersion, span, "a PTX module starts with `.version`")
+                .help(format!("write, for example, `.version {}`", PtxVersion::NEWEST));
             return Err(self.report(finding));
         }
         self.lexer.advance();
@@ -104,7 +120,10 @@ impl Parser<'_> {
             }
             Some(version) => {
                 let newest = PtxVersion::NEWEST;
-                self.report(Diagnostic::new(Code::UnknownVersion, number, format!("there is no PTX version {version}")).help(format!("the newest version known here is {newest}")));
+                self.report(
+                    Diagnostic::new(Code::UnknownVersion, number, format!("there is no PTX version {version}"))
+                        .help(format!("the newest version known here is {newest}")),
+                );
                 Err(Reported)
             }
             None => self.unexpected("a version number such as `9.0`"),
@@ -155,7 +174,9 @@ impl Parser<'_> {
             "texmode_unified" | "texmode_independent" => {
                 let mode = if text == "texmode_unified" { TextureMode::Unified } else { TextureMode::Independent };
                 let before = options.texture_mode.replace(mode);
-                self.require_version(&format!("`{text}`"), span, 1, 5);
+                if mode == TextureMode::Independent {
+                    self.require_version("`texmode_independent`", span, 1, 5);
+                }
                 if before.is_some_and(|before| before != mode) {
                     self.report(Diagnostic::new(Code::ConflictingTargetOption, span, "a module has only one texture mode"));
                 }
@@ -169,7 +190,11 @@ impl Parser<'_> {
             "map_f64_to_f32" => {
                 options.map_f64_to_f32 = true;
                 if self.platform.target.number >= 13 {
-                    self.report(Diagnostic::new(Code::ConflictingTargetOption, span, "`map_f64_to_f32` is for targets without double precision, below sm_13"));
+                    self.report(Diagnostic::new(
+                        Code::ConflictingTargetOption,
+                        span,
+                        "`map_f64_to_f32` is for targets without double precision, below sm_13",
+                    ));
                 }
                 Ok(())
             }
@@ -291,7 +316,11 @@ impl Parser<'_> {
         }
         let (a, b) = (&self.module.functions[alias], &self.module.functions[function]);
         if let Some(difference) = self.signature_difference((&a.returns, &a.parameters), (&b.returns, &b.parameters)) {
-            return self.error(Code::BadAlias, name_span.to(target_span), format!("an alias has the parameters of its function: {difference}"));
+            return self.error(
+                Code::BadAlias,
+                name_span.to(target_span),
+                format!("an alias has the parameters of its function: {difference}"),
+            );
         }
         self.globals.aliases.insert(name, (target, name_span));
         let alias = Alias { name, target };
@@ -328,6 +357,9 @@ impl Parser<'_> {
                 continue;
             }
             let text = self.module.names.resolve(name).to_string();
+            if self.diagnostics.is_full() {
+                return;
+            }
             let finding = Diagnostic::new(Code::UndefinedFunction, known.span, format!("`{text}` is declared and never defined"))
                 .help("declare it `.extern` if another module defines it");
             self.report(finding);
@@ -362,11 +394,25 @@ impl Parser<'_> {
             self.lexer.advance();
         }
     }
-
 }
 
 const MODULE_DIRECTIVES: &[&str] = &[
-    ".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".pragma", ".align", ".attribute", ".global", ".const", ".shared",
+    ".extern",
+    ".visible",
+    ".weak",
+    ".common",
+    ".entry",
+    ".func",
+    ".alias",
+    ".file",
+    ".section",
+    ".pragma",
+    ".align",
+    ".attribute",
+    ".global",
+    ".const",
+    ".shared",
 ];
 
-const ITEM_STARTS: &[&str] = &[".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".global", ".const"];
+const ITEM_STARTS: &[&str] =
+    &[".extern", ".visible", ".weak", ".common", ".entry", ".func", ".alias", ".file", ".section", ".global", ".const"];

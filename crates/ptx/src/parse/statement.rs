@@ -1,6 +1,6 @@
 //! Function bodies: declarations, labels, scopes and instructions, one statement at a time.
 
-use super::declare::place_of;
+use super::declare::{at_least, needs, place_of};
 use super::function::PragmaPlace;
 use super::labels::LabelKind;
 use super::{Parse, Parser, Reported};
@@ -8,9 +8,17 @@ use crate::ast::{CallPrototype, FunctionKind, LabelList, Linkage, Operand, State
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
+use crate::target::Requirement;
 
 /// Scopes nest at most this deep.
 const DEEPEST_SCOPE: u32 = 100_000;
+
+/// `A<N>` in lists of targets stands for at most this many labels in one function.
+const MOST_COUNTED_TARGETS: u32 = 1 << 20;
+
+// ptxas takes 5.1 for 6.0 here, and so it is with everything that came with 6.0.
+static BRANCH_TARGETS: Requirement = needs(5, 1, &[at_least(30)]);
+static INDIRECT_CALLS: Requirement = needs(2, 1, &[at_least(20)]);
 
 impl Parser<'_> {
     pub(super) fn push_statement(&mut self, statement: Statement, start: Span) {
@@ -34,7 +42,8 @@ impl Parser<'_> {
                     let innermost = scopes.last().copied().unwrap_or(open);
                     if !self.diagnostics.is_full() {
                         let end = self.span();
-                        let finding = Diagnostic::new(Code::UnexpectedEnd, end, "the file ends inside a function").related(innermost, "this `{` is not closed");
+                        let finding = Diagnostic::new(Code::UnexpectedEnd, end, "the file ends inside a function")
+                            .related(innermost, "this `{` is not closed");
                         self.report(finding);
                     }
                     for _ in 0..=scopes.len() {
@@ -125,7 +134,11 @@ impl Parser<'_> {
         loop {
             match self.lexer.token.kind {
                 TokenKind::Punctuation(b'{') => depth += 1,
-                TokenKind::Punctuation(b'}') if depth == 0 && self.lexer.next_significant_byte() != b';' && self.lexer.next_significant_byte() != b',' => return,
+                TokenKind::Punctuation(b'}')
+                    if depth == 0 && self.lexer.next_significant_byte() != b';' && self.lexer.next_significant_byte() != b',' =>
+                {
+                    return;
+                }
                 TokenKind::Punctuation(b'}') => depth = depth.saturating_sub(1),
                 TokenKind::Punctuation(b';') => {
                     self.lexer.advance();
@@ -152,20 +165,21 @@ impl Parser<'_> {
         if let Some(entry) = taken {
             self.report_duplicate(name, span, entry.span);
         }
-        let label = self.define_label(name, span);
+        let (label, used) = self.define_label(name, span);
+        self.symbols.hide_by_label(&self.module.names, name);
         self.push_statement(Statement::Label(label), span);
         let directive = self.span();
         if self.at_directive(".branchtargets") {
             let index = self.parse_target_list(true)?;
-            self.function.labels.kinds.insert(label, LabelKind::BranchTargets(index));
+            self.name_table(label, LabelKind::BranchTargets(index), used);
             self.push_statement(Statement::BranchTargets(index), directive);
         } else if self.at_directive(".calltargets") {
             let index = self.parse_target_list(false)?;
-            self.function.labels.kinds.insert(label, LabelKind::CallTargets(index));
+            self.name_table(label, LabelKind::CallTargets(index), used);
             self.push_statement(Statement::CallTargets(index), directive);
         } else if self.at_directive(".callprototype") {
             let index = self.parse_prototype()?;
-            self.function.labels.kinds.insert(label, LabelKind::Prototype(index));
+            self.name_table(label, LabelKind::Prototype(index), used);
             self.push_statement(Statement::CallPrototype(index), directive);
         }
         Ok(())
@@ -185,7 +199,8 @@ impl Parser<'_> {
                 Ok(())
             }
             ".branchtargets" | ".calltargets" | ".callprototype" => {
-                let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` needs a label")).help(format!("write `name: {text} ...;`"));
+                let finding = Diagnostic::new(Code::BadTargetList, span, format!("`{text}` needs a label"))
+                    .help(format!("write `name: {text} ...;`"));
                 Err(self.report(finding))
             }
             ".func" | ".entry" => self.parse_function(Linkage::Internal),
@@ -200,13 +215,13 @@ impl Parser<'_> {
             ".alias" => self.parse_alias(),
             ".align" | ".attribute" => self.parse_declaration(Linkage::Internal),
             _ if place_of(text).is_some() => self.parse_declaration(Linkage::Internal),
-            ".version" | ".target" | ".address_size" | ".file" | ".section" | ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnctapersm"
-            | ".maxnreg" | ".noreturn" | ".explicitcluster" | ".reqnctapercluster" | ".maxclusterrank" | ".blocksareclusters" => {
-                self.error(Code::MisplacedDirective, span, format!("`{text}` cannot stand inside a function"))
-            }
+            ".version" | ".target" | ".address_size" | ".file" | ".section" | ".maxntid" | ".reqntid" | ".minnctapersm"
+            | ".maxnctapersm" | ".maxnreg" | ".noreturn" | ".explicitcluster" | ".reqnctapercluster" | ".maxclusterrank"
+            | ".blocksareclusters" => self.error(Code::MisplacedDirective, span, format!("`{text}` cannot stand inside a function")),
             _ => {
                 let near = oriole_support::closest(text, BODY_DIRECTIVES.iter().copied());
-                let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive")).maybe_help(near.map(|near| format!("did you mean `{near}`?")));
+                let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive"))
+                    .maybe_help(near.map(|near| format!("did you mean `{near}`?")));
                 Err(self.report(finding))
             }
         }
@@ -214,7 +229,13 @@ impl Parser<'_> {
 
     /// `.branchtargets A, B<3>;` or `.calltargets f, g;`.
     fn parse_target_list(&mut self, branches: bool) -> Parse<u32> {
+        let directive = self.span();
         self.lexer.advance();
+        if branches {
+            self.require("`.branchtargets`", directive, &BRANCH_TARGETS);
+        } else {
+            self.require("`.calltargets`", directive, &INDIRECT_CALLS);
+        }
         let mut targets = Vec::new();
         loop {
             let span = self.expect_identifier("a name")?;
@@ -229,8 +250,13 @@ impl Parser<'_> {
             }
         }
         self.expect(b';', "the list of targets")?;
+        let index = self.function.body.target_lists.len() as u32;
+        if !branches {
+            let functions = self.distinct_signatures(&targets);
+            self.function.labels.call_targets.insert(index, functions);
+        }
         self.function.body.target_lists.push(LabelList { targets });
-        Ok(self.function.body.target_lists.len() as u32 - 1)
+        Ok(index)
     }
 
     fn parse_branch_target(&mut self, name: oriole_support::Name, span: Span, targets: &mut Vec<Operand>) -> Parse<()> {
@@ -244,8 +270,9 @@ impl Parser<'_> {
         }
         let (count, count_span) = self.expect_u32("the number of labels")?;
         self.expect(b'>', "the number of labels")?;
-        if count > 1 << 20 {
-            return self.error(Code::BadNameCount, count_span, "a list has at most 2^20 targets");
+        self.function.counted_targets = self.function.counted_targets.saturating_add(count);
+        if self.function.counted_targets > MOST_COUNTED_TARGETS {
+            return self.error(Code::BadNameCount, count_span, "the lists of a function have at most 2^20 targets given by a count");
         }
         let stem = self.lexer.str(span);
         for number in 0..count {
@@ -258,7 +285,9 @@ impl Parser<'_> {
 
     fn resolve_call_target(&mut self, name: oriole_support::Name, span: Span) -> Parse<Operand> {
         match self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {
-            Some(super::symbols::Symbol::Function(function)) if self.module.functions[function].kind == FunctionKind::Function => Ok(Operand::Function(function)),
+            Some(super::symbols::Symbol::Function(function)) if self.module.functions[function].kind == FunctionKind::Function => {
+                Ok(Operand::Function(function))
+            }
             Some(super::symbols::Symbol::Function(_)) => self.error(Code::CallOfEntry, span, "a kernel cannot be called"),
             Some(_) => self.error(Code::BadTargetList, span, "a call goes to a function"),
             None => {
@@ -272,7 +301,7 @@ impl Parser<'_> {
     fn parse_prototype(&mut self) -> Parse<u32> {
         let span = self.span();
         self.lexer.advance();
-        self.require_version("`.callprototype`", span, 2, 1);
+        self.require("`.callprototype`", span, &INDIRECT_CALLS);
         let returns = if self.at(b'(') { self.parse_parameters(FunctionKind::Function, true)? } else { Vec::new() };
         if self.lexer.text() != "_" {
             return self.unexpected("`_` in place of the function's name");
@@ -285,9 +314,19 @@ impl Parser<'_> {
         self.function.body.prototypes.push(CallPrototype { returns, parameters, noreturn: bounds.noreturn, abi_preserve });
         Ok(self.function.body.prototypes.len() as u32 - 1)
     }
-
 }
 
 const BODY_DIRECTIVES: &[&str] = &[
-    ".reg", ".local", ".shared", ".param", ".global", ".const", ".loc", ".pragma", ".branchtargets", ".calltargets", ".callprototype", ".align",
+    ".reg",
+    ".local",
+    ".shared",
+    ".param",
+    ".global",
+    ".const",
+    ".loc",
+    ".pragma",
+    ".branchtargets",
+    ".calltargets",
+    ".callprototype",
+    ".align",
 ];

@@ -5,9 +5,16 @@
 //! onto a log, and leaving the scope plays the log back. Declaring, finding and leaving cost constant time per name.
 //!
 //! Parameterized declarations (`%r<1000000>`) are one entry for the stem; a use such as `%r17` is split into
-//! stem and number. [`Symbols::find_fast`] finds it through a small cache without interning anything.
+//! stem and number, all digits at its end being the number, so the members of `a1<3>` cannot be named. A shorter range of an
+//! inner scope hides only its own members of a longer one outside. [`Symbols::find_fast`] finds registers of ranges
+//! through a small cache without interning anything.
+//!
+//! Labels are kept elsewhere; one that has the name of something outside its scope hides it from there on.
+
+use std::hash::{BuildHasher, BuildHasherDefault};
 
 use oriole_support::{Index, Interner, Name};
+use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::ast::{FunctionId, RegisterId, VariableId};
 use crate::source::Span;
@@ -38,15 +45,43 @@ pub(crate) struct Entry {
     pub span: Span,
 }
 
+/// What a plain name stands for.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    Symbol(Entry),
+    /// A label of the scope at this depth.
+    Label(u32),
+}
+
+impl Meaning {
+    fn depth(self) -> u32 {
+        match self {
+            Meaning::Symbol(entry) => entry.depth,
+            Meaning::Label(depth) => depth,
+        }
+    }
+
+    fn entry(self) -> Option<Entry> {
+        match self {
+            Meaning::Symbol(entry) => Some(entry),
+            Meaning::Label(_) => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Range {
     entry: Entry,
     count: u32,
+    /// The place in the log of a longer range that this one hides in part.
+    outer: Option<u32>,
 }
 
 enum Undo {
-    Name(Name, Option<Entry>),
+    Name(Name, Option<Meaning>),
     Range(Name, Option<Range>),
+    /// The newest numbered name with this hash of its stem.
+    Numbered(u64),
 }
 
 #[derive(Clone, Copy)]
@@ -58,14 +93,20 @@ struct CacheLine {
 
 const CACHE_SIZE: usize = 64;
 
+/// Ranges of one stem are looked through this far out. Only ranges that get longer outwards count.
+const MOST_OUTER_RANGES: usize = 1000;
+
 #[derive(Default)]
 pub(crate) struct Symbols {
-    names: Vec<Option<Entry>>,
+    names: Vec<Option<Meaning>>,
     ranges: Vec<Option<Range>>,
     log: Vec<Undo>,
+    /// Plain names that end in a digit, by the hash of what is before their digits, with their depths: a range must not
+    /// declare them again.
+    numbered: FxHashMap<u64, Vec<(Name, u32)>>,
     scopes: Vec<usize>,
     cache: Vec<Option<CacheLine>>,
-    /// Whether a plain register whose name ends in a digit is in scope: it may hide a member of a range, so
+    /// Whether a plain register or a label whose name ends in a digit is in scope: it may hide a member of a range, so
     /// the cache, which knows ranges only, stays unused.
     digits_hide_ranges: bool,
 }
@@ -88,6 +129,9 @@ impl Symbols {
             match self.log.pop() {
                 Some(Undo::Name(name, entry)) => self.names[name.position()] = entry,
                 Some(Undo::Range(name, range)) => self.ranges[name.position()] = range,
+                Some(Undo::Numbered(stem)) => {
+                    self.numbered.get_mut(&stem).map(Vec::pop);
+                }
                 None => break,
             }
         }
@@ -109,6 +153,12 @@ impl Symbols {
                 return Err(previous.span);
             }
             self.digits_hide_ranges |= matches!(symbol, Symbol::Register(_));
+            let stem = hash(stem_of(text));
+            let depth = self.depth();
+            self.numbered.entry(stem).or_default().push((name, depth));
+            if !self.scopes.is_empty() {
+                self.log.push(Undo::Numbered(stem));
+            }
         }
         self.replace(name, symbol, span);
         Ok(())
@@ -116,27 +166,38 @@ impl Symbols {
 
     /// Gives a name a meaning in the current scope, whatever it meant there before.
     pub fn replace(&mut self, name: Name, symbol: Symbol, span: Span) {
-        let entry = Entry { symbol, depth: self.depth(), span };
-        let place = slot(&mut self.names, name);
-        let before = place.replace(entry);
+        self.set(name, Meaning::Symbol(Entry { symbol, depth: self.depth(), span }));
+    }
+
+    fn set(&mut self, name: Name, meaning: Meaning) {
+        let before = slot(&mut self.names, name).replace(meaning);
         if !self.scopes.is_empty() {
             self.log.push(Undo::Name(name, before));
         }
     }
 
+    /// A label of this scope hides what its name means outside. A name of this scope itself stays.
+    pub fn hide_by_label(&mut self, names: &Interner, name: Name) {
+        if self.find(names, name).is_none_or(|entry| entry.depth == self.depth()) {
+            return;
+        }
+        self.digits_hide_ranges |= names.resolve(name).ends_with(|c: char| c.is_ascii_digit());
+        self.set(name, Meaning::Label(self.depth()));
+    }
+
     /// Gives a name a meaning at module scope from inside a function's header, unless an inner scope hides the name.
     pub fn replace_at(&mut self, name: Name, symbol: Symbol, span: Span, depth: u32) {
-        let entry = Entry { symbol, depth, span };
+        let meaning = Meaning::Symbol(Entry { symbol, depth, span });
         let place = slot(&mut self.names, name);
-        if place.is_some_and(|current| current.depth > depth) {
+        if place.is_some_and(|current| current.depth() > depth) {
             // A parameter has the function's name: it hides the function inside, and the function is seen after.
             let hidden = self.log.iter_mut().rev().find(|undo| matches!(undo, Undo::Name(logged, _) if *logged == name));
             if let Some(Undo::Name(_, before)) = hidden {
-                *before = Some(entry);
+                *before = Some(meaning);
             }
             return;
         }
-        *place = Some(entry);
+        *place = Some(meaning);
     }
 
     /// Declares `name<count>`.
@@ -149,7 +210,8 @@ impl Symbols {
         if let Some(previous) = self.member_declared_here(names, name, count) {
             return Err(previous);
         }
-        let range = Range { entry: Entry { symbol, depth, span }, count };
+        let outer = before.and_then(|before| if before.count > count { Some(self.log.len() as u32) } else { before.outer });
+        let range = Range { entry: Entry { symbol, depth, span }, count, outer };
         *slot(&mut self.ranges, name) = Some(range);
         if depth > 0 {
             self.log.push(Undo::Range(name, before));
@@ -158,26 +220,20 @@ impl Symbols {
         Ok(())
     }
 
-    /// A plain name of this scope that the range `stem<count>` would declare again. The log has all names of the
-    /// scope; only scopes that mix both kinds of declarations with the same stem pay for looking.
+    /// A plain name of this scope that the range `stem<count>` would declare again.
     fn member_declared_here(&self, names: &Interner, stem: Name, count: u32) -> Option<Span> {
-        if !self.digits_hide_ranges {
-            return None;
-        }
-        let mark = self.scopes.last().copied()?;
         let stem = names.resolve(stem);
-        // Bounded: beyond this many names a clash is left to the use, which finds the plain name first.
-        self.log[mark..].iter().take(4096).find_map(|undo| {
-            let Undo::Name(name, _) = undo else { return None };
-            let digits = names.resolve(*name).strip_prefix(stem)?;
+        let numbered = self.numbered.get(&hash(stem))?;
+        numbered.iter().rev().take_while(|&&(_, depth)| depth == self.depth()).find_map(|&(name, _)| {
+            let digits = names.resolve(name).strip_prefix(stem)?;
             let number: u32 = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))?;
-            (number < count).then(|| self.names[name.position()].map(|entry| entry.span)).flatten()
+            self.plain(name).filter(|_| number < count).map(|entry| entry.span)
         })
     }
 
     /// What a name means here, looking at plain names only.
     pub fn plain(&self, name: Name) -> Option<Entry> {
-        self.names.get(name.position()).copied().flatten()
+        self.names.get(name.position()).copied().flatten().and_then(Meaning::entry)
     }
 
     fn local(&self, name: Name) -> Option<Entry> {
@@ -186,26 +242,31 @@ impl Symbols {
 
     /// What a name means here.
     pub fn find(&self, names: &Interner, name: Name) -> Option<Entry> {
-        let plain = self.plain(name);
+        let plain = self.names.get(name.position()).copied().flatten();
         let text = names.resolve(name);
         if !text.ends_with(|c: char| c.is_ascii_digit()) {
-            return plain;
+            return plain.and_then(Meaning::entry);
         }
         match (plain, self.find_member(names, text)) {
-            (Some(plain), Some(member)) => Some(if member.depth > plain.depth { member } else { plain }),
-            (plain, member) => plain.or(member),
+            (Some(plain), Some(member)) if member.depth > plain.depth() => Some(member),
+            (Some(plain), _) => plain.entry(),
+            (None, member) => member,
         }
     }
 
-    /// `%r17` as the member 17 of `%r<N>`; the shortest stem wins.
+    /// `%r17` as the member 17 of `%r<N>`.
     fn find_member(&self, names: &Interner, text: &str) -> Option<Entry> {
-        let stem_length = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        (stem_length.max(1)..text.len()).find_map(|split| {
-            let (stem, digits) = text.split_at(split);
-            let range = self.ranges.get(names.lookup(stem)?.position()).copied().flatten()?;
-            let number: u32 = digits.parse().ok()?;
-            (number < range.count).then(|| Entry { symbol: member(range.entry.symbol, number), ..range.entry })
-        })
+        let stem = stem_of(text);
+        let mut range = self.ranges.get(names.lookup(stem)?.position()).copied().flatten()?;
+        let number: u32 = text[stem.len()..].parse().ok()?;
+        for _ in 0..MOST_OUTER_RANGES {
+            if number < range.count {
+                return Some(Entry { symbol: member(range.entry.symbol, number), ..range.entry });
+            }
+            let Undo::Range(_, Some(outer)) = &self.log[range.outer? as usize] else { return None };
+            range = *outer;
+        }
+        None
     }
 
     /// Finds a member of a register range without interning its name. Misses are not answers: ask [`Self::find`].
@@ -244,6 +305,15 @@ fn slot<T>(items: &mut Vec<Option<T>>, name: Name) -> &mut Option<T> {
         items.resize_with(name.position() + 1, || None);
     }
     &mut items[name.position()]
+}
+
+/// A name without the digits at its end.
+fn stem_of(text: &str) -> &str {
+    text.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+fn hash(text: &str) -> u64 {
+    BuildHasherDefault::<FxHasher>::default().hash_one(text)
 }
 
 fn offset(register: RegisterId, number: u32) -> RegisterId {
@@ -295,5 +365,56 @@ mod tests {
         assert_eq!(symbols.find(&names, r4).unwrap().symbol, register(14));
         symbols.close();
         assert!(symbols.find(&names, r4).is_none());
+    }
+
+    #[test]
+    fn a_range_clashes_with_a_plain_name_of_its_scope_only() {
+        let (mut names, mut symbols) = (Interner::new(), Symbols::default());
+        let (a, a5) = (names.intern("a"), names.intern("a5"));
+        symbols.open();
+        symbols.declare(&names, a5, register(0), Span::default()).unwrap();
+        assert!(symbols.declare_range(&names, a, register(1), 6, Span::default()).is_err());
+        symbols.open();
+        symbols.declare_range(&names, a, register(1), 6, Span::default()).unwrap();
+        assert_eq!(symbols.find(&names, a5).unwrap().symbol, register(6));
+        symbols.close();
+        symbols.declare_range(&names, a, register(1), 5, Span::default()).unwrap();
+        assert_eq!(symbols.find(&names, a5).unwrap().symbol, register(0));
+    }
+
+    #[test]
+    fn a_short_range_hides_part_of_a_longer_one() {
+        let (mut names, mut symbols) = (Interner::new(), Symbols::default());
+        let (a, a3, a7) = (names.intern("a"), names.intern("a3"), names.intern("a7"));
+        symbols.open();
+        symbols.declare_range(&names, a, register(100), 10, Span::default()).unwrap();
+        symbols.open();
+        symbols.declare_range(&names, a, register(200), 5, Span::default()).unwrap();
+        symbols.open();
+        symbols.declare_range(&names, a, register(300), 6, Span::default()).unwrap();
+        assert_eq!(symbols.find(&names, a3).unwrap().symbol, register(303));
+        assert_eq!(symbols.find(&names, a7).unwrap().symbol, register(107));
+        symbols.close();
+        assert_eq!(symbols.find(&names, a3).unwrap().symbol, register(203));
+        assert_eq!(symbols.find(&names, a7).unwrap().symbol, register(107));
+    }
+
+    #[test]
+    fn labels_hide_what_is_outside() {
+        let (mut names, mut symbols) = (Interner::new(), Symbols::default());
+        let (r, r1, x) = (names.intern("%r"), names.intern("%r1"), names.intern("x"));
+        symbols.declare(&names, x, register(7), Span::default()).unwrap();
+        symbols.open();
+        symbols.declare_range(&names, r, register(0), 5, Span::default()).unwrap();
+        symbols.hide_by_label(&names, r1);
+        assert!(symbols.find(&names, r1).is_some(), "a register of the same scope stays");
+        symbols.open();
+        assert!(symbols.find_fast(&names, b"%r1").is_some());
+        symbols.hide_by_label(&names, r1);
+        symbols.hide_by_label(&names, x);
+        assert!(symbols.find(&names, r1).is_none() && symbols.find(&names, x).is_none());
+        assert!(symbols.find_fast(&names, b"%r1").is_none());
+        symbols.close();
+        assert!(symbols.find(&names, r1).is_some() && symbols.find(&names, x).is_some());
     }
 }
