@@ -312,7 +312,6 @@ impl Parser<'_> {
             Facts::Sink => Some("`_` stands for return values only".to_string()),
             Facts::Integer { .. } | Facts::WarpSize if !is_return => self.refuse_constant(&formal, TypeClass::Integer, "an integer"),
             Facts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
-            Facts::Broken => None,
             _ => Some(format!("a {what} is a `.param` variable, a register{}", if is_return { "" } else { " or a constant" })),
         };
         match finding {
@@ -397,7 +396,7 @@ impl Parser<'_> {
             Facts::Register { ty, lanes: 1, negated: false, .. } => {
                 ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits)
             }
-            Facts::Integer { negated: false, .. } | Facts::Broken => true,
+            Facts::Integer { negated: false, .. } => true,
             _ => false,
         };
         if !fits {

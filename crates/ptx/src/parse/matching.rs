@@ -79,9 +79,6 @@ pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> 
 type Fit = Result<(), (Parsed, Reason)>;
 
 fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
-    if matches!(given.facts, Facts::Broken) {
-        return Ok(());
-    }
     match wanted {
         FormShape::Value(value) => match given.facts {
             Facts::Pair(_) => Err((given, Reason::Pair)),
@@ -149,7 +146,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             &[only] if matches!(wanted.spec.arity, Arity::OfSlot { .. }) => match_scalar(wanted, ty, only, cx),
             _ => Err((given, Reason::VectorNotAllowed)),
         },
-        (None, Facts::Sink) if matches!(wanted.spec.arity, Arity::OfSlot { .. }) && !wanted.spec.flags.has(Flags::SINKONLY) && wanted.spec.wider => {
+        (None, Facts::Sink) if matches!(wanted.spec.arity, Arity::OfSlot { .. }) && !wanted.spec.flags.has(Flags::SINKONLY) => {
             Err((given, Reason::Sink))
         }
         (None, _) => match_scalar(wanted, ty, given, cx),
@@ -254,7 +251,6 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
         }
         Facts::Bracket { .. } | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),
-        Facts::Broken => Ok(()),
     }
 }
 
@@ -342,7 +338,7 @@ fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
     let no = |wanted| Err((given, Reason::Kind(wanted)));
     match entity {
         Entity::Label => match given.facts {
-            Facts::Unknown(_) | Facts::Broken => Ok(()),
+            Facts::Unknown(_) => Ok(()),
             // A label may have the name of something else; labels are looked up by the name alone.
             Facts::Variable { offset: None, .. } | Facts::Function { offset: None, .. } => Ok(()),
             _ => no("a label"),
@@ -372,7 +368,6 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Co
             if fits { Ok(()) } else { Err((given, Reason::Type(ScalarType::U64))) }
         }
         Facts::Unknown(_) => Err((given, Reason::UnknownName)),
-        Facts::Broken => Ok(()),
         _ => Err((given, Reason::Kind(text))),
     }
 }
@@ -399,7 +394,6 @@ fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
             if matches!(space, AddressSpace::Local | AddressSpace::Tmem) { Ok(()) } else { no(Reason::AddressNumber) }
         }
         Facts::Unknown(_) => no(Reason::UnknownName),
-        Facts::Broken => Ok(()),
         _ => no(Reason::Kind("an address")),
     }
 }

@@ -185,7 +185,6 @@ impl Parser<'_> {
             Facts::Vector(list) => format!("this is a vector of {}", self.scratch.list(list).len()),
             Facts::Pair(_) => "this is a pair".to_string(),
             Facts::Bracket { .. } => "this is an address".to_string(),
-            Facts::Broken => String::new(),
         }
     }
 }

@@ -49,8 +49,6 @@ pub(crate) enum Facts {
     AddressRegister { register: RegisterId, component: Component, ty: ScalarType, offset: Option<i64> },
     /// A number as address.
     AddressNumber(i64),
-    /// Already reported; fits everywhere.
-    Broken,
 }
 
 /// A range of [`Scratch::elements`].
@@ -162,7 +160,6 @@ impl Parser<'_> {
                 let facts = match inner.facts {
                     Facts::Register { register, ty, .. } => Facts::Selected { register, ty, selector: None, minus: true },
                     Facts::Selected { register, ty, selector, .. } => Facts::Selected { register, ty, selector, minus: true },
-                    Facts::Broken => Facts::Broken,
                     _ => return self.error(Code::OperandKind, start.to(inner.span), "only registers and numbers can be negated with `-`"),
                 };
                 Ok(Parsed { span: start.to(inner.span), facts })
@@ -206,7 +203,7 @@ impl Parser<'_> {
             }
             Facts::Special { register, .. } => Ok(Parsed { facts: Facts::Special { register, negated: true }, ..inner }),
             Facts::WarpSize => Ok(Parsed { facts: Facts::Integer { value: 32, unsigned: false, negated: true }, ..inner }),
-            Facts::Broken | Facts::Unknown(_) => Ok(inner),
+            Facts::Unknown(_) => Ok(inner),
             _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
         }
     }
@@ -273,7 +270,7 @@ impl Parser<'_> {
             let span = Span::new(span.start, self.lexer.last_end);
             return Ok(Parsed { span, facts: Facts::AddressRegister { register, component: Component::Whole, ty, offset } });
         }
-        if self.lexer.token.kind != TokenKind::Directive || !self.lexer.is_adjacent() {
+        if self.lexer.token.kind != TokenKind::Directive {
             return Ok(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } });
         }
         let suffix = self.span();
@@ -390,7 +387,6 @@ impl Parser<'_> {
                 self.refuse_minus_offset()?;
                 base.facts
             }
-            Facts::Broken => Facts::Broken,
             Facts::Unknown(_) => {
                 // Reported when the form is known to want an address; the offset must be read over.
                 self.parse_offset()?;
@@ -437,7 +433,7 @@ impl Parser<'_> {
             },
             Facts::WarpSize => Operand::WarpSize,
             Facts::Float(constant) => Operand::Constant(body.constants.push(constant)),
-            Facts::Sink | Facts::Broken => Operand::Sink,
+            Facts::Sink => Operand::Sink,
             Facts::Variable { variable, member: None, offset: None } => Operand::Variable(variable),
             Facts::Variable { .. } | Facts::Function { offset: Some(_), .. } | Facts::AddressNumber(_) | Facts::AddressRegister { .. } => {
                 Operand::AddressOf(self.commit_address(parsed))
@@ -448,7 +444,7 @@ impl Parser<'_> {
             Facts::Pair(list) => Operand::Pair(self.commit_parsed_list(list)),
             Facts::Bracket { list, unified } => match self.scratch.list(list) {
                 &[only] if unified => Operand::UnifiedAddress(self.commit_address(only)),
-                &[only] if !matches!(only.facts, Facts::Broken | Facts::Unknown(_)) => Operand::Address(self.commit_address(only)),
+                &[only] if !matches!(only.facts, Facts::Unknown(_)) => Operand::Address(self.commit_address(only)),
                 _ => Operand::Bracket(self.commit_parsed_list(list)),
             },
         }
