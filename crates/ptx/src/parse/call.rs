@@ -40,6 +40,9 @@ impl Parser<'_> {
             return self.unexpected("the function to call");
         }
         let callee = self.parse_operand()?;
+        if self.at(b'(') {
+            return self.unexpected("`,` after the function to call");
+        }
         let mut arguments = Arguments::new();
         let mut prototype = None;
         let mut has_arguments = false;
@@ -146,8 +149,11 @@ impl Parser<'_> {
             }
             Facts::Unknown(_) => {
                 let text = self.lexer.str(span);
+                let known = self.module.functions.as_slice().iter().rev().take(500).map(|function| self.module.name(function.name));
+                let near = oriole_support::closest(text, known).map(|near| format!("did you mean `{near}`?"));
                 let finding = Diagnostic::new(Code::UnknownName, span, format!("the function `{text}` is not declared before this call"))
-                    .help("declare it before its first use, with `.extern` if another module defines it");
+                    .help("declare it before its first use, with `.extern` if another module defines it")
+                    .maybe_help(near);
                 Err(self.report(finding))
             }
             _ => {
@@ -222,7 +228,7 @@ impl Parser<'_> {
 
     /// Sizes and alignments must agree; kinds need not.
     fn check_argument(&mut self, given: Parsed, wanted: &Parameter, is_return: bool) -> Parse<()> {
-        let (code, what) = if is_return { (Code::ReturnType, "return value") } else { (Code::ArgumentType, "argument") };
+        let (code, article, what) = if is_return { (Code::ReturnType, "a", "return value") } else { (Code::ArgumentType, "an", "argument") };
         let (name, size, align) = match wanted {
             Parameter::Variable(variable) => {
                 let variable = &self.module.variables[*variable];
@@ -236,7 +242,7 @@ impl Parser<'_> {
             Facts::Variable { variable, offset: None, .. } => {
                 let actual = &self.module.variables[variable];
                 if actual.space != StateSpace::Param {
-                    Some(mismatch(format!("a {what} is a `.param` variable or a register, not a `{}` variable", actual.space.spelling())))
+                    Some(mismatch(format!("{article} {what} is a `.param` variable or a register, not a `{}` variable", actual.space.spelling())))
                 } else if self.is_own_parameter(variable) {
                     Some(mismatch("a parameter of the function itself cannot be passed on".to_string()).help("copy it into a `.param` variable of the body first"))
                 } else if size.is_some() && actual.size_bytes() != size {
@@ -261,7 +267,7 @@ impl Parser<'_> {
             Facts::Sink => Some(mismatch("`_` stands for return values only".to_string())),
             Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) if !is_return => None,
             Facts::Broken => None,
-            _ => Some(mismatch(format!("a {what} is a `.param` variable, a register{}", if is_return { "" } else { " or a constant" })).label(self.describe(given))),
+            _ => Some(mismatch(format!("{article} {what} is a `.param` variable{}", if is_return { " or a register" } else { ", a register or a constant" })).label(self.describe(given))),
         };
         match finding {
             Some(finding) => Err(self.report(finding)),

@@ -46,7 +46,7 @@ impl Parser<'_> {
         } else {
             self.function = outer;
         }
-        let id = result?;
+        let Some(id) = result? else { return Ok(()) };
         if self.function.active {
             self.push_statement(crate::ast::Statement::Function(id), start);
         } else {
@@ -55,7 +55,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<FunctionId> {
+    fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<Option<FunctionId>> {
         let depth = self.symbols.depth();
         self.symbols.open();
         let header = self.parse_header(linkage, kind, start);
@@ -69,7 +69,9 @@ impl Parser<'_> {
         let has_body = self.at(b'{');
         if has_body && nested {
             self.symbols.close();
-            return self.error(Code::MisplacedDirective, name_span, "functions cannot be defined inside functions");
+            self.skip_block();
+            self.report(Diagnostic::new(Code::MisplacedDirective, name_span, "functions cannot be defined inside functions"));
+            return Ok(None);
         }
         self.check_linkage(&function, name_span, has_body);
         // The name belongs to the scope around the parameters.
@@ -87,7 +89,7 @@ impl Parser<'_> {
             self.symbols.close();
             self.eat(b';');
         }
-        Ok(id)
+        Ok(Some(id))
     }
 
     fn parse_header(&mut self, linkage: Linkage, kind: FunctionKind, start: Span) -> Parse<(Function, Span)> {
@@ -273,7 +275,7 @@ impl Parser<'_> {
         let span = self.span();
         self.lexer.advance();
         if kind == FunctionKind::Function {
-            return self.error(Code::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only");
+            self.report(Diagnostic::new(Code::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only"));
         }
         self.require_version("`.ptr`", span, 2, 2);
         let mut pointer = PointerAttribute { space: None, align: None };

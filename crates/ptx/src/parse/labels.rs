@@ -113,7 +113,7 @@ impl Parser<'_> {
             let mut near: Vec<&str> = known.collect();
             near.sort_unstable();
             let near = closest(text, near.iter().copied().take(1000)).map(|near| format!("did you mean `{near}`?"));
-            let finding = Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this function")).maybe_help(near);
+            let finding = Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this scope or around it")).maybe_help(near);
             self.report(finding);
         }
     }

@@ -32,6 +32,8 @@ pub(crate) enum Reason {
     /// Wanted this many elements.
     VectorLength(u16),
     VectorNotAllowed,
+    /// Another number of operands inside brackets.
+    BracketCount,
     Sink,
     Special,
     Negation,
@@ -54,9 +56,10 @@ impl Reason {
     /// Reasons that come late in the comparison explain better than early ones.
     pub fn nearness(self) -> usize {
         match self {
-            Reason::Kind(_) | Reason::Pair | Reason::PairMissing | Reason::VectorNotAllowed => 0,
-            Reason::VectorLength(_) => 1,
-            _ => 2,
+            Reason::BracketCount => 0,
+            Reason::Kind(_) | Reason::Pair | Reason::PairMissing | Reason::VectorNotAllowed => 1,
+            Reason::VectorLength(_) => 2,
+            _ => 3,
         }
     }
 }
@@ -103,7 +106,8 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
             let Facts::Bracket { list, unified: marked } = given.facts else { return Err((given, Reason::Kind("an address in brackets"))) };
             let parts = cx.scratch.list(list);
             if parts.len() != rest.len() + 1 {
-                return Err((given, Reason::Kind(if rest.is_empty() { "a single address in brackets" } else { "more or fewer operands inside the brackets" })));
+                let one_wanted = Reason::Kind("a single address in brackets");
+                return Err((given, if rest.is_empty() { one_wanted } else { Reason::BracketCount }));
             }
             if marked && !unified {
                 return Err((given, Reason::Unified));
