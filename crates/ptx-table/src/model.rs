@@ -249,7 +249,7 @@ pub const ENTITIES: &[&str] = &["label", "func", "texref", "samplerref", "surfre
 pub const SELECTORS: &[&str] = &["scalar", "half", "half_mask", "byte", "byte_mask"];
 
 /// Flags an operand may carry.
-pub const FLAGS: &[&str] = &["reg", "imm", "in", "sink", "sreg", "addr", "nonneg", "sel", "neg", "bits", "sinkonly", "float"];
+pub const FLAGS: &[&str] = &["reg", "imm", "in", "sink", "sreg", "addr", "nonneg", "sel", "neg", "bits", "sinkonly", "float", "discard"];
 
 /// Whether a name is a scalar type.
 pub fn is_scalar_type(name: &str) -> bool {

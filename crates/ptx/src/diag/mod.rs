@@ -117,6 +117,11 @@ impl Diagnostics {
         self.errors >= self.limit
     }
 
+    /// Whether the last finding is why the text ends too early.
+    pub fn explains_end(&self) -> bool {
+        self.findings.last().is_some_and(|finding| matches!(finding.code, Code::UnexpectedEnd | Code::UnterminatedComment))
+    }
+
     /// How many errors were found.
     pub fn error_count(&self) -> usize {
         self.errors

@@ -78,6 +78,9 @@ impl Parser<'_> {
             return self.unexpected("the function to call");
         }
         let callee = self.parse_operand()?;
+        if self.at(b'(') {
+            return self.unexpected("`,` after the function to call");
+        }
         let mut arguments = Arguments::new();
         let mut prototype = None;
         let mut has_arguments = false;
@@ -189,8 +192,11 @@ impl Parser<'_> {
             }
             Facts::Unknown(_) => {
                 let text = self.lexer.str(span);
+                let known = self.module.functions.as_slice().iter().rev().take(500).map(|function| self.module.name(function.name));
+                let near = oriole_support::closest(text, known).map(|near| format!("did you mean `{near}`?"));
                 let finding = Diagnostic::new(Code::UnknownName, span, format!("the function `{text}` is not declared before this call"))
-                    .help("declare it before its first use, with `.extern` if another module defines it");
+                    .help("declare it before its first use, with `.extern` if another module defines it")
+                    .maybe_help(near);
                 Err(self.report(finding))
             }
             _ => {
@@ -299,7 +305,8 @@ impl Parser<'_> {
 
     /// Sizes and alignments must agree, and floats and integers do not mix; `.b32` and the like fit both.
     fn check_argument(&mut self, given: Parsed, wanted: &Parameter, is_return: bool) -> Parse<()> {
-        let (code, what) = if is_return { (Code::ReturnType, "return value") } else { (Code::ArgumentType, "argument") };
+        let (code, article, what) =
+            if is_return { (Code::ReturnType, "a", "return value") } else { (Code::ArgumentType, "an", "argument") };
         let formal = self.formal(wanted);
         let finding = match given.facts {
             Facts::Variable { variable, member: _, offset: None } => self.refuse_variable(variable, &formal, what),
@@ -312,7 +319,7 @@ impl Parser<'_> {
             Facts::Sink => Some("`_` stands for return values only".to_string()),
             Facts::Integer { .. } | Facts::WarpSize if !is_return => self.refuse_constant(&formal, TypeClass::Integer, "an integer"),
             Facts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
-            _ => Some(format!("a {what} is a `.param` variable, a register{}", if is_return { "" } else { " or a constant" })),
+            _ => Some(format!("{article} {what} is a `.param` variable{}", if is_return { " or a register" } else { ", a register or a constant" })),
         };
         match finding {
             Some(message) => {

@@ -109,7 +109,7 @@ impl Parser<'_> {
             }
         }
         if space.is_none() {
-            return self.unexpected("a state space such as `.global` or `.reg`");
+            return self.unexpected("a state space such as `.param`, `.global` or `.reg`");
         }
         let lanes = self.parse_vector_specifier()?;
         let type_span = self.span();

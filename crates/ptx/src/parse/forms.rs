@@ -44,6 +44,12 @@ pub(crate) fn fill(row: &Row, modifiers: &[Modifier]) -> Result<Filled, Misfit> 
     let mut places: SmallVec<[usize; 12]> = SmallVec::new();
     let in_order = place_in_order(row.slots, modifiers, 0, &mut places);
     if !in_order {
+        // The components of the opcode itself stay where they are.
+        let components = row.opcode.spelling().matches('.').count();
+        let displaced = |&position: &usize| modifiers.get(position) != Some(&row.slots[position].values[0]);
+        if let Some(position) = (0..components).find(displaced) {
+            return Err(if position < modifiers.len() { Misfit::NotAllowed(position) } else { Misfit::Missing(position) });
+        }
         places = place_anywhere(row.slots, modifiers)?;
     }
     if let Some(missing) = missing_slot(row.slots, &places) {
@@ -79,17 +85,44 @@ fn place_in_order(slots: &[SlotSpec], modifiers: &[Modifier], from: usize, place
     false
 }
 
+/// Places each modifier at the first free slot that takes it. Modifiers of one kind keep their order: `cvt.f16.f32` never becomes
+/// `cvt.f32.f16`.
 fn place_anywhere(slots: &[SlotSpec], modifiers: &[Modifier]) -> Result<SmallVec<[usize; 12]>, Misfit> {
     let mut places: SmallVec<[usize; 12]> = SmallVec::new();
-    for (position, modifier) in modifiers.iter().enumerate() {
-        let fits = |slot: &usize| slots[*slot].values.contains(modifier);
-        match (0..slots.len()).filter(fits).find(|slot| !places.contains(slot)) {
+    for (position, &modifier) in modifiers.iter().enumerate() {
+        let fits = |slot: &usize| slots[*slot].values.contains(&modifier);
+        let kind = Kind::of(modifier);
+        let earlier = modifiers[..position].iter().zip(&places).filter(|(other, _)| kind.is_some() && Kind::of(**other) == kind);
+        let least = earlier.map(|(_, &place)| place + 1).max().unwrap_or(0);
+        match (least..slots.len()).filter(fits).find(|slot| !places.contains(slot)) {
             Some(slot) => places.push(slot),
-            None if (0..slots.len()).any(|slot| fits(&slot)) => return Err(Misfit::Duplicate(position)),
+            None if (0..slots.len()).any(|slot| fits(&slot) && places.contains(&slot)) => return Err(Misfit::Duplicate(position)),
             None => return Err(Misfit::NotAllowed(position)),
         }
     }
     Ok(places)
+}
+
+/// Kinds of modifiers whose order among themselves has a meaning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Type,
+    Space,
+    Layout,
+}
+
+impl Kind {
+    fn of(modifier: Modifier) -> Option<Kind> {
+        if modifier.scalar_type().is_some() {
+            Some(Kind::Type)
+        } else if modifier.space().is_some() {
+            Some(Kind::Space)
+        } else if matches!(modifier, Modifier::Row | Modifier::Col) {
+            Some(Kind::Layout)
+        } else {
+            None
+        }
+    }
 }
 
 /// A required slot that is empty, or an empty slot of an optional group that is partly filled.

@@ -54,7 +54,7 @@ impl Parser<'_> {
         } else {
             self.function = outer;
         }
-        let id = result?;
+        let Some(id) = result? else { return Ok(()) };
         if self.function.active {
             self.push_statement(crate::ast::Statement::Function(id), start);
         } else {
@@ -63,7 +63,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<FunctionId> {
+    fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<Option<FunctionId>> {
         let depth = self.symbols.depth();
         self.symbols.open();
         let first = self.module.variables.len();
@@ -79,7 +79,9 @@ impl Parser<'_> {
         let has_body = self.at(b'{');
         if has_body && nested {
             self.symbols.close();
-            return self.error(Code::MisplacedDirective, name_span, "functions cannot be defined inside functions");
+            self.skip_block();
+            self.report(Diagnostic::new(Code::MisplacedDirective, name_span, "functions cannot be defined inside functions"));
+            return Ok(None);
         }
         self.check_linkage(&function, name_span, has_body);
         // The name belongs to the scope around the parameters.
@@ -97,7 +99,7 @@ impl Parser<'_> {
             self.symbols.close();
             self.eat(b';');
         }
-        Ok(id)
+        Ok(Some(id))
     }
 
     fn parse_header(&mut self, linkage: Linkage, kind: FunctionKind, start: Span) -> Parse<(Function, Span)> {
@@ -304,7 +306,7 @@ impl Parser<'_> {
         let span = self.span();
         self.lexer.advance();
         if kind == FunctionKind::Function {
-            return self.error(Code::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only");
+            self.report(Diagnostic::new(Code::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only"));
         }
         self.require_version("`.ptr`", span, 2, 2);
         let mut pointer = PointerAttribute { space: None, align: None };

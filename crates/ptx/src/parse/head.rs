@@ -118,19 +118,23 @@ impl Parser<'_> {
     /// Takes the head that starts at the current identifier and looks it up; reports it if it is none.
     pub(super) fn parse_head(&mut self) -> Parse<(HeadId, Span)> {
         self.lexer.extend_head();
-        let span = self.span();
+        let mut span = self.span();
         self.lexer.advance();
         let id = if self.lexer.token.kind == crate::lexer::TokenKind::Directive {
             // Blanks inside the head: `add .s32`.
             let mut text = self.lexer.slice(span).to_vec();
             while self.lexer.token.kind == crate::lexer::TokenKind::Directive {
                 text.extend_from_slice(self.lexer.slice(self.span()));
+                span = span.to(self.span());
                 self.lexer.advance();
             }
             self.head_id(&text)
         } else {
             self.head_id(self.lexer.slice(span))
         };
+        if self.at(b'.') {
+            return self.error(Code::Expected, self.span(), "a modifier must follow the `.`");
+        }
         let head = self.heads.get(id);
         match head.problem.clone() {
             Some(problem) => {
@@ -144,7 +148,9 @@ impl Parser<'_> {
                 }
                 if let Some(modifier) = repeated {
                     let message = format!("`.{}` is written twice", modifier.spelling());
-                    self.report(Diagnostic::new(Code::RepeatedModifier, span, message));
+                    let last = self.lexer.str(span).split('.').filter(|part| part.trim_end() == modifier.spelling()).count();
+                    let place = self.nth_modifier_span(span, modifier, last.saturating_sub(1));
+                    self.report(Diagnostic::new(Code::RepeatedModifier, place, message));
                 }
                 Ok((id, span))
             }
@@ -178,7 +184,8 @@ impl Parser<'_> {
             let end = start + part.len();
             if index == position {
                 let dot = usize::from(index > 0);
-                return Span::new(head.start + (start - dot) as u32, head.start + end as u32);
+                let length = part.trim_ascii_end().len();
+                return Span::new(head.start + (start - dot) as u32, head.start + (start + length) as u32);
             }
             start = end + 1;
         }
@@ -187,19 +194,24 @@ impl Parser<'_> {
 
     /// The place of a modifier in a head, if it is written there without blanks.
     pub(super) fn modifier_span(&self, head: Span, modifier: Modifier) -> Span {
+        self.nth_modifier_span(head, modifier, 0)
+    }
+
+    fn nth_modifier_span(&self, head: Span, modifier: Modifier, nth: usize) -> Span {
         let text = self.lexer.str(head);
-        match text.split('.').position(|part| part == modifier.spelling()) {
-            Some(position) => self.component_span(head, position),
+        let mut places = text.split('.').enumerate().filter(|(_, part)| part.trim_end() == modifier.spelling());
+        match places.nth(nth) {
+            Some((position, _)) => self.component_span(head, position),
             None => head,
         }
     }
 
     fn explain_head(&self, span: Span, problem: &Problem) -> Diagnostic {
         let text = self.lexer.str(span);
-        let opcode = text.split('.').next().unwrap_or_default();
+        let opcode = text.split('.').next().unwrap_or_default().trim_end();
         match *problem {
             Problem::UnknownOpcode => {
-                let near = closest(opcode, FAMILIES.iter().map(|&(name, _)| name));
+                let near = closest(&opcode.to_ascii_lowercase(), FAMILIES.iter().map(|&(name, _)| name));
                 let finding = Diagnostic::new(Code::UnknownInstruction, self.component_span(span, 0), format!("no instruction is called `{opcode}`"));
                 finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))
             }
@@ -236,25 +248,57 @@ impl Parser<'_> {
                 let word = self.lexer.str(place);
                 Diagnostic::new(Code::DuplicateModifier, place, format!("`{word}` repeats a modifier of the same kind")).note(shape)
             }
-            Misfit::Missing(slot) => {
-                let slot = &row.slots[slot];
-                let message = match slot.slot {
-                    Slot::Fixed => format!("`{opcode}` lacks the modifier `.{}`", slot.values[0].spelling()),
-                    named => format!("`{opcode}` lacks its `.{}` modifier", named.spelling()),
-                };
-                Diagnostic::new(Code::MissingModifier, span, message).note(shape).help(format!("one of {}", list_values(slot)))
-            }
+            Misfit::Missing(_) => self.explain_missing(span, opcode, shape),
             Misfit::Denied(condition) => {
                 let names: Vec<String> = condition.iter().filter_map(|atom| self.describe_atom(span, atom)).collect();
+                let absent: Vec<String> = condition.iter().filter_map(describe_absent).collect();
                 let place = condition.iter().rev().find_map(|atom| present(atom)).map_or(span, |modifier| self.modifier_span(span, modifier));
-                Diagnostic::new(Code::ModifierConflict, place, format!("{} cannot go together in `{opcode}`", names.join(" and "))).note(shape)
+                let message = match &absent[..] {
+                    [needed] if names.len() > 1 => {
+                        let there = condition.iter().filter(|atom| describe_absent(atom).is_none());
+                        let there: Vec<String> = there.filter_map(|atom| self.describe_atom(span, atom)).collect();
+                        format!("{} in `{opcode}` needs {needed}", there.join(" with "))
+                    }
+                    _ => format!("{} cannot go together in `{opcode}`", names.join(" and ")),
+                };
+                Diagnostic::new(Code::ModifierConflict, place, message).note(shape)
             }
         }
     }
 
+    /// What may be added: rows differ in what they lack, so all that lack something are asked.
+    fn explain_missing(&self, span: Span, opcode: &str, shape: String) -> Diagnostic {
+        let modifiers: Vec<Modifier> = self.lexer.str(span).split('.').skip(1).filter_map(|part| Modifier::from_spelling(part.trim_end())).collect();
+        let rows = rows_of(opcode).unwrap_or(&[]).iter().map(|&row| &ROWS[usize::from(row)]);
+        let lacking: Vec<&SlotSpec> = rows
+            .filter_map(|row| match forms::fill(row, &modifiers) {
+                Err(Misfit::Missing(slot)) => Some(&row.slots[slot]),
+                _ => None,
+            })
+            .collect();
+        let mut values: Vec<Modifier> = Vec::new();
+        for &value in lacking.iter().flat_map(|slot| slot.values) {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        if let [only] = values[..] {
+            return Diagnostic::new(Code::MissingModifier, span, format!("`{opcode}` lacks the modifier `.{}`", only.spelling())).note(shape);
+        }
+        let of_one_kind = lacking.iter().all(|slot| slot.slot == lacking[0].slot && slot.slot != Slot::Fixed);
+        let finding = match lacking.first() {
+            Some(slot) if of_one_kind => {
+                let message = format!("`{opcode}` lacks its `.{}` modifier", slot.slot.spelling());
+                Diagnostic::new(Code::MissingModifier, span, message).note(shape)
+            }
+            _ => Diagnostic::new(Code::MissingModifier, span, format!("`{opcode}` lacks a modifier")),
+        };
+        finding.help(format!("add one of {}", list_values(&values)))
+    }
+
     fn describe_atom(&self, span: Span, atom: &Atom) -> Option<String> {
         let text = self.lexer.str(span);
-        let written = |values: &[Modifier]| values.iter().find(|value| text.split('.').any(|part| part == value.spelling())).copied();
+        let written = |values: &[Modifier]| values.iter().find(|value| text.split('.').any(|part| part.trim_end() == value.spelling())).copied();
         Some(match *atom {
             Atom::Has(modifier) => format!("`.{}`", modifier.spelling()),
             Atom::Lacks(modifier) => format!("a missing `.{}`", modifier.spelling()),
@@ -266,6 +310,19 @@ impl Parser<'_> {
             Atom::Filled(slot) => format!("a `.{}` modifier", slot.spelling()),
             Atom::Empty(slot) => format!("a missing `.{}` modifier", slot.spelling()),
         })
+    }
+}
+
+/// What a condition on something that is not there asks for.
+fn describe_absent(atom: &Atom) -> Option<String> {
+    match *atom {
+        Atom::Lacks(modifier) => Some(format!("`.{}`", modifier.spelling())),
+        Atom::SlotIsNot(_, values) => {
+            let list: Vec<String> = values.iter().map(|value| format!("`.{}`", value.spelling())).collect();
+            Some(list.join(" or "))
+        }
+        Atom::Empty(slot) => Some(format!("a `.{}` modifier", slot.spelling())),
+        _ => None,
     }
 }
 
@@ -283,11 +340,11 @@ fn legal_modifiers(opcode: &str) -> impl Iterator<Item = &'static str> {
     rows.iter().flat_map(|&row| ROWS[usize::from(row)].slots).flat_map(|slot| slot.values).map(|modifier| modifier.spelling())
 }
 
-fn list_values(slot: &SlotSpec) -> String {
-    const SHOWN: usize = 12;
-    let mut list: Vec<String> = slot.values.iter().take(SHOWN).map(|value| format!("`.{}`", value.spelling())).collect();
-    if slot.values.len() > SHOWN {
-        list.push(format!("and {} more", slot.values.len() - SHOWN));
+fn list_values(values: &[Modifier]) -> String {
+    const SHOWN: usize = 16;
+    let mut list: Vec<String> = values.iter().take(SHOWN).map(|value| format!("`.{}`", value.spelling())).collect();
+    if values.len() > SHOWN {
+        list.push(format!("and {} more", values.len() - SHOWN));
     }
     list.join(", ")
 }

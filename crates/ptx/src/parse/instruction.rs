@@ -19,6 +19,11 @@ impl Parser<'_> {
     pub(super) fn parse_instruction(&mut self) -> Parse<()> {
         let start = self.span();
         let guard = if self.at(b'@') { Some(self.parse_guard()?) } else { None };
+        if guard.is_some() && (self.at(b'{') || self.lexer.token.kind == TokenKind::Directive) {
+            // What follows is read as if the guard were not there.
+            self.report(Diagnostic::new(Code::GuardNotAllowed, start.to(self.guard_end()), "only instructions can be guarded"));
+            return Ok(());
+        }
         if self.lexer.token.kind != TokenKind::Identifier {
             return self.unexpected("an instruction");
         }
@@ -28,12 +33,33 @@ impl Parser<'_> {
             Some(Entity::Branchlist) => self.parse_indexed_branch(head, head_span)?,
             _ => {
                 self.parse_operands()?;
+                self.expect_operands_end()?;
                 self.match_operands(head, head_span)?
             }
         };
         let id = self.function.body.instructions.push(Instruction { guard, ..instruction });
         self.push_statement(Statement::Instruction(id), start);
         self.expect(b';', "the instruction")
+    }
+
+    fn guard_end(&self) -> Span {
+        Span::new(self.lexer.last_end, self.lexer.last_end)
+    }
+
+    /// Something else on the same line is the mistake to report, before operands that are not all read are matched.
+    fn expect_operands_end(&mut self) -> Parse<()> {
+        let gap = self.lexer.last_end as usize..self.span().start as usize;
+        if self.at(b';') || self.at_end() || self.lexer.source()[gap].contains(&b'\n') {
+            return Ok(());
+        }
+        if let (Some(last), true) = (self.scratch.operands.last(), self.lexer.is_adjacent() && self.lexer.token.kind == TokenKind::Directive) {
+            // `threadIdx.x`: the name is the mistake, not what follows it.
+            if matches!(last.facts, Facts::Unknown(_)) {
+                let finding = self.unknown_name(last.span);
+                return Err(self.report(finding));
+            }
+        }
+        self.unexpected(if self.scratch.operands.is_empty() { "an operand or `;`" } else { "`,` or `;` after an operand" })
     }
 
     fn parse_guard(&mut self) -> Parse<Guard> {
@@ -159,7 +185,17 @@ impl Parser<'_> {
                 let span = self.modifier_span(head_span, modifier);
                 self.unmet(&format!("`{opcode}` with `.{}`", modifier.spelling()), span, unmet)
             }
-            None => self.unmet(&format!("this form of `{opcode}`"), head_span, unmet),
+            None => {
+                let finding = self.unmet(&format!("this form of `{opcode}`"), head_span, unmet);
+                let replacement = format!("{opcode}.sync");
+                let has_sync = crate::table::FAMILIES.iter().any(|&(_, rows)| {
+                    rows.iter().any(|&row| crate::table::ROWS[usize::from(row)].opcode.spelling() == replacement)
+                });
+                match unmet {
+                    Unmet::Removed(_) if has_sync => finding.help(format!("write `{replacement}`, which names the threads that take part")),
+                    _ => finding,
+                }
+            }
         }
     }
 }

@@ -155,7 +155,7 @@ impl Parser<'_> {
             let near =
                 closest(text, known.iter().map(|&name| self.module.names.resolve(name))).map(|near| format!("did you mean `{near}`?"));
             let finding =
-                Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this function")).maybe_help(near);
+                Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this scope or around it")).maybe_help(near);
             self.report(finding);
         }
     }

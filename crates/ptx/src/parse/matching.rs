@@ -32,6 +32,8 @@ pub(crate) enum Reason {
     /// Wanted this many elements.
     VectorLength(u16),
     VectorNotAllowed,
+    /// Another number of operands inside brackets.
+    BracketCount,
     Sink,
     Special,
     Negation,
@@ -48,15 +50,17 @@ pub(crate) enum Reason {
     Unified,
     NarrowAddress,
     FunctionOffset,
+    MixedVector,
 }
 
 impl Reason {
     /// Reasons that come late in the comparison explain better than early ones.
     pub fn nearness(self) -> usize {
         match self {
-            Reason::Kind(_) | Reason::Pair | Reason::PairMissing | Reason::VectorNotAllowed => 0,
-            Reason::VectorLength(_) => 1,
-            _ => 2,
+            Reason::BracketCount => 0,
+            Reason::Kind(_) | Reason::Pair | Reason::PairMissing | Reason::VectorNotAllowed => 1,
+            Reason::VectorLength(_) => 2,
+            _ => 3,
         }
     }
 }
@@ -100,12 +104,13 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
             let Facts::Bracket { list, unified: marked } = given.facts else { return Err((given, Reason::Kind("an address in brackets"))) };
             let parts = cx.scratch.list(list);
             if parts.len() != rest.len() + 1 {
-                return Err((given, Reason::Kind(if rest.is_empty() { "a single address in brackets" } else { "more or fewer operands inside the brackets" })));
+                let one_wanted = Reason::Kind("a single address in brackets");
+                return Err((given, if rest.is_empty() { one_wanted } else { Reason::BracketCount }));
             }
             if marked && !unified {
                 return Err((given, Reason::Unified));
             }
-            match_texture_mode(base, rest, given, cx)?;
+            match_texture_mode(base, rest, parts[0], cx)?;
             match base {
                 FormBase::Address(space) => match_address(*space, parts[0], cx)?,
                 FormBase::Reference(value) => match_value(value, plain_reference(parts[0]), cx)?,
@@ -118,6 +123,10 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
 /// A texture is read with a sampler in independent mode, without one in unified mode.
 fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &Context<'_>) -> Fit {
     let FormBase::Reference(reference) = base else { return Ok(()) };
+    if !matches!(given.facts, Facts::Variable { .. }) {
+        // A handle in a register says nothing of the mode.
+        return Ok(());
+    }
     let is_sampler = |value: &FormValue| value.ty == ValueType::Entity(Entity::Samplerref);
     let with_sampler = is_sampler(reference) || rest.iter().any(is_sampler);
     let plain_texture = reference.ty == ValueType::Entity(Entity::Texref) && !with_sampler && !rest.is_empty();
@@ -150,7 +159,9 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             Err((given, Reason::Sink))
         }
         (None, _) => match_scalar(wanted, ty, given, cx),
-        (Some(_), Facts::Sink) if wanted.spec.flags.has(Flags::SINK) && !wanted.spec.wider => Ok(()),
+        (Some(_), Facts::Sink) => {
+            if wanted.spec.flags.has(Flags::DISCARD) { Ok(()) } else { Err((given, Reason::Sink)) }
+        }
         (Some(4), Facts::Special { register, negated: false }) if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) => {
             if register.row().fits(ty) { Ok(()) } else { Err((given, Reason::Type(ty))) }
         }
@@ -162,6 +173,9 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             let has_bits = parts.iter().any(|part| matches!(part.facts, Facts::Register { ty, .. } if ty.class() == TypeClass::Bits));
             if parts.iter().all(|part| matches!(part.facts, Facts::Sink)) {
                 return Err((given, Reason::Sink));
+            }
+            if let Some(&odd) = parts.iter().find(|part| mixes_badly(part, &parts[0], has_bits)) {
+                return Err((odd, Reason::MixedVector));
             }
             parts.iter().enumerate().try_for_each(|(lane, &part)| match_vector_element(wanted, ty, part, (lane, has_bits), cx))
         }
@@ -176,11 +190,22 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
     }
 }
 
+/// Whether an element of a vector does not go with the first: another width, or a float beside an integer.
+fn mixes_badly(part: &Parsed, first: &Parsed, has_bits: bool) -> bool {
+    let (Facts::Register { ty, .. }, Facts::Register { ty: first, .. }) = (part.facts, first.facts) else { return false };
+    ty.bits() != first.bits() || !has_bits && ty.class() != first.class()
+}
+
 /// An element of a written vector. ptxas judges a vector as a whole where registers of bits are in it, so a number
 /// beside one is taken as bits.
 fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane, has_bits): (usize, bool), cx: &Context<'_>) -> Fit {
     match part.facts {
-        Facts::Sink if wanted.spec.writes => Ok(()),
+        Facts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
+        Facts::Register { ty: given, lanes: 1, negated: false, .. }
+            if has_bits && given.bits() == ty.bits() && given != ScalarType::Pred && !matches!(ty, ScalarType::Bf16x2 | ScalarType::Tf32) =>
+        {
+            Ok(())
+        }
         Facts::Special { .. } if wanted.spec.reads && !wanted.spec.writes => Ok(()),
         Facts::Integer { .. } if has_bits && ty.class() == TypeClass::Packed => Ok(()),
         Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, part, lane),
@@ -246,8 +271,8 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
         Facts::Unknown(_) => no(Reason::UnknownName),
         Facts::Vector(_) => no(Reason::VectorNotAllowed),
         Facts::Pair(_) => no(Reason::Pair),
-        // `reg+4` without brackets, which `mov` takes.
-        Facts::AddressRegister { ty: given_ty, .. } if flags.has(Flags::ADDR) => {
+        // `reg+4` without brackets.
+        Facts::AddressRegister { ty: given_ty, .. } if !spec.writes && !flags.has(Flags::IMM) => {
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
         }
         Facts::Bracket { .. } | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),

@@ -4,10 +4,10 @@ use super::head::{HeadId, shape_of};
 use super::matching::{Context, Mismatch, Reason, match_form};
 use super::operand::{Facts, Parsed};
 use super::{Parser, Reported};
-use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType};
+use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType, VariableType};
 use crate::diag::{Code, Diagnostic};
 use crate::source::Span;
-use crate::table::ImmediateRange;
+use crate::table::{ImmediateRange, SPECIAL_REGISTERS, Selectors};
 use crate::types::{AddressSpace, ScalarType};
 use oriole_support::closest;
 
@@ -34,7 +34,11 @@ impl Parser<'_> {
             .max_by_key(|(_, mismatch)| (mismatch.operand, mismatch.reason.nearness()));
         match nearest.map(|(form, mismatch)| (form.clone(), mismatch)) {
             Some((form, mismatch)) => {
-                let finding = self.explain_mismatch(head_span, &form, mismatch);
+                let finding = match mismatch.reason {
+                    Reason::VectorLength(_) => self.wrong_length(head, &form, mismatch),
+                    Reason::ImmediateRange(ImmediateRange::OneOf(_)) => self.wrong_constant(head, &form, mismatch),
+                    _ => self.explain_mismatch(&form, mismatch),
+                };
                 self.report(finding)
             }
             None => Reported,
@@ -51,21 +55,64 @@ impl Parser<'_> {
             _ => head,
         };
         Diagnostic::new(Code::OperandCount, place, format!("`{opcode}` takes {} operand{plural}, found {given}", list.join(" or ")))
-            .help(format!("its form is `{} {}`", shape_of(form.row()), operand_names(form)))
+            .help(format!("its form is `{}`", written_form(form)))
     }
 
-    fn explain_mismatch(&self, head: Span, form: &Form, mismatch: Mismatch) -> Diagnostic {
+    /// Why the forms of a head with as many operands refuse the operand that the nearest one refuses.
+    fn reasons_at(&self, head: HeadId, form: &Form, position: usize) -> Vec<Reason> {
+        let forms = &self.heads.get(head).forms;
+        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let same_count = forms.iter().filter(|other| other.form.operands.len() == form.operands.len());
+        let refusals = same_count.filter_map(|other| match_form(&other.form, &cx).err());
+        refusals.filter(|refusal| refusal.operand == position).map(|refusal| refusal.reason).collect()
+    }
+
+    /// All values that some form of the head would take.
+    fn wrong_constant(&self, head: HeadId, form: &Form, mismatch: Mismatch) -> Diagnostic {
+        let mut values: Vec<i64> = Vec::new();
+        for reason in self.reasons_at(head, form, mismatch.operand) {
+            if let Reason::ImmediateRange(ImmediateRange::OneOf(more)) = reason {
+                values.extend(more.iter().copied());
+            }
+        }
+        values.sort_unstable();
+        values.dedup();
+        let what = format!("operand {} of `{}`", operand_name(form, mismatch.operand), form.opcode.spelling());
+        let list: Vec<String> = values.iter().map(ToString::to_string).collect();
+        Diagnostic::new(Code::ImmediateRange, mismatch.part.span, format!("{what} must be {}", list.join(" or ")))
+    }
+
+    /// All lengths that some form of the head would take.
+    fn wrong_length(&self, head: HeadId, form: &Form, mismatch: Mismatch) -> Diagnostic {
+        let length = |reason| match reason {
+            Reason::VectorLength(length) => Some(length),
+            _ => None,
+        };
+        let mut lengths: Vec<u16> = self.reasons_at(head, form, mismatch.operand).into_iter().filter_map(length).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let plural = if lengths == [1] { "" } else { "s" };
+        let list: Vec<String> = lengths.iter().map(ToString::to_string).collect();
+        let what = format!("operand {} of `{}`", operand_name(form, mismatch.operand), form.opcode.spelling());
+        let given = self.lanes_of(mismatch.part);
+        let message = format!("{what} must be a vector of {} element{plural}, found {given}", list.join(" or "));
+        Diagnostic::new(Code::VectorLength, mismatch.part.span, message)
+    }
+
+    fn explain_mismatch(&self, form: &Form, mismatch: Mismatch) -> Diagnostic {
         let Mismatch { operand, part, reason } = mismatch;
         let opcode = form.opcode.spelling();
         let name = operand_name(form, operand);
         let span = part.span;
-        let what = format!("operand `{name}` of `{opcode}`");
+        let what = format!("operand {name} of `{opcode}`");
         let new = |code, message: String| Diagnostic::new(code, span, message);
         match reason {
             Reason::Kind(wanted) => new(Code::OperandKind, format!("{what} must be {wanted}")).label(self.describe(part)),
-            Reason::Type(wanted) => self.wrong_type(head, &what, part, wanted),
+            Reason::Type(wanted) => self.wrong_type(&what, part, wanted),
+            Reason::BracketCount => new(Code::OperandKind, format!("{what} has too few or too many parts inside the brackets"))
+                .help(format!("its form is `{}`", written_form(form))),
             Reason::ImmediateType(wanted) => {
-                let finding = new(Code::ImmediateType, format!("{what} has type `.{}`; this constant does not", spelling(wanted)));
+                let finding = new(Code::ImmediateType, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
                 match (part.facts, wanted) {
                     (Facts::Integer { value, .. }, ScalarType::F32) => finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits())),
                     (Facts::Integer { value, .. }, ScalarType::F64) => finding.help(format!("write it as a float: `{value}.0` or `0d{:016X}`", (value as f64).to_bits())),
@@ -76,21 +123,26 @@ impl Parser<'_> {
             }
             Reason::ImmediateRange(range) => new(Code::ImmediateRange, format!("{what} must be {}", describe_range(range))),
             Reason::ImmediateRequired => new(Code::ImmediateRequired, format!("{what} must be a constant")).label(self.describe(part)),
+            Reason::RegisterRequired if writes(form, operand) => {
+                new(Code::RegisterRequired, format!("{what} must be a register, since it takes the result")).label(self.describe(part))
+            }
             Reason::RegisterRequired => new(Code::RegisterRequired, format!("{what} must be a register"))
                 .label(self.describe(part))
                 .help("move the constant into a register first"),
-            Reason::VectorLength(wanted) => {
-                let given = self.lanes_of(part);
-                new(Code::VectorLength, format!("{what} must be a vector of {wanted} element{}, found {given}", if wanted == 1 { "" } else { "s" }))
-            }
-            Reason::VectorNotAllowed => new(Code::OperandKind, format!("{what} is not a vector")).help("name one element, such as `.x`, or a scalar register"),
+            Reason::VectorLength(wanted) => new(Code::VectorLength, format!("{what} must be a vector of {wanted}")),
+            Reason::VectorNotAllowed => new(Code::OperandKind, format!("{what} must be a scalar"))
+                .label(self.describe(part))
+                .help("name one element, such as `.x`, or a scalar register"),
             Reason::Sink => new(Code::SinkNotAllowed, format!("{what} cannot be `_`")),
+            Reason::Special if writes(form, operand) => {
+                new(Code::SpecialRegisterNotAllowed, format!("{what} cannot be a special register, since they are only read"))
+            }
             Reason::Special => new(Code::SpecialRegisterNotAllowed, format!("{what} cannot be a special register"))
                 .help("read the special register with `mov` first"),
             Reason::Negation => new(Code::NegationNotAllowed, format!("{what} cannot be negated")),
-            Reason::Selector => new(Code::BadSelector, format!("{what} has no such selector")).label("not a part this instruction can name"),
+            Reason::Selector => self.wrong_selector(&what, form, operand, span),
             Reason::Component => new(Code::BadComponent, format!("{what} must be one component of the special register")).help("add `.x`, `.y` or `.z`"),
-            Reason::Pair => new(Code::PairNotAllowed, format!("{what} is not a pair `a|b`")),
+            Reason::Pair => new(Code::PairNotAllowed, format!("{what} must be a single register, not a pair `a|b`")),
             Reason::PairMissing => new(Code::OperandKind, format!("{what} must be a pair `a|b`")),
             Reason::Space(space) => {
                 let declared = match part.facts {
@@ -117,6 +169,9 @@ impl Parser<'_> {
                 .help("leave the sampler out, or write `.target ..., texmode_independent`"),
             Reason::NarrowAddress => new(Code::AddressRegisterType, "the address of a `.global` variable has 64 bits".to_string())
                 .help("write `mov.u64` and a 64-bit register"),
+            Reason::MixedVector => new(Code::OperandType, format!("the elements of {what} do not go together"))
+                .label(self.describe(part))
+                .help("all registers of a vector have the same width and kind"),
             Reason::FunctionOffset => new(Code::BadAddress, "the address of a function takes no offset".to_string()),
             Reason::Unified => new(Code::BadAddress, format!("{what} cannot be marked `.unified`")),
         }
@@ -137,24 +192,45 @@ impl Parser<'_> {
                 _ => format!("`{stem}<{count}>` declares `{stem}0` to `{stem}{}`", count - 1),
             });
         }
-        let registers = body.registers.iter().rev().take(200).map(|declared| self.module.name(declared.name));
+        if let Some((_, special)) = CUDA_NAMES.iter().find(|(name, _)| *name == text) {
+            return finding.help(format!("PTX calls it `{special}`"));
+        }
+        // Nearly every two short names are near each other.
+        if text.trim_start_matches('%').len() < 3 {
+            return finding;
+        }
+        let registers = body.registers.iter().rev().take(200).filter(|declared| declared.count.is_none()).map(|declared| self.module.name(declared.name));
         let variables = self.module.variables.as_slice().iter().rev().take(500).map(|variable| self.module.name(variable.name));
-        let near = closest(text, registers.chain(variables).filter(|&name| name != text));
+        let functions = self.module.functions.as_slice().iter().rev().take(500).map(|function| self.module.name(function.name));
+        let special = SPECIAL_REGISTERS.iter().map(|row| row.name).filter(|_| text.starts_with('%'));
+        let near = closest(text, registers.chain(variables).chain(functions).chain(special).filter(|&name| name != text));
         finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))
     }
 
-    fn wrong_type(&self, head: Span, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
-        let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} has type `.{}`", spelling(wanted))).label(self.describe(part));
+    fn wrong_selector(&self, what: &str, form: &Form, operand: usize, span: Span) -> Diagnostic {
+        let text = self.lexer.str(span);
+        let (name, word) = text.split_once('.').unwrap_or((text, ""));
+        let has_selectors = matches!(&form.operands[operand].shape, FormShape::Value(value) if value.spec.selectors != Selectors::None);
+        if has_selectors {
+            return Diagnostic::new(Code::BadSelector, span, format!("{what} has no selector `.{word}`"));
+        }
+        let finding = Diagnostic::new(Code::BadSelector, span, format!("{what} must be a whole register, not a part of one"));
+        match word {
+            "x" | "y" | "z" | "w" => finding.help(format!("`{name}` is not a vector")),
+            _ => finding.help("only the video instructions, such as `vadd`, can select bytes and half words"),
+        }
+    }
+
+    fn wrong_type(&self, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
+        let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
         let given = match part.facts {
             Facts::Register { ty, .. } | Facts::Element { ty, .. } | Facts::Selected { ty, .. } | Facts::AddressRegister { ty, .. } => ty,
             _ => return finding,
         };
-        let text = self.lexer.str(head);
-        let near = text.split('.').next().unwrap_or_default();
         if given == ScalarType::Pred || wanted == ScalarType::Pred {
             finding
         } else if given.bits() != wanted.bits() {
-            finding.help(format!("the widths differ: {} bits are needed, the register has {}; convert with `cvt`, or use the `{near}` of the register's type", wanted.bits(), given.bits()))
+            finding.help(format!("use a register of {} bits instead of {}, or convert the value with `cvt`", wanted.bits(), given.bits()))
         } else {
             finding.help(format!("declare the register as `.b{0}`, which fits every type of {0} bits, or move the value with `mov.b{0}`", wanted.bits()))
         }
@@ -179,7 +255,12 @@ impl Parser<'_> {
             Facts::Integer { .. } | Facts::WarpSize | Facts::AddressNumber(_) => "this is an integer constant".to_string(),
             Facts::Float(_) => "this is a float constant".to_string(),
             Facts::Sink => "this discards the result".to_string(),
-            Facts::Variable { .. } => "this is a variable".to_string(),
+            Facts::Variable { variable, .. } => match self.module.variables[variable].ty {
+                VariableType::Texture => "this is a texture".to_string(),
+                VariableType::Sampler => "this is a sampler".to_string(),
+                VariableType::Surface => "this is a surface".to_string(),
+                VariableType::Scalar(_) => "this is a variable".to_string(),
+            },
             Facts::Function { .. } => "this is a function".to_string(),
             Facts::Unknown(_) => "this name is not declared".to_string(),
             Facts::Vector(list) => format!("this is a vector of {}", self.scratch.list(list).len()),
@@ -210,16 +291,34 @@ fn describe_range(range: ImmediateRange) -> String {
         ImmediateRange::Between(first, last) => format!("between {first} and {last}"),
         ImmediateRange::OneOf(values) => {
             let list: Vec<String> = values.iter().map(ToString::to_string).collect();
-            format!("one of {}", list.join(", "))
+            list.join(" or ")
         }
         ImmediateRange::MultipleOf(factor) => format!("a multiple of {factor}"),
     }
 }
 
+/// What CUDA calls the special registers.
+const CUDA_NAMES: &[(&str, &str)] =
+    &[("threadIdx", "%tid"), ("blockIdx", "%ctaid"), ("blockDim", "%ntid"), ("gridDim", "%nctaid"), ("warpSize", "WARP_SZ")];
+
+fn writes(form: &Form, position: usize) -> bool {
+    match &form.operands[position].shape {
+        FormShape::Value(value) => value.spec.writes,
+        FormShape::Pair { first, .. } => first.spec.writes,
+        FormShape::Bracket { .. } => false,
+    }
+}
+
+/// A form as the manual would write it.
+fn written_form(form: &Form) -> String {
+    format!("{} {}", shape_of(form.row()), operand_names(form)).trim_end().to_string()
+}
+
+/// The manual's name of an operand, or its number.
 fn operand_name(form: &Form, position: usize) -> String {
     match form.operands.get(position).map(|operand| &operand.shape) {
-        Some(FormShape::Value(value)) => value.spec.name.to_string(),
-        Some(FormShape::Pair { first, second, .. }) => format!("{}|{}", first.spec.name, second.spec.name),
+        Some(FormShape::Value(value)) => format!("`{}`", value.spec.name),
+        Some(FormShape::Pair { first, second, .. }) => format!("`{}|{}`", first.spec.name, second.spec.name),
         Some(FormShape::Bracket { .. }) | None => format!("{}", position + 1),
     }
 }

@@ -211,7 +211,9 @@ impl<'s> Parser<'s> {
         Some(match bad {
             BadToken::Character => {
                 let byte = self.lexer.slice(span)[0];
-                let shown = if byte.is_ascii_graphic() { format!("`{}`", char::from(byte)) } else { format!("byte 0x{byte:02x}") };
+                let shown = if byte == b'`' {
+                    "a backquote".to_string()
+                } else if byte.is_ascii_graphic() { format!("`{}`", char::from(byte)) } else { format!("byte 0x{byte:02x}") };
                 Diagnostic::new(Code::BadCharacter, span, format!("{shown} has no meaning in PTX"))
             }
             BadToken::NonAscii => Diagnostic::new(Code::NonAscii, span, "PTX is ASCII outside of comments"),
@@ -227,6 +229,8 @@ impl<'s> Parser<'s> {
                     [b'0', b'f' | b'F', ..] => finding.help("a 32-bit float is written `0f` and exactly 8 hexadecimal digits"),
                     [b'0', b'd' | b'D', ..] => finding.help("a 64-bit float is written `0d` and exactly 16 hexadecimal digits"),
                     [b'0', b'0'..=b'9', ..] => finding.help("a leading 0 makes a number octal"),
+                    [.., b'u'] => finding.help("the suffix of unsigned numbers is a capital `U`"),
+                    [.., b'f' | b'F'] if text.contains('.') => finding.help("PTX floats have no suffix"),
                     _ => match text.split_once('.') {
                         Some((_, word)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => finding.help(format!("write a blank before `.{word}`")),
                         _ => finding,
@@ -299,6 +303,20 @@ impl<'s> Parser<'s> {
                 let from = since.targets.first().map(|need| format!(" on {need}")).unwrap_or_default();
                 Diagnostic::new(Code::Removed, span, format!("{what} is gone since PTX version {}{from}", since.version))
                     .label(format!("this module says `.version {version}`, `.target {target}`"))
+            }
+        }
+    }
+
+    /// Skips from a `{` past its `}`.
+    fn skip_block(&mut self) {
+        let mut depth = 0usize;
+        while !self.at_end() && !matches!(self.lexer.token.kind, TokenKind::Bad(BadToken::Comment)) {
+            depth += usize::from(self.at(b'{'));
+            let closes = self.at(b'}');
+            self.lexer.advance();
+            depth -= usize::from(closes);
+            if depth == 0 {
+                return;
             }
         }
     }

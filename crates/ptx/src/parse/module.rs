@@ -150,7 +150,9 @@ impl Parser<'_> {
     }
 
     fn unknown_target(&mut self, text: &str, span: Span) -> Parse<()> {
-        let names: Vec<String> = Target::all().map(|target| target.to_string()).collect();
+        // Newer ones first, since ties go to the first.
+        let mut names: Vec<String> = Target::all().map(|target| target.to_string()).collect();
+        names.reverse();
         let near = oriole_support::closest(text, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
         let finding = Diagnostic::new(Code::UnknownTarget, span, format!("there is no target `{text}`")).maybe_help(near);
         Err(self.report(finding))
@@ -306,6 +308,8 @@ impl Parser<'_> {
             let finding = Diagnostic::new(Code::BadAlias, name_span, "this alias is already defined").related(before, "defined here");
             return Err(self.report(finding));
         }
+        // Known from here on, even if it is wrong: that it has no body is then no error of its own.
+        self.globals.aliases.insert(name, (target, name_span));
         let alias = self.alias_part(name, name_span)?;
         let function = self.alias_part(target, target_span)?;
         if self.module.functions[function].linkage == Linkage::Weak || self.module.functions[function].linkage == Linkage::Extern {
@@ -322,7 +326,6 @@ impl Parser<'_> {
                 format!("an alias has the parameters of its function: {difference}"),
             );
         }
-        self.globals.aliases.insert(name, (target, name_span));
         let alias = Alias { name, target };
         if self.function.active {
             self.function.body.aliases.push(alias);
@@ -379,7 +382,9 @@ impl Parser<'_> {
                 TokenKind::Punctuation(b'{') => depth += 1,
                 TokenKind::Punctuation(b'}') => {
                     depth = depth.saturating_sub(1);
-                    if depth == 0 {
+                    // Braces of an initial value go on with more values or end with `;`.
+                    let inside_value = matches!(self.lexer.next_significant_byte(), b',' | b';' | b'}');
+                    if depth == 0 && !inside_value {
                         self.lexer.advance();
                         return;
                     }

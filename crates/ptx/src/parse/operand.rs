@@ -341,6 +341,11 @@ impl Parser<'_> {
         if !self.eat(b'+') {
             return Ok(None);
         }
+        if self.lexer.token.kind == TokenKind::Identifier && self.lexer.text() != "WARP_SZ" {
+            let message = format!("`{}` is not a constant", self.lexer.text());
+            let finding = Diagnostic::new(Code::NotConstant, self.span(), message).help("an address is a register or a variable, plus a constant offset");
+            return Err(self.report(finding));
+        }
         self.parse_integer_constant("the offset").map(Some)
     }
 
@@ -364,6 +369,9 @@ impl Parser<'_> {
 
     fn parse_address_base(&mut self) -> Parse<Parsed> {
         let start = self.span();
+        if self.at(b']') {
+            return self.unexpected("an address");
+        }
         if self.lexer.token.kind != TokenKind::Identifier || self.lexer.text() == "WARP_SZ" {
             let value = self.parse_integer_constant("the address")?;
             let span = Span::new(start.start, self.lexer.last_end);

@@ -40,7 +40,7 @@ impl Parser<'_> {
             match self.lexer.token.kind {
                 TokenKind::End => {
                     let innermost = scopes.last().copied().unwrap_or(open);
-                    if !self.diagnostics.is_full() {
+                    if !self.diagnostics.is_full() && !self.diagnostics.explains_end() {
                         let end = self.span();
                         let finding = Diagnostic::new(Code::UnexpectedEnd, end, "the file ends inside a function")
                             .related(innermost, "this `{` is not closed");

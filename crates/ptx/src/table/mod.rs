@@ -285,6 +285,8 @@ impl Flags {
     pub const BITS: Flags = Flags(256);
     /// The destination must be `_`.
     pub const SINKONLY: Flags = Flags(512);
+    /// The whole vector may be `_`.
+    pub const DISCARD: Flags = Flags(2048);
     /// Any float immediate, though the type is untyped.
     pub const FLOAT: Flags = Flags(1024);
 
