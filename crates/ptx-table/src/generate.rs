@@ -53,7 +53,10 @@ fn spelled_enum(out: &mut String, name: &str, doc: &str, repr: &str, spellings: 
             return Err(format!("`{other}` and `{spelling}` have the same identifier"));
         }
     }
-    let _ = writeln!(out, "/// {doc}\n#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]\n#[repr({repr})]\n#[allow(missing_docs)]\npub enum {name} {{");
+    let _ = writeln!(
+        out,
+        "/// {doc}\n#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]\n#[repr({repr})]\n#[allow(missing_docs)]\npub enum {name} {{"
+    );
     for &spelling in spellings {
         let _ = writeln!(out, "    {},", identifier(spelling));
     }
@@ -74,15 +77,24 @@ fn spelled_enum(out: &mut String, name: &str, doc: &str, repr: &str, spellings: 
 }
 
 fn modifier_facts(out: &mut String, modifiers: &BTreeSet<&str>) {
-    let _ = writeln!(out, "impl Modifier {{\n    /// The scalar type it names.\n    pub fn scalar_type(self) -> Option<ScalarType> {{\n        Some(match self {{");
+    let _ = writeln!(
+        out,
+        "impl Modifier {{\n    /// The scalar type it names.\n    pub fn scalar_type(self) -> Option<ScalarType> {{\n        Some(match self {{"
+    );
     for (name, _) in SCALAR_TYPES {
         let _ = writeln!(out, "            Modifier::{0} => ScalarType::{0},", identifier(name));
     }
-    let _ = writeln!(out, "            _ => return None,\n        }})\n    }}\n\n    /// The state space it names.\n    pub fn space(self) -> Option<AddressSpace> {{\n        Some(match self {{");
+    let _ = writeln!(
+        out,
+        "            _ => return None,\n        }})\n    }}\n\n    /// The state space it names.\n    pub fn space(self) -> Option<AddressSpace> {{\n        Some(match self {{"
+    );
     for name in SPACES {
         let _ = writeln!(out, "            Modifier::{0} => AddressSpace::{0},", identifier(name));
     }
-    let _ = writeln!(out, "            _ => return None,\n        }})\n    }}\n\n    /// The number a modifier stands for: the N of `.m64nNk16`, of `.xN`, of `.vN` and of `.Nd`.\n    pub fn number(self) -> Option<u16> {{\n        Some(match self {{");
+    let _ = writeln!(
+        out,
+        "            _ => return None,\n        }})\n    }}\n\n    /// The number a modifier stands for: the N of `.m64nNk16`, of `.xN`, of `.vN` and of `.Nd`.\n    pub fn number(self) -> Option<u16> {{\n        Some(match self {{"
+    );
     for modifier in modifiers {
         if let Some(number) = number_of(modifier) {
             let _ = writeln!(out, "            Modifier::{} => {number},", identifier(modifier));
@@ -258,7 +270,11 @@ fn families(out: &mut String, table: &Table) {
     for (index, row) in table.rows.iter().enumerate() {
         families.entry(row.opcode.split('.').next().unwrap_or_default()).or_default().push(index);
     }
-    let _ = writeln!(out, "/// The rows of each first opcode component, sorted by it.\npub static FAMILIES: [(&str, &[u16]); {}] = [", families.len());
+    let _ = writeln!(
+        out,
+        "/// The rows of each first opcode component, sorted by it.\npub static FAMILIES: [(&str, &[u16]); {}] = [",
+        families.len()
+    );
     for (name, rows) in families {
         let _ = writeln!(out, "    ({name:?}, &{rows:?}),");
     }
@@ -266,7 +282,11 @@ fn families(out: &mut String, table: &Table) {
 }
 
 fn special_registers(out: &mut String, special: &[SpecialRegister]) {
-    let _ = writeln!(out, "/// Every special register, sorted by name.\npub static SPECIAL_REGISTERS: [SpecialRegisterRow; {}] = [", special.len());
+    let _ = writeln!(
+        out,
+        "/// Every special register, sorted by name.\npub static SPECIAL_REGISTERS: [SpecialRegisterRow; {}] = [",
+        special.len()
+    );
     for register in special {
         let _ = writeln!(
             out,
@@ -307,7 +327,9 @@ mod tests {
     #[test]
     fn generated_code_mentions_every_row() {
         let mut table = Table::default();
-        table.parse("t.tbl", "## 1 add\nadd{.sat}.type =d, a, b!in(0..3) | type = .u32 .s32 | ptx 7.0 | sm 90a | deny .sat & type=.u32\n").unwrap();
+        table
+            .parse("t.tbl", "## 1 add\nadd{.sat}.type =d, a, b!in(0..3) | type = .u32 .s32 | ptx 7.0 | sm 90a | deny .sat & type=.u32\n")
+            .unwrap();
         let code = generate(&table, &[]).unwrap();
         assert!(code.contains("Slot::Type") && code.contains("Modifier::Sat") && code.contains("ImmediateRange::Between(0, 3)"));
         assert!(code.contains("Suffix::ArchSpecific"));

@@ -228,19 +228,8 @@ pub const SCALAR_TYPES: &[(&str, u32)] = &[
 ];
 
 /// The state spaces an address can be in.
-pub const SPACES: &[&str] = &[
-    "const",
-    "global",
-    "local",
-    "param",
-    "param::entry",
-    "param::func",
-    "shared",
-    "shared::cta",
-    "shared::cluster",
-    "tmem",
-    "any",
-];
+pub const SPACES: &[&str] =
+    &["const", "global", "local", "param", "param::entry", "param::func", "shared", "shared::cta", "shared::cluster", "tmem", "any"];
 
 /// Names that stand for entities rather than types.
 pub const ENTITIES: &[&str] = &["label", "func", "texref", "samplerref", "surfref", "calllist", "branchlist"];

@@ -29,8 +29,7 @@ pub fn parse_special_registers(file: &str, text: &str) -> Result<Vec<SpecialRegi
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
-        parse_line(line, &mut registers)
-            .map_err(|message| TableError { file: file.to_string(), line: index as u32 + 1, message })?;
+        parse_line(line, &mut registers).map_err(|message| TableError { file: file.to_string(), line: index as u32 + 1, message })?;
     }
     registers.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(registers)
@@ -63,7 +62,13 @@ fn parse_line(line: &str, registers: &mut Vec<SpecialRegister>) -> Result<(), St
         needs.targets.extend(more.targets);
     }
     let mut add = |name: String| {
-        registers.push(SpecialRegister { name, ty: ty.to_string(), vector, narrower_bits: narrower_bits.clone(), requirement: needs.clone() });
+        registers.push(SpecialRegister {
+            name,
+            ty: ty.to_string(),
+            vector,
+            narrower_bits: narrower_bits.clone(),
+            requirement: needs.clone(),
+        });
     };
     match name.split_once("..") {
         None => add(name.to_string()),

@@ -65,12 +65,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ("the contents of debug sections are not checked", &["reject/target-debug-with-section"]),
     (
         "operands that only ptxas has: subscripts outside of memory operands or by registers, addresses in special and 16-bit registers",
-        &[
-            "accept/addr-global-reg-16",
-            "accept/addr-global-sreg",
-            "accept/addr-mov-sym-index",
-            "accept/addr-sym-index-register",
-        ],
+        &["accept/addr-global-reg-16", "accept/addr-global-sreg", "accept/addr-mov-sym-index", "accept/addr-sym-index-register"],
     ),
     ("a label may have the name of a module variable, before its definition too", &["reject/label-forward-like-global"]),
 ];

@@ -91,7 +91,8 @@ fn verdicts_agree_with_ptxas() {
                         }
                         None => {
                             let who = if theirs { "ptxas accepts" } else { "Oriole accepts" };
-                            let _ = writeln!(complaints, "{family}: {who} [{} {}] {}", case.platform.version, case.platform.target, case.text);
+                            let _ =
+                                writeln!(complaints, "{family}: {who} [{} {}] {}", case.platform.version, case.platform.target, case.text);
                         }
                     }
                 }
@@ -115,7 +116,8 @@ fn verdicts_agree_with_ptxas() {
 
 #[test]
 fn every_rule_is_documented() {
-    let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/differences.md")).expect("docs/differences.md");
+    let document =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/differences.md")).expect("docs/differences.md");
     let missing: Vec<String> = rules().into_iter().map(|rule| rule.name).filter(|name| !document.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "not in docs/differences.md: {missing:?}");
 }

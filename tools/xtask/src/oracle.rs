@@ -17,7 +17,6 @@ pub struct Oracle {
     scratch: PathBuf,
 }
 
-
 impl Oracle {
     /// From `ORIOLE_ORACLES` or `.oracles/bin`.
     pub fn find() -> Result<Oracle, String> {
@@ -40,7 +39,9 @@ impl Oracle {
         for index in order {
             let fits = batches.last().is_some_and(|batch: &Vec<usize>| {
                 let first = &cases[batch[0]];
-                batch.len() < batch_size && first.platform == cases[index].platform && first.independent_textures == cases[index].independent_textures
+                batch.len() < batch_size
+                    && first.platform == cases[index].platform
+                    && first.independent_textures == cases[index].independent_textures
             });
             if fits {
                 batches.last_mut().expect("a batch").push(index);

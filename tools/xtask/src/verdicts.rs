@@ -92,7 +92,15 @@ fn print_differences(row: usize, set: Set, cases: &[Case], verdicts: &[bool]) ->
         }
         different += 1;
         let why = ours.err().map_or("Oriole accepts, ptxas rejects".to_string(), |message| format!("ptxas accepts, Oriole: {message}"));
-        println!("{} {}.tbl:{} [{} {}] {}   => {why}", set.name(), ROWS[row].family, ROWS[row].line, case.platform.version, case.platform.target, case.text);
+        println!(
+            "{} {}.tbl:{} [{} {}] {}   => {why}",
+            set.name(),
+            ROWS[row].family,
+            ROWS[row].line,
+            case.platform.version,
+            case.platform.target,
+            case.text
+        );
     }
     different
 }

@@ -6,12 +6,37 @@ use crate::target::{Platform, PtxVersion, Suffix, Target};
 
 /// Other operands to try in place of a right one.
 const OPERANDS: &[&str] = &[
-    "%b16_3", "%b32_3", "%b64_3", "%f32_3", "%f64_3", "%u32_3", "%s64_3", "%pred_3", "!%pred_3", "5", "-1", "1.5", "0f3F800000", "_", "%tid.x", "glb", "[%b64_3]",
-    "{%b32_3, %b32_4}", "{%f32_3, %f32_4, %f32_5, %f32_6}", "%quad", "undeclared", "%pair.x", "%u16_3", "%b128_3", "%f16_3", "%f16x2_3",
+    "%b16_3",
+    "%b32_3",
+    "%b64_3",
+    "%f32_3",
+    "%f64_3",
+    "%u32_3",
+    "%s64_3",
+    "%pred_3",
+    "!%pred_3",
+    "5",
+    "-1",
+    "1.5",
+    "0f3F800000",
+    "_",
+    "%tid.x",
+    "glb",
+    "[%b64_3]",
+    "{%b32_3, %b32_4}",
+    "{%f32_3, %f32_4, %f32_5, %f32_6}",
+    "%quad",
+    "undeclared",
+    "%pair.x",
+    "%u16_3",
+    "%b128_3",
+    "%f16_3",
+    "%f16x2_3",
 ];
 
 /// Modifiers that many instructions have and most combinations do not.
-const FOREIGN: &[&str] = &["ftz", "sat", "rn", "volatile", "uni", "cc", "approx", "wide", "global", "v2", "relu", "f16", "b64", "aligned", "sync", "gpu"];
+const FOREIGN: &[&str] =
+    &["ftz", "sat", "rn", "volatile", "uni", "cc", "approx", "wide", "global", "v2", "relu", "f16", "b64", "aligned", "sync", "gpu"];
 
 /// One-change variants of a case, each tried on a platform of its own. Which are made depends on the text alone.
 pub fn mutants(case: &Case) -> Vec<Case> {
@@ -84,9 +109,11 @@ fn split(text: &str) -> (&str, Vec<String>) {
 /// Another modifier: often one that the same opcode has elsewhere, sometimes any.
 fn neighbour(opcode: &str, before: &str, dice: &mut Dice) -> &'static str {
     let rows = rows_of(opcode).unwrap_or(&[]);
-    let own: Vec<Modifier> = rows.iter().flat_map(|&row| super::ROWS[usize::from(row)].slots).flat_map(|slot| slot.values).copied().collect();
+    let own: Vec<Modifier> =
+        rows.iter().flat_map(|&row| super::ROWS[usize::from(row)].slots).flat_map(|slot| slot.values).copied().collect();
     for _ in 0..8 {
-        let modifier = if !own.is_empty() && dice.below(3) > 0 { own[dice.below(own.len())] } else { Modifier::ALL[dice.below(Modifier::ALL.len())] };
+        let modifier =
+            if !own.is_empty() && dice.below(3) > 0 { own[dice.below(own.len())] } else { Modifier::ALL[dice.below(Modifier::ALL.len())] };
         if modifier.spelling() != before {
             return modifier.spelling();
         }
@@ -96,7 +123,8 @@ fn neighbour(opcode: &str, before: &str, dice: &mut Dice) -> &'static str {
 
 /// An older version or an earlier target.
 fn lower_platform(platform: &Platform, dice: &mut Dice) -> Platform {
-    const VERSIONS: &[(u8, u8)] = &[(8, 8), (8, 7), (8, 6), (8, 3), (8, 1), (8, 0), (7, 8), (7, 4), (7, 1), (7, 0), (6, 5), (6, 3), (6, 0), (5, 0), (4, 2), (3, 2)];
+    const VERSIONS: &[(u8, u8)] =
+        &[(8, 8), (8, 7), (8, 6), (8, 3), (8, 1), (8, 0), (7, 8), (7, 4), (7, 1), (7, 0), (6, 5), (6, 3), (6, 0), (5, 0), (4, 2), (3, 2)];
     const TARGETS: &[(u16, Suffix)] = &[
         (120, Suffix::FamilySpecific),
         (120, Suffix::Plain),
@@ -119,8 +147,10 @@ fn lower_platform(platform: &Platform, dice: &mut Dice) -> Platform {
     } else {
         TARGETS.iter().map(|&(number, suffix)| Platform { target: Target { number, suffix }, ..*platform }).collect()
     };
-    let possible: Vec<Platform> =
-        lower.into_iter().filter(|lower| lower.version <= platform.version && lower.target.introduced().is_some_and(|version| version <= lower.version)).collect();
+    let possible: Vec<Platform> = lower
+        .into_iter()
+        .filter(|lower| lower.version <= platform.version && lower.target.introduced().is_some_and(|version| version <= lower.version))
+        .collect();
     if possible.is_empty() { *platform } else { possible[dice.below(possible.len())] }
 }
 

@@ -319,7 +319,10 @@ impl Parser<'_> {
             Facts::Sink => Some("`_` stands for return values only".to_string()),
             Facts::Integer { .. } | Facts::WarpSize if !is_return => self.refuse_constant(&formal, TypeClass::Integer, "an integer"),
             Facts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
-            _ => Some(format!("{article} {what} is a `.param` variable{}", if is_return { " or a register" } else { ", a register or a constant" })),
+            _ => Some(format!(
+                "{article} {what} is a `.param` variable{}",
+                if is_return { " or a register" } else { ", a register or a constant" }
+            )),
         };
         match finding {
             Some(message) => {

@@ -65,7 +65,9 @@ impl Parser<'_> {
     pub(super) fn parse_constant(&mut self) -> Parse<Value> {
         match self.parse_conditional(0)? {
             // An infinity or a denormal, which no decimal literal can say, is kept as bits.
-            Value::Float(Constant::Decimal(value)) if !value.is_normal() && value != 0.0 => Ok(Value::Float(Constant::Double(value.to_bits()))),
+            Value::Float(Constant::Decimal(value)) if !value.is_normal() && value != 0.0 => {
+                Ok(Value::Float(Constant::Double(value.to_bits())))
+            }
             value => Ok(value),
         }
     }

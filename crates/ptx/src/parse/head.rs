@@ -52,11 +52,14 @@ enum Problem {
 /// Modifiers that ptxas lets stand twice.
 const REPEATABLE: &[Modifier] = &[Modifier::Approx, Modifier::Relu, Modifier::Sat, Modifier::Sync, Modifier::Uni];
 
+/// What makes two forms the same: row, number of optional operands, modifiers.
+type FormKey = (u16, u8, Vec<(Slot, Modifier)>);
+
 #[derive(Default)]
 pub(crate) struct Heads {
     by_text: FxHashMap<Box<[u8]>, HeadId>,
     heads: Vec<Head>,
-    numbers: FxHashMap<(u16, u8, Vec<(Slot, Modifier)>), FormId>,
+    numbers: FxHashMap<FormKey, FormId>,
 }
 
 impl Heads {
@@ -87,7 +90,12 @@ impl Heads {
                     head.in_order |= filled.in_order;
                     let unmet = forms::unmet(row, &filled.values, platform);
                     let undocumented = row.undocumented.iter().any(|condition| crate::ast::fulfils(&filled.values, condition));
-                    head.forms.extend(forms::forms_of(row_index, &filled.values).map(|form| HeadForm { form, id: None, unmet, undocumented }));
+                    head.forms.extend(forms::forms_of(row_index, &filled.values).map(|form| HeadForm {
+                        form,
+                        id: None,
+                        unmet,
+                        undocumented,
+                    }));
                 }
                 Err(misfit) if nearest.is_none_or(|(_, best)| misfit.nearness() > best.nearness()) => nearest = Some((row_index, misfit)),
                 Err(_) => {}
@@ -212,7 +220,8 @@ impl Parser<'_> {
         match *problem {
             Problem::UnknownOpcode => {
                 let near = closest(&opcode.to_ascii_lowercase(), FAMILIES.iter().map(|&(name, _)| name));
-                let finding = Diagnostic::new(Code::UnknownInstruction, self.component_span(span, 0), format!("no instruction is called `{opcode}`"));
+                let finding =
+                    Diagnostic::new(Code::UnknownInstruction, self.component_span(span, 0), format!("no instruction is called `{opcode}`"));
                 finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))
             }
             Problem::UnknownModifier(position) => {
@@ -252,7 +261,7 @@ impl Parser<'_> {
             Misfit::Denied(condition) => {
                 let names: Vec<String> = condition.iter().filter_map(|atom| self.describe_atom(span, atom)).collect();
                 let absent: Vec<String> = condition.iter().filter_map(describe_absent).collect();
-                let place = condition.iter().rev().find_map(|atom| present(atom)).map_or(span, |modifier| self.modifier_span(span, modifier));
+                let place = condition.iter().rev().find_map(present).map_or(span, |modifier| self.modifier_span(span, modifier));
                 let message = match &absent[..] {
                     [needed] if names.len() > 1 => {
                         let there = condition.iter().filter(|atom| describe_absent(atom).is_none());
@@ -268,7 +277,8 @@ impl Parser<'_> {
 
     /// What may be added: rows differ in what they lack, so all that lack something are asked.
     fn explain_missing(&self, span: Span, opcode: &str, shape: String) -> Diagnostic {
-        let modifiers: Vec<Modifier> = self.lexer.str(span).split('.').skip(1).filter_map(|part| Modifier::from_spelling(part.trim_end())).collect();
+        let modifiers: Vec<Modifier> =
+            self.lexer.str(span).split('.').skip(1).filter_map(|part| Modifier::from_spelling(part.trim_end())).collect();
         let rows = rows_of(opcode).unwrap_or(&[]).iter().map(|&row| &ROWS[usize::from(row)]);
         let lacking: Vec<&SlotSpec> = rows
             .filter_map(|row| match forms::fill(row, &modifiers) {
@@ -283,7 +293,8 @@ impl Parser<'_> {
             }
         }
         if let [only] = values[..] {
-            return Diagnostic::new(Code::MissingModifier, span, format!("`{opcode}` lacks the modifier `.{}`", only.spelling())).note(shape);
+            return Diagnostic::new(Code::MissingModifier, span, format!("`{opcode}` lacks the modifier `.{}`", only.spelling()))
+                .note(shape);
         }
         let of_one_kind = lacking.iter().all(|slot| slot.slot == lacking[0].slot && slot.slot != Slot::Fixed);
         let finding = match lacking.first() {
@@ -298,7 +309,8 @@ impl Parser<'_> {
 
     fn describe_atom(&self, span: Span, atom: &Atom) -> Option<String> {
         let text = self.lexer.str(span);
-        let written = |values: &[Modifier]| values.iter().find(|value| text.split('.').any(|part| part.trim_end() == value.spelling())).copied();
+        let written =
+            |values: &[Modifier]| values.iter().find(|value| text.split('.').any(|part| part.trim_end() == value.spelling())).copied();
         Some(match *atom {
             Atom::Has(modifier) => format!("`.{}`", modifier.spelling()),
             Atom::Lacks(modifier) => format!("a missing `.{}`", modifier.spelling()),

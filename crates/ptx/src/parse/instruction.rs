@@ -52,7 +52,9 @@ impl Parser<'_> {
         if self.at(b';') || self.at_end() || self.lexer.source()[gap].contains(&b'\n') {
             return Ok(());
         }
-        if let (Some(last), true) = (self.scratch.operands.last(), self.lexer.is_adjacent() && self.lexer.token.kind == TokenKind::Directive) {
+        if let (Some(last), true) =
+            (self.scratch.operands.last(), self.lexer.is_adjacent() && self.lexer.token.kind == TokenKind::Directive)
+        {
             // `threadIdx.x`: the name is the mistake, not what follows it.
             if matches!(last.facts, Facts::Unknown(_)) {
                 let finding = self.unknown_name(last.span);
@@ -71,7 +73,9 @@ impl Parser<'_> {
         }
         let parsed = self.parse_operand()?;
         match parsed.facts {
-            Facts::Register { register, ty: ScalarType::Pred, negated: false, .. } => Ok(Guard { source: GuardSource::Register(register), negated }),
+            Facts::Register { register, ty: ScalarType::Pred, negated: false, .. } => {
+                Ok(Guard { source: GuardSource::Register(register), negated })
+            }
             Facts::Special { register, negated: false } if register.row().ty == ScalarType::Pred => {
                 Ok(Guard { source: GuardSource::Special(register), negated })
             }
@@ -169,8 +173,9 @@ impl Parser<'_> {
         let entry = &self.heads.get(head).forms[index];
         let opcode = entry.form.opcode.spelling();
         if entry.undocumented {
-            let finding = Diagnostic::new(Code::Undocumented, head_span, format!("the manual does not have this form of `{opcode}`; ptxas takes it"))
-                .help(format!("the manual's form is `{}`", super::head::shape_of(entry.form.row()).replace(['{', '}'], "")));
+            let finding =
+                Diagnostic::new(Code::Undocumented, head_span, format!("the manual does not have this form of `{opcode}`; ptxas takes it"))
+                    .help(format!("the manual's form is `{}`", super::head::shape_of(entry.form.row()).replace(['{', '}'], "")));
             self.report(finding);
         }
         let entry = &self.heads.get(head).forms[index];
@@ -188,9 +193,9 @@ impl Parser<'_> {
             None => {
                 let finding = self.unmet(&format!("this form of `{opcode}`"), head_span, unmet);
                 let replacement = format!("{opcode}.sync");
-                let has_sync = crate::table::FAMILIES.iter().any(|&(_, rows)| {
-                    rows.iter().any(|&row| crate::table::ROWS[usize::from(row)].opcode.spelling() == replacement)
-                });
+                let has_sync = crate::table::FAMILIES
+                    .iter()
+                    .any(|&(_, rows)| rows.iter().any(|&row| crate::table::ROWS[usize::from(row)].opcode.spelling() == replacement));
                 match unmet {
                     Unmet::Removed(_) if has_sync => finding.help(format!("write `{replacement}`, which names the threads that take part")),
                     _ => finding,

@@ -154,8 +154,8 @@ impl Parser<'_> {
             let text = self.module.names.resolve(name);
             let near =
                 closest(text, known.iter().map(|&name| self.module.names.resolve(name))).map(|near| format!("did you mean `{near}`?"));
-            let finding =
-                Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this scope or around it")).maybe_help(near);
+            let finding = Diagnostic::new(Code::UndefinedLabel, span, format!("label `{text}` is not defined in this scope or around it"))
+                .maybe_help(near);
             self.report(finding);
         }
     }

@@ -160,10 +160,18 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
         }
         (None, _) => match_scalar(wanted, ty, given, cx),
         (Some(_), Facts::Sink) => {
-            if wanted.spec.flags.has(Flags::DISCARD) { Ok(()) } else { Err((given, Reason::Sink)) }
+            if wanted.spec.flags.has(Flags::DISCARD) {
+                Ok(())
+            } else {
+                Err((given, Reason::Sink))
+            }
         }
         (Some(4), Facts::Special { register, negated: false }) if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) => {
-            if register.row().fits(ty) { Ok(()) } else { Err((given, Reason::Type(ty))) }
+            if register.row().fits(ty) {
+                Ok(())
+            } else {
+                Err((given, Reason::Type(ty)))
+            }
         }
         (Some(lanes), Facts::Vector(list)) => {
             let parts = cx.scratch.list(list);
@@ -202,7 +210,10 @@ fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane,
     match part.facts {
         Facts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
         Facts::Register { ty: given, lanes: 1, negated: false, .. }
-            if has_bits && given.bits() == ty.bits() && given != ScalarType::Pred && !matches!(ty, ScalarType::Bf16x2 | ScalarType::Tf32) =>
+            if has_bits
+                && given.bits() == ty.bits()
+                && given != ScalarType::Pred
+                && !matches!(ty, ScalarType::Bf16x2 | ScalarType::Tf32) =>
         {
             Ok(())
         }
@@ -266,14 +277,22 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
             if narrow { no(Reason::NarrowAddress) } else { Ok(()) }
         }
         Facts::Function { offset, .. } => {
-            if offset.is_some() { no(Reason::FunctionOffset) } else { Ok(()) }
+            if offset.is_some() {
+                no(Reason::FunctionOffset)
+            } else {
+                Ok(())
+            }
         }
         Facts::Unknown(_) => no(Reason::UnknownName),
         Facts::Vector(_) => no(Reason::VectorNotAllowed),
         Facts::Pair(_) => no(Reason::Pair),
         // `reg+4` without brackets.
         Facts::AddressRegister { ty: given_ty, .. } if !spec.writes && !flags.has(Flags::IMM) => {
-            if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
+            if register_fits(ty, given_ty, wanted) {
+                Ok(())
+            } else {
+                no(Reason::Type(ty))
+            }
         }
         Facts::Bracket { .. } | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),
     }
@@ -353,7 +372,9 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
         (TypeClass::Integer, TypeClass::Integer) => true,
         // A register of two halves counts as bits, except where the type is fixed.
         (TypeClass::Integer | TypeClass::Packed, TypeClass::Packed) => {
-            given == ScalarType::F16x2 && !matches!(wanted, ScalarType::Bf16x2 | ScalarType::Tf32) && (wanted_class == TypeClass::Packed || value.spec.follows_slot())
+            given == ScalarType::F16x2
+                && !matches!(wanted, ScalarType::Bf16x2 | ScalarType::Tf32)
+                && (wanted_class == TypeClass::Packed || value.spec.follows_slot())
         }
         _ => false,
     }
@@ -416,7 +437,11 @@ fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
         Facts::Function { .. } if space == AddressSpace::Generic => Ok(()),
         Facts::Function { .. } => no(Reason::Space(space)),
         Facts::AddressNumber(_) => {
-            if matches!(space, AddressSpace::Local | AddressSpace::Tmem) { Ok(()) } else { no(Reason::AddressNumber) }
+            if matches!(space, AddressSpace::Local | AddressSpace::Tmem) {
+                Ok(())
+            } else {
+                no(Reason::AddressNumber)
+            }
         }
         Facts::Unknown(_) => no(Reason::UnknownName),
         _ => no(Reason::Kind("an address")),

@@ -114,8 +114,12 @@ impl Parser<'_> {
             Reason::ImmediateType(wanted) => {
                 let finding = new(Code::ImmediateType, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
                 match (part.facts, wanted) {
-                    (Facts::Integer { value, .. }, ScalarType::F32) => finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits())),
-                    (Facts::Integer { value, .. }, ScalarType::F64) => finding.help(format!("write it as a float: `{value}.0` or `0d{:016X}`", (value as f64).to_bits())),
+                    (Facts::Integer { value, .. }, ScalarType::F32) => {
+                        finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits()))
+                    }
+                    (Facts::Integer { value, .. }, ScalarType::F64) => {
+                        finding.help(format!("write it as a float: `{value}.0` or `0d{:016X}`", (value as f64).to_bits()))
+                    }
                     (Facts::Float(_), ScalarType::B32) => finding.help("write the bits as `0f` and 8 hexadecimal digits"),
                     (Facts::Float(_), _) => finding.help("an integer constant is needed here"),
                     _ => finding.help("put it into a register first"),
@@ -141,7 +145,9 @@ impl Parser<'_> {
                 .help("read the special register with `mov` first"),
             Reason::Negation => new(Code::NegationNotAllowed, format!("{what} cannot be negated")),
             Reason::Selector => self.wrong_selector(&what, form, operand, span),
-            Reason::Component => new(Code::BadComponent, format!("{what} must be one component of the special register")).help("add `.x`, `.y` or `.z`"),
+            Reason::Component => {
+                new(Code::BadComponent, format!("{what} must be one component of the special register")).help("add `.x`, `.y` or `.z`")
+            }
             Reason::Pair => new(Code::PairNotAllowed, format!("{what} must be a single register, not a pair `a|b`")),
             Reason::PairMissing => new(Code::OperandKind, format!("{what} must be a pair `a|b`")),
             Reason::Space(space) => {
@@ -155,15 +161,25 @@ impl Parser<'_> {
                 new(Code::AddressSpaceMismatch, format!("{what} must be an address in {}", space_name(space))).label(declared)
             }
             Reason::AddressRegister(space) => {
-                let widths = if space == AddressSpace::Tmem { "32-bit" } else if space.takes_32_bit_addresses() { "32-bit or 64-bit" } else { "64-bit" };
-                new(Code::AddressRegisterType, format!("an address in {} needs a {widths} integer register", space_name(space))).label(self.describe(part))
+                let widths = if space == AddressSpace::Tmem {
+                    "32-bit"
+                } else if space.takes_32_bit_addresses() {
+                    "32-bit or 64-bit"
+                } else {
+                    "64-bit"
+                };
+                new(Code::AddressRegisterType, format!("an address in {} needs a {widths} integer register", space_name(space)))
+                    .label(self.describe(part))
             }
-            Reason::AddressNumber => new(Code::ImmediateAddress, format!("{what} cannot be a number: only local memory has absolute addresses")),
+            Reason::AddressNumber => {
+                new(Code::ImmediateAddress, format!("{what} cannot be a number: only local memory has absolute addresses"))
+            }
             Reason::SymbolNotAllowed => new(Code::OperandKind, format!("{what} cannot be the name of a variable or function"))
                 .help("take its address with `mov` first"),
             Reason::UnknownName => self.unknown_name(span),
             Reason::TextureMode if self.module.options.texture_mode == Some(TextureMode::Independent) => {
-                new(Code::TextureModeConflict, format!("`{opcode}` names a sampler in independent texture mode")).help("write `[texture, sampler, coordinates]`")
+                new(Code::TextureModeConflict, format!("`{opcode}` names a sampler in independent texture mode"))
+                    .help("write `[texture, sampler, coordinates]`")
             }
             Reason::TextureMode => new(Code::TextureModeConflict, format!("`{opcode}` names no sampler in unified texture mode"))
                 .help("leave the sampler out, or write `.target ..., texmode_independent`"),
@@ -199,7 +215,13 @@ impl Parser<'_> {
         if text.trim_start_matches('%').len() < 3 {
             return finding;
         }
-        let registers = body.registers.iter().rev().take(200).filter(|declared| declared.count.is_none()).map(|declared| self.module.name(declared.name));
+        let registers = body
+            .registers
+            .iter()
+            .rev()
+            .take(200)
+            .filter(|declared| declared.count.is_none())
+            .map(|declared| self.module.name(declared.name));
         let variables = self.module.variables.as_slice().iter().rev().take(500).map(|variable| self.module.name(variable.name));
         let functions = self.module.functions.as_slice().iter().rev().take(500).map(|function| self.module.name(function.name));
         let special = SPECIAL_REGISTERS.iter().map(|row| row.name).filter(|_| text.starts_with('%'));
@@ -222,7 +244,8 @@ impl Parser<'_> {
     }
 
     fn wrong_type(&self, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
-        let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
+        let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
+            .label(self.describe(part));
         let given = match part.facts {
             Facts::Register { ty, .. } | Facts::Element { ty, .. } | Facts::Selected { ty, .. } | Facts::AddressRegister { ty, .. } => ty,
             _ => return finding,
@@ -232,7 +255,10 @@ impl Parser<'_> {
         } else if given.bits() != wanted.bits() {
             finding.help(format!("use a register of {} bits instead of {}, or convert the value with `cvt`", wanted.bits(), given.bits()))
         } else {
-            finding.help(format!("declare the register as `.b{0}`, which fits every type of {0} bits, or move the value with `mov.b{0}`", wanted.bits()))
+            finding.help(format!(
+                "declare the register as `.b{0}`, which fits every type of {0} bits, or move the value with `mov.b{0}`",
+                wanted.bits()
+            ))
         }
     }
 
@@ -247,11 +273,16 @@ impl Parser<'_> {
     /// What an operand is, in words.
     pub(super) fn describe(&self, part: Parsed) -> String {
         match part.facts {
-            Facts::Register { ty, lanes: 1, .. } | Facts::Element { ty, .. } | Facts::Selected { ty, .. } | Facts::AddressRegister { ty, .. } => {
+            Facts::Register { ty, lanes: 1, .. }
+            | Facts::Element { ty, .. }
+            | Facts::Selected { ty, .. }
+            | Facts::AddressRegister { ty, .. } => {
                 format!("this is a `.{}` register", spelling(ty))
             }
             Facts::Register { ty, lanes, .. } => format!("this is a `.v{lanes} .{}` register", spelling(ty)),
-            Facts::Special { register, .. } => format!("`{}` is a `.{}` special register", register.row().name, spelling(register.row().ty)),
+            Facts::Special { register, .. } => {
+                format!("`{}` is a `.{}` special register", register.row().name, spelling(register.row().ty))
+            }
             Facts::Integer { .. } | Facts::WarpSize | Facts::AddressNumber(_) => "this is an integer constant".to_string(),
             Facts::Float(_) => "this is a float constant".to_string(),
             Facts::Sink => "this discards the result".to_string(),

@@ -213,13 +213,18 @@ impl<'s> Parser<'s> {
                 let byte = self.lexer.slice(span)[0];
                 let shown = if byte == b'`' {
                     "a backquote".to_string()
-                } else if byte.is_ascii_graphic() { format!("`{}`", char::from(byte)) } else { format!("byte 0x{byte:02x}") };
+                } else if byte.is_ascii_graphic() {
+                    format!("`{}`", char::from(byte))
+                } else {
+                    format!("byte 0x{byte:02x}")
+                };
                 Diagnostic::new(Code::BadCharacter, span, format!("{shown} has no meaning in PTX"))
             }
             BadToken::NonAscii => Diagnostic::new(Code::NonAscii, span, "PTX is ASCII outside of comments"),
             BadToken::Comment => {
                 let place = Span::new(span.start, span.start + 2);
-                Diagnostic::new(Code::UnterminatedComment, place, "this comment does not end").help("close it with `*/`; comments do not nest")
+                Diagnostic::new(Code::UnterminatedComment, place, "this comment does not end")
+                    .help("close it with `*/`; comments do not nest")
             }
             BadToken::String => Diagnostic::new(Code::UnterminatedString, span, "this string does not end").help("close it with `\"`"),
             BadToken::Number => {
@@ -232,7 +237,9 @@ impl<'s> Parser<'s> {
                     [.., b'u'] => finding.help("the suffix of unsigned numbers is a capital `U`"),
                     [.., b'f' | b'F'] if text.contains('.') => finding.help("PTX floats have no suffix"),
                     _ => match text.split_once('.') {
-                        Some((_, word)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => finding.help(format!("write a blank before `.{word}`")),
+                        Some((_, word)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                            finding.help(format!("write a blank before `.{word}`"))
+                        }
                         _ => finding,
                     },
                 }

@@ -27,26 +27,62 @@ pub(crate) struct Parsed {
 /// What is known of an operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Facts {
-    Register { register: RegisterId, ty: ScalarType, lanes: u8, negated: bool },
-    Element { register: RegisterId, component: Component, ty: ScalarType },
+    Register {
+        register: RegisterId,
+        ty: ScalarType,
+        lanes: u8,
+        negated: bool,
+    },
+    Element {
+        register: RegisterId,
+        component: Component,
+        ty: ScalarType,
+    },
     /// With a selector or a minus sign, as video instructions have them.
-    Selected { register: RegisterId, ty: ScalarType, selector: Option<Name>, minus: bool },
-    Special { register: SpecialRegister, negated: bool },
-    Integer { value: i64, unsigned: bool, negated: bool },
+    Selected {
+        register: RegisterId,
+        ty: ScalarType,
+        selector: Option<Name>,
+        minus: bool,
+    },
+    Special {
+        register: SpecialRegister,
+        negated: bool,
+    },
+    Integer {
+        value: i64,
+        unsigned: bool,
+        negated: bool,
+    },
     WarpSize,
     Float(Constant),
     Sink,
     /// A variable, possibly a member of a range, plus an offset.
-    Variable { variable: VariableId, member: Option<u32>, offset: Option<i64> },
-    Function { function: FunctionId, offset: Option<i64> },
+    Variable {
+        variable: VariableId,
+        member: Option<u32>,
+        offset: Option<i64>,
+    },
+    Function {
+        function: FunctionId,
+        offset: Option<i64>,
+    },
     /// A name that is not declared: a label, perhaps.
     Unknown(Name),
     Vector(List),
     Pair(List),
     /// The first element is the address or reference; `.unified` may follow.
-    Bracket { list: List, unified: bool },
+    Bracket {
+        list: List,
+        unified: bool,
+    },
     /// The base of an address that is a register.
-    AddressRegister { register: RegisterId, component: Component, ty: ScalarType, offset: Option<i64> },
+    AddressRegister {
+        register: RegisterId,
+        component: Component,
+        ty: ScalarType,
+        offset: Option<i64>,
+    },
     /// A number as address.
     AddressNumber(i64),
 }
@@ -343,7 +379,8 @@ impl Parser<'_> {
         }
         if self.lexer.token.kind == TokenKind::Identifier && self.lexer.text() != "WARP_SZ" {
             let message = format!("`{}` is not a constant", self.lexer.text());
-            let finding = Diagnostic::new(Code::NotConstant, self.span(), message).help("an address is a register or a variable, plus a constant offset");
+            let finding = Diagnostic::new(Code::NotConstant, self.span(), message)
+                .help("an address is a register or a variable, plus a constant offset");
             return Err(self.report(finding));
         }
         self.parse_integer_constant("the offset").map(Some)
@@ -450,9 +487,9 @@ impl Parser<'_> {
             Facts::Unknown(name) => Operand::Label(self.reference_label(name, parsed.span)),
             Facts::Vector(list) => Operand::Vector(self.commit_parsed_list(list)),
             Facts::Pair(list) => Operand::Pair(self.commit_parsed_list(list)),
-            Facts::Bracket { list, unified } => match self.scratch.list(list) {
-                &[only] if unified => Operand::UnifiedAddress(self.commit_address(only)),
-                &[only] if !matches!(only.facts, Facts::Unknown(_)) => Operand::Address(self.commit_address(only)),
+            Facts::Bracket { list, unified } => match *self.scratch.list(list) {
+                [only] if unified => Operand::UnifiedAddress(self.commit_address(only)),
+                [only] if !matches!(only.facts, Facts::Unknown(_)) => Operand::Address(self.commit_address(only)),
                 _ => Operand::Bracket(self.commit_parsed_list(list)),
             },
         }
@@ -463,9 +500,7 @@ impl Parser<'_> {
             Facts::AddressRegister { register, component: Component::Whole, offset, .. } => (AddressBase::Register(register), offset),
             Facts::AddressRegister { register, component, offset, .. } => (AddressBase::Element(register, component), offset),
             Facts::Variable { variable, member: None, offset } => (AddressBase::Variable(variable), offset),
-            Facts::Variable { variable, member: Some(member), offset } => {
-                (AddressBase::VariableMember(variable, member), offset)
-            }
+            Facts::Variable { variable, member: Some(member), offset } => (AddressBase::VariableMember(variable, member), offset),
             Facts::Function { function, offset } => (AddressBase::Function(function), offset),
             Facts::AddressNumber(number) => (AddressBase::Absolute, Some(number)),
             _ => (AddressBase::Absolute, None),
