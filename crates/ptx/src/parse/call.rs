@@ -356,7 +356,10 @@ impl Parser<'_> {
     fn refuse_variable(&self, variable: VariableId, formal: &Formal, what: &str) -> Option<String> {
         let space = self.module.variables[variable].space;
         if space != StateSpace::Param {
-            return Some(format!("a {what} is a `.param` variable or a register, not a `{}` variable", space.spelling()));
+            return Some(format!(
+                "`{}` variables cannot be passed; the {what} must be a `.param` variable or a register",
+                space.spelling()
+            ));
         }
         if self.is_own_parameter(variable) {
             return Some(

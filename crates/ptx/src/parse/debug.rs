@@ -34,11 +34,28 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// `.file` may stand behind the `.loc`s that use it, so this waits for the end of the module.
+    pub(super) fn check_files(&mut self) {
+        let mut unknown: Vec<(Span, u32)> = self
+            .globals
+            .used_files
+            .iter()
+            .filter(|(index, _)| !self.globals.files.contains_key(index))
+            .map(|(&index, &span)| (span, index))
+            .collect();
+        unknown.sort_unstable();
+        for (span, index) in unknown {
+            self.report(Diagnostic::new(Code::UnknownFileIndex, span, format!("no `.file` has the number {index}")));
+        }
+    }
+
     /// `.loc 1 20 3, function_name label, inlined_at 1 10 5`.
     pub(super) fn parse_loc(&mut self) -> Parse<()> {
         let start = self.span();
         self.lexer.advance();
+        let file = self.span();
         let place = self.parse_place()?;
+        self.globals.used_files.entry(place[0]).or_insert(file);
         let mut location = LineLocation { file: place[0], line: place[1], column: place[2], inlined: None };
         if self.eat(b',') {
             let word = self.span();

@@ -25,6 +25,8 @@ pub(crate) struct Globals {
     pub signature_numbers: FxHashMap<FunctionId, u32>,
     pub constant_bytes: u128,
     pub files: FxHashMap<u32, Span>,
+    /// Files that a `.loc` names, and where first.
+    pub used_files: FxHashMap<u32, Span>,
     /// Whether there is a `.section`.
     pub has_debug_information: bool,
     /// Debug sections and the labels in them.
@@ -70,6 +72,7 @@ impl Parser<'_> {
         if !self.diagnostics.is_full() {
             self.check_functions();
             self.check_inlined_functions();
+            self.check_files();
         }
         if self.module.options.debug && !self.globals.has_debug_information && self.diagnostics.error_count() == 0 {
             let end = self.span();

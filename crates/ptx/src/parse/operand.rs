@@ -306,7 +306,8 @@ impl Parser<'_> {
             let span = Span::new(span.start, self.lexer.last_end);
             return Ok(Parsed { span, facts: Facts::AddressRegister { register, component: Component::Whole, ty, offset } });
         }
-        if self.lexer.token.kind != TokenKind::Directive {
+        let has_suffix = self.lexer.token.kind == TokenKind::Directive && (self.lexer.is_adjacent() || lanes > 1);
+        if !has_suffix {
             return Ok(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } });
         }
         let suffix = self.span();
