@@ -152,6 +152,11 @@ impl Target {
             .filter(|target| target.introduced().is_some())
     }
 
+    /// Whether the hardware computes with doubles; earlier targets can map them to singles.
+    pub fn has_double_precision(self) -> bool {
+        self.number >= 13
+    }
+
     /// Targets of one family run each other's family-specific code, later ones that of earlier ones.
     fn family(self) -> Option<u8> {
         match self.number {
@@ -233,6 +238,11 @@ pub struct Platform {
 }
 
 impl Platform {
+    /// Whether kernels have the larger parameter space that PTX 8.1 brought.
+    pub fn has_large_parameter_space(&self) -> bool {
+        self.version >= PtxVersion::new(8, 1) && self.target.number >= 70
+    }
+
     /// What of a requirement is missing.
     pub fn missing(&self, requirement: &Requirement) -> Option<Unmet> {
         if self.version < requirement.version {

@@ -154,7 +154,7 @@ impl Parser<'_> {
             Parameter::Register { ty, .. } => (u128::from(ty.bytes()), u128::from(ty.bytes())),
         });
         let total = sizes.fold(0u128, |offset, (size, align)| offset.div_ceil(align).saturating_mul(align).saturating_add(size));
-        let large = self.platform.version >= crate::target::PtxVersion::new(8, 1) && self.platform.target.number >= 70;
+        let large = self.platform.has_large_parameter_space();
         let most = if large { PARAMETER_BYTES } else { OLD_PARAMETER_BYTES };
         if total > most {
             let finding = Diagnostic::new(Code::TooManyParameters, name, format!("the parameters take {total} bytes; a kernel has {most}"))

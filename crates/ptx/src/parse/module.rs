@@ -194,7 +194,7 @@ impl Parser<'_> {
             }
             "map_f64_to_f32" => {
                 options.map_f64_to_f32 = true;
-                if self.platform.target.number >= 13 {
+                if self.platform.target.has_double_precision() {
                     self.report(Diagnostic::new(
                         Code::ConflictingTargetOption,
                         span,
