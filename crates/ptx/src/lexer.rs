@@ -158,10 +158,14 @@ impl<'a> Lexer<'a> {
     /// Where the next token starts, seen from a position between tokens; with a finding if it is a comment that does not end.
     fn after_blanks(&self, mut position: usize) -> (usize, Option<BadToken>) {
         loop {
-            while position < self.text.len() && is(self.text[position], SPACE) {
+            while self.text.get(position).is_some_and(|&byte| is(byte, SPACE)) {
                 position += 1;
             }
-            match (self.byte(position), self.byte(position + 1)) {
+            let first = self.byte(position);
+            if first != b'/' && first != b'#' {
+                return (position, None);
+            }
+            match (first, self.byte(position + 1)) {
                 (b'/', b'/') => position = self.line_end(position),
                 (b'/', b'*') => match find_comment_end(&self.text[position + 2..]) {
                     Some(length) => position += 2 + length,
@@ -182,7 +186,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn skip_class(&mut self, class: u8) {
-        while self.position < self.text.len() && is(self.text[self.position], class) {
+        while self.text.get(self.position).is_some_and(|&byte| is(byte, class)) {
             self.position += 1;
         }
     }

@@ -131,12 +131,28 @@ impl Parser<'_> {
             return Ok(());
         }
         loop {
-            let operand = self.parse_operand()?;
-            self.scratch.operands.push(operand);
+            match self.parse_plain_register() {
+                Some(register) => self.scratch.operands.push(register),
+                None => {
+                    let operand = self.parse_operand()?;
+                    self.scratch.operands.push(operand);
+                }
+            }
             if !self.eat(b',') {
                 return Ok(());
             }
         }
+    }
+
+    /// The common case, a register and nothing else; anything more is left to [`Self::parse_operand`].
+    fn parse_plain_register(&mut self) -> Option<Parsed> {
+        let span = self.span();
+        if self.lexer.token.kind != TokenKind::Identifier || !(self.lexer.followed_by(b',') || self.lexer.followed_by(b';')) {
+            return None;
+        }
+        let RegisterSymbol { register, ty, lanes } = self.symbols.find_fast(&self.module.names, self.lexer.slice(span))?;
+        self.lexer.advance();
+        Some(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } })
     }
 
     /// One operand: a value, a vector, a pair or an address.
