@@ -24,12 +24,15 @@ struct Case {
     name: &'static str,
     bytes: usize,
     statements_per_kernel: u32,
+    /// How many bytes of debug sections follow the kernels.
+    debug_bytes: usize,
 }
 
 const CASES: &[Case] = &[
-    Case { name: "1 MB, many kernels", bytes: 1_000_000, statements_per_kernel: 300 },
-    Case { name: "12 MB, many kernels", bytes: 12_000_000, statements_per_kernel: 300 },
-    Case { name: "5 MB, one kernel", bytes: 5_000_000, statements_per_kernel: u32::MAX },
+    Case { name: "1 MB, many kernels", bytes: 1_000_000, statements_per_kernel: 300, debug_bytes: 0 },
+    Case { name: "12 MB, many kernels", bytes: 12_000_000, statements_per_kernel: 300, debug_bytes: 0 },
+    Case { name: "5 MB, one kernel", bytes: 5_000_000, statements_per_kernel: u32::MAX, debug_bytes: 0 },
+    Case { name: "5 MB, mostly debug data", bytes: 1_000_000, statements_per_kernel: 300, debug_bytes: 4_000_000 },
 ];
 
 const MEGABYTE: f64 = 1e6;
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
         ["--measure", what, file] => measure_self(what == "check", file),
         // `cargo test --benches` runs this too, without `--bench`, and wants to be done soon.
         _ if arguments.iter().any(|argument| argument == "--bench") => bench(CASES, 10),
-        _ => bench(&[Case { name: "small", bytes: 50_000, statements_per_kernel: 100 }], 1),
+        _ => bench(&[Case { name: "small", bytes: 50_000, statements_per_kernel: 100, debug_bytes: 10_000 }], 1),
     }
     ExitCode::SUCCESS
 }
@@ -50,7 +53,7 @@ fn bench(cases: &[Case], rounds: u32) {
     println!("{:<22}{:>8}{:>10}{:>16}{:>14}{:>12}", "text", "check", "", "memory", "process", "ptxas");
     println!("{:<22}{:>8}{:>10}{:>16}{:>14}{:>12}{:>8}", "", "ms", "MB/s", "bytes per byte", "ms", "ms", "ratio");
     for case in cases {
-        let text = generate::module(case.bytes, case.statements_per_kernel);
+        let text = generate::module(case.bytes, case.statements_per_kernel, case.debug_bytes);
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{}.ptx", case.bytes));
         fs::write(&file, &text).expect("the target folder can be written to");
         let time = best(rounds, || time_of_check(text.as_bytes()));

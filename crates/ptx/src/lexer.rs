@@ -263,6 +263,13 @@ impl<'a> Lexer<'a> {
 
     fn scan_number(&mut self) -> TokenKind {
         let start = self.position;
+        self.skip_class(DIGIT);
+        let next = self.byte(self.position);
+        let plain = self.text[start] != b'0' || self.position == start + 1;
+        if plain && !is(next, NAME) && next != b'.' {
+            return TokenKind::Integer;
+        }
+        self.position = start;
         let second = self.byte(start + 1);
         if self.text[start] == b'0' && matches!(second, b'f' | b'F' | b'd' | b'D') {
             self.skip_class(NAME);
@@ -390,6 +397,9 @@ pub mod number {
 
     /// Reads decimal, octal (leading 0), hexadecimal and binary integers with an optional `U`.
     pub fn integer(text: &[u8]) -> Option<Integer> {
+        if let Some(value) = short_decimal(text) {
+            return Some(Integer { value, unsigned: false, overflow: false });
+        }
         let (body, unsigned) = match text {
             [body @ .., b'U'] => (body, true),
             _ => (text, false),
@@ -411,6 +421,15 @@ pub mod number {
             value = wide as u64;
         }
         Some(Integer { value, unsigned, overflow })
+    }
+
+    /// The common case: a few decimal digits and nothing else.
+    fn short_decimal(text: &[u8]) -> Option<u64> {
+        let plain = text.len() <= 9 && (text.len() == 1 || text.first() != Some(&b'0'));
+        if !plain || text.is_empty() {
+            return None;
+        }
+        text.iter().try_fold(0, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u64::from(digit - b'0')))
     }
 
     /// A float literal's value.

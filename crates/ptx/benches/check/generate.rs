@@ -17,8 +17,8 @@ const HEADER: &str = "//\n// Generated for measuring.\n//\n.version 8.0\n.target
 /// Registers of each type in a kernel.
 const REGISTERS: u32 = 200;
 
-/// A module of about so many bytes in kernels of about so many statements.
-pub fn module(bytes: usize, statements_per_kernel: u32) -> String {
+/// A module of about so many bytes in kernels of about so many statements, with about so many bytes of debug data after them.
+pub fn module(bytes: usize, statements_per_kernel: u32, debug_bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 100_000);
     text += HEADER;
     let mut numbers = Numbers(1);
@@ -27,7 +27,20 @@ pub fn module(bytes: usize, statements_per_kernel: u32) -> String {
         write_kernel(&mut text, kernel, statements_per_kernel, &mut numbers, bytes);
         kernel += 1;
     }
+    if debug_bytes > 0 {
+        write_debug_section(&mut text, debug_bytes, &mut numbers);
+    }
     text
+}
+
+/// One number a line, as compilers write debug information.
+fn write_debug_section(text: &mut String, bytes: usize, numbers: &mut Numbers) {
+    let end = text.len() + bytes;
+    text.push_str("\t.section\t.debug_info\n\t{\n");
+    while text.len() < end {
+        let _ = writeln!(text, ".b8 {}", numbers.below(256));
+    }
+    text.push_str("\t}\n");
 }
 
 fn write_kernel(text: &mut String, kernel: u32, statements: u32, numbers: &mut Numbers, most_bytes: usize) {

@@ -103,15 +103,18 @@ pub struct DwarfSection {
     pub name: Box<str>,
     /// What is in it.
     pub items: Vec<DwarfItem>,
+    /// The numbers of all [`DwarfItem::Integers`] one after the other, little-endian.
+    pub data: Vec<u8>,
 }
 
-/// A line of a DWARF section.
+/// A part of a DWARF section.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DwarfItem {
     /// `label:`.
     Label(Name),
-    /// `.b8 1, 2, 3`: size in bytes and values.
-    Integers(u8, Vec<i64>),
+    /// `.b8 1, 2, 3`: size of each number in bytes and how many there are, over any number of lines. Debug information is
+    /// mostly this, so the numbers themselves are kept as the bytes they stand for.
+    Integers(u8, u32),
     /// `.b32 label` or `.b64 label+offset`: size in bytes, label, offset.
     Label64(u8, Name, i64),
     /// `.b32 a-b`: size in bytes and two labels.

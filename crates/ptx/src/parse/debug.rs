@@ -151,20 +151,20 @@ impl Parser<'_> {
         self.globals.section_labels.entry(section_name).or_insert(name_span);
         self.lexer.advance();
         self.expect(b'{', "the name of the section")?;
-        let mut section = DwarfSection { name, items: Vec::new() };
+        let mut section = DwarfSection { name, items: Vec::new(), data: Vec::new() };
         while !self.at(b'}') {
             if self.diagnostics.is_full() {
                 return Err(super::Reported);
             }
-            let item = self.parse_dwarf_item()?;
-            section.items.push(item);
+            self.parse_dwarf_item(&mut section)?;
         }
         self.lexer.advance();
+        section.data.shrink_to_fit();
         self.module.items.push(Item::Section(section));
         Ok(())
     }
 
-    fn parse_dwarf_item(&mut self) -> Parse<DwarfItem> {
+    fn parse_dwarf_item(&mut self, section: &mut DwarfSection) -> Parse<()> {
         let span = self.span();
         match self.lexer.token.kind {
             TokenKind::Identifier => {
@@ -178,15 +178,17 @@ impl Parser<'_> {
                         Diagnostic::new(Code::DuplicateLabel, span, format!("label `{text}` is already defined in a debug section"));
                     self.report(finding.related(before, "first defined here"));
                 }
-                Ok(DwarfItem::Label(name))
+                section.items.push(DwarfItem::Label(name));
+                Ok(())
             }
             TokenKind::Directive => {
-                let bytes = match self.lexer.text() {
-                    ".b8" => 1,
-                    ".b16" => 2,
-                    ".b32" => 4,
-                    ".b64" => 8,
-                    text => {
+                let bytes = match self.lexer.slice(span) {
+                    b".b8" => 1,
+                    b".b16" => 2,
+                    b".b32" => 4,
+                    b".b64" => 8,
+                    _ => {
+                        let text = self.lexer.text();
                         return self.error(
                             Code::BadDebugDirective,
                             span,
@@ -195,13 +197,13 @@ impl Parser<'_> {
                     }
                 };
                 self.lexer.advance();
-                self.parse_dwarf_values(bytes)
+                self.parse_dwarf_values(bytes, section)
             }
             _ => self.unexpected("debug data or a label"),
         }
     }
 
-    fn parse_dwarf_values(&mut self, bytes: u8) -> Parse<DwarfItem> {
+    fn parse_dwarf_values(&mut self, bytes: u8, section: &mut DwarfSection) -> Parse<()> {
         if matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
             if bytes < 4 {
                 return self.error(Code::BadDebugDirective, self.span(), "labels are `.b32` or `.b64` values");
@@ -211,11 +213,12 @@ impl Parser<'_> {
             if self.eat(b'-') {
                 self.require_version("the difference of two labels in debug data", minus, 7, 5);
                 let span = self.expect_identifier("a label")?;
-                return Ok(DwarfItem::Difference(bytes, first, self.intern(span)));
+                section.items.push(DwarfItem::Difference(bytes, first, self.intern(span)));
+            } else {
+                section.items.push(DwarfItem::Label64(bytes, first, offset));
             }
-            return Ok(DwarfItem::Label64(bytes, first, offset));
+            return Ok(());
         }
-        let mut values = Vec::new();
         loop {
             let span = self.span();
             let negative = self.eat(b'-');
@@ -226,9 +229,14 @@ impl Parser<'_> {
             let place = span.to(self.span());
             self.lexer.advance();
             self.check_dwarf_range(bytes, value, negative, place)?;
-            values.push(if negative { (value as i64).wrapping_neg() } else { value as i64 });
+            let value = if negative { value.wrapping_neg() } else { value };
+            section.data.extend_from_slice(&value.to_le_bytes()[..usize::from(bytes)]);
+            match section.items.last_mut() {
+                Some(DwarfItem::Integers(size, count)) if *size == bytes && *count < u32::MAX => *count += 1,
+                _ => section.items.push(DwarfItem::Integers(bytes, 1)),
+            }
             if !self.eat(b',') {
-                return Ok(DwarfItem::Integers(bytes, values));
+                return Ok(());
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use super::{Printer, operand::constant_text};
 use crate::ast::{Attribute, DwarfItem, DwarfSection, Initializer, Item, Linkage, TextureMode, Variable, VariableId, VariableType};
-use crate::target::PtxVersion;
 use crate::types::ScalarType;
 
 /// How a linking directive is written, with a blank after it.
@@ -186,11 +185,30 @@ impl<'m> Printer<'m> {
 
     fn section(&mut self, section: &DwarfSection) {
         self.value(format_args!(".section {}\n{{\n", section.name));
+        let mut data = section.data.as_slice();
         for item in &section.items {
+            if let DwarfItem::Integers(bytes, count) = item {
+                let (numbers, rest) = data.split_at(usize::from(*bytes) * *count as usize);
+                self.dwarf_numbers(usize::from(*bytes), numbers);
+                data = rest;
+                continue;
+            }
             self.dwarf_item(item);
             self.put("\n");
         }
         self.put("}\n");
+    }
+
+    /// Numbers of `bytes` bytes each, a few to a line.
+    fn dwarf_numbers(&mut self, bytes: usize, numbers: &[u8]) {
+        const PER_LINE: usize = 16;
+        for line in numbers.chunks(bytes * PER_LINE) {
+            self.value(format_args!("\t.b{} ", bytes * 8));
+            let values: Vec<u64> =
+                line.chunks(bytes).map(|number| number.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))).collect();
+            self.commas(&values, |printer, value| printer.value(value));
+            self.put("\n");
+        }
     }
 
     fn dwarf_item(&mut self, item: &DwarfItem) {
@@ -199,12 +217,7 @@ impl<'m> Printer<'m> {
                 self.name(*name);
                 self.put(":");
             }
-            DwarfItem::Integers(bytes, values) => {
-                // Before 7.5 there are no negative numbers: a negative one was written as a large one.
-                let signed = self.module.version >= PtxVersion::new(7, 5);
-                self.value(format_args!("\t.b{} ", bytes * 8));
-                self.commas(values, |printer, &value| if signed { printer.value(value) } else { printer.value(value as u64) });
-            }
+            DwarfItem::Integers(..) => {}
             DwarfItem::Label64(bytes, name, offset) => {
                 self.value(format_args!("\t.b{} ", bytes * 8));
                 self.name(*name);
