@@ -206,7 +206,7 @@ impl<'m> Printer<'m> {
             self.value(format_args!("\t.b{} ", bytes * 8));
             let values: Vec<u64> =
                 line.chunks(bytes).map(|number| number.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))).collect();
-            self.commas(&values, |printer, value| printer.value(value));
+            self.commas(&values, Printer::value);
             self.put("\n");
         }
     }
