@@ -1,8 +1,9 @@
 //! Oriole's verdict on every enumerated form and mutant against the recorded verdict of ptxas.
 //!
-//! The records are under `tests/verdicts`; `cargo run --release -p xtask -- verdicts` asks ptxas again. Where the two differ, the case must be
-//! explained by one of the rules in `tests/verdicts/differences.txt`, each of which `docs/differences.md` describes with the
-//! manual's word on it.
+//! The records are under `tests/verdicts`; `cargo run --release -p xtask -- verdicts` asks ptxas again. Every case on which the two
+//! differ stands in `tests/verdicts/disagreements.txt`, under the rule of `differences.txt` that explains it; `docs/differences.md` describes
+//! the rules with the manual's word on them. A case that is new or gone fails the test; `ORIOLE_BLESS=1` rewrites the list, for
+//! review.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -63,6 +64,7 @@ fn verdicts_agree_with_ptxas() {
     let mut used: BTreeSet<&str> = BTreeSet::new();
     let mut counts: BTreeMap<Set, (usize, usize)> = BTreeMap::new();
     let mut complaints = String::new();
+    let mut listed: Vec<String> = Vec::new();
     let families: BTreeSet<&str> = ROWS.iter().map(|row| row.family).collect();
     for family in families {
         let text = fs::read_to_string(folder().join(format!("{family}.txt"))).unwrap_or_default();
@@ -85,12 +87,14 @@ fn verdicts_agree_with_ptxas() {
                         continue;
                     }
                     count.1 += 1;
+                    let who = if theirs { "ptxas accepts" } else { "Oriole accepts" };
                     match rules.iter().find(|rule| rule.explains(family, case, theirs)) {
                         Some(rule) => {
                             used.insert(&rule.name);
+                            let place = format!("{} {}", case.platform.version, case.platform.target);
+                            listed.push(format!("{} | {who} | {family} | {place} | {}", rule.name, case.text));
                         }
                         None => {
-                            let who = if theirs { "ptxas accepts" } else { "Oriole accepts" };
                             let _ =
                                 writeln!(complaints, "{family}: {who} [{} {}] {}", case.platform.version, case.platform.target, case.text);
                         }
@@ -99,6 +103,7 @@ fn verdicts_agree_with_ptxas() {
             }
         }
     }
+    compare_list(listed, &mut complaints);
     for rule in &rules {
         if !used.contains(rule.name.as_str()) {
             let _ = writeln!(complaints, "rule `{}` explains nothing any more", rule.name);
@@ -112,6 +117,25 @@ fn verdicts_agree_with_ptxas() {
         }
     }
     assert!(complaints.is_empty(), "\n{complaints}refresh with `cargo run --release -p xtask -- verdicts`");
+}
+
+/// Compares the disagreements with the list that was reviewed.
+fn compare_list(mut listed: Vec<String>, complaints: &mut String) {
+    listed.sort();
+    let path = folder().join("disagreements.txt");
+    let header = "# Every case on which Oriole and ptxas 13.0.88 differ: rule | who accepts | family | platform | instruction.";
+    if std::env::var_os("ORIOLE_BLESS").is_some() {
+        fs::write(&path, format!("{header}\n{}\n", listed.join("\n"))).expect("disagreements.txt");
+        return;
+    }
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let known: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    for line in listed.iter().filter(|line| !known.contains(&line.as_str())) {
+        let _ = writeln!(complaints, "new disagreement: {line}");
+    }
+    for line in known.iter().filter(|line| !listed.iter().any(|other| other == *line)) {
+        let _ = writeln!(complaints, "no longer a disagreement: {line}");
+    }
 }
 
 #[test]

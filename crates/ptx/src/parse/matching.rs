@@ -193,6 +193,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             }
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { Err((given, Reason::Type(ty))) }
         }
+        (Some(1), Facts::Special { .. }) => Err((given, Reason::Special)),
         (Some(1), _) if wanted.spec.braces_optional => match_scalar(wanted, ty, given, cx),
         (Some(lanes), _) => Err((given, Reason::VectorLength(lanes))),
     }
