@@ -1,0 +1,22 @@
+//! NVIDIA cubins, in and out.
+mod bytes;
+pub mod callgraph;
+pub mod compat;
+mod cubin;
+mod edit;
+mod error;
+pub mod info;
+pub mod note;
+mod read;
+pub mod relocation;
+pub mod section;
+pub mod segment;
+mod strings;
+pub mod symbol;
+pub mod target;
+mod write;
+
+pub use cubin::{Cubin, EM_CUDA, FileType, Function, Header, OS_ABI};
+pub use error::{Error, Result};
+pub use strings::StringTable;
+pub use target::Target;

@@ -1,0 +1,154 @@
+//! Targets and how a cubin says which one it is for.
+//!
+//! The header holds the number of the SM and whether the file carries Mercury code beside SASS. It does not hold the
+//! letter: that a cubin is for `sm_90a` and not for `sm_90` is an attribute of the section `.nv.compat`, and `sm_100f`
+//! cannot be told from `sm_100` at all (cuobjdump prints both as `sm=100`).
+//!
+//! Layout of `e_flags`, ABI version 8 (written by ptxas 13.0, for every target):
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 7:0 | 4: SASS only; 2: with a Mercury capsule for each function |
+//! | 15:8 | number of the SM |
+//! | 23:16 | 0 |
+//! | 31:24 | index of the section `.note.nv.cuinfo` |
+//!
+//! ABI version 7 (toolkits up to 12): bits 7:0 are the SM, bit 11 is the letter `a`, bits 23:16 the virtual SM.
+
+use std::fmt;
+
+/// What the letter behind the number says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// `sm_90`: runs on later SMs of the same major number too.
+    Base,
+    /// `sm_90a`: exactly this SM.
+    Specific,
+    /// `sm_100f`: this SM and its family.
+    Family,
+}
+
+/// How ptxas arranges a cubin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Style {
+    /// Turing to Ada: relocations without addends, constants before code, one loadable segment.
+    Ampere,
+    /// Hopper: relocations with addends, `.nv.compat`, reserved shared memory, constants after code.
+    Hopper,
+    /// Blackwell: as Hopper, and each code section has a Mercury twin.
+    Blackwell,
+}
+
+/// A row of the table of targets.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {
+    pub name: &'static str,
+    pub sm: u8,
+    pub variant: Variant,
+    pub style: Style,
+    /// Where kernel parameters start in constant bank 0.
+    pub parameter_base: u16,
+    /// The value of `EIATTR_SW_WAR` that ptxas writes for every kernel, if it writes one.
+    pub software_workarounds: Option<u32>,
+    /// First word of `EICOMPAT_ATTR_CAN_FASTPATH_FINALIZE`, where there is a `.nv.compat`.
+    pub fastpath_finalize: u32,
+}
+
+const fn row(name: &'static str, sm: u8, variant: Variant, style: Style, parameter_base: u16) -> Target {
+    Target { name, sm, variant, style, parameter_base, software_workarounds: Some(8), fastpath_finalize: 0 }
+}
+
+use Style::{Ampere, Blackwell, Hopper};
+use Variant::{Base, Family, Specific};
+
+/// Every target of ptxas 13.0.88.
+pub const TARGETS: &[Target] = &[
+    Target { software_workarounds: None, ..row("sm_75", 75, Base, Ampere, 0x160) },
+    row("sm_80", 80, Base, Ampere, 0x160),
+    row("sm_86", 86, Base, Ampere, 0x160),
+    row("sm_87", 87, Base, Ampere, 0x160),
+    row("sm_88", 88, Base, Ampere, 0x160),
+    row("sm_89", 89, Base, Ampere, 0x160),
+    row("sm_90", 90, Base, Hopper, 0x210),
+    row("sm_90a", 90, Specific, Hopper, 0x210),
+    Target { fastpath_finalize: 9, ..row("sm_100", 100, Base, Blackwell, 0x380) },
+    Target { fastpath_finalize: 9, ..row("sm_100a", 100, Specific, Blackwell, 0x380) },
+    Target { fastpath_finalize: 9, ..row("sm_100f", 100, Family, Blackwell, 0x380) },
+    row("sm_103", 103, Base, Blackwell, 0x380),
+    row("sm_103a", 103, Specific, Blackwell, 0x380),
+    row("sm_103f", 103, Family, Blackwell, 0x380),
+    row("sm_110", 110, Base, Blackwell, 0x380),
+    row("sm_110a", 110, Specific, Blackwell, 0x380),
+    row("sm_110f", 110, Family, Blackwell, 0x380),
+    Target { fastpath_finalize: 0x50, ..row("sm_120", 120, Base, Blackwell, 0x380) },
+    Target { fastpath_finalize: 0x50, ..row("sm_120a", 120, Specific, Blackwell, 0x380) },
+    Target { fastpath_finalize: 0x50, ..row("sm_120f", 120, Family, Blackwell, 0x380) },
+    row("sm_121", 121, Base, Blackwell, 0x380),
+    row("sm_121a", 121, Specific, Blackwell, 0x380),
+    row("sm_121f", 121, Family, Blackwell, 0x380),
+];
+
+impl Target {
+    /// The row with this name, for example `sm_90a`.
+    pub fn named(name: &str) -> Option<&'static Target> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    pub(crate) fn find(sm: u8, variant: Variant) -> Option<&'static Target> {
+        TARGETS.iter().find(|target| target.sm == sm && target.variant == variant)
+    }
+
+    /// Does the file carry a Mercury capsule for each function?
+    pub fn has_mercury(&self) -> bool {
+        self.style == Style::Blackwell
+    }
+}
+
+/// `e_flags`, read with the ABI version of the header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Flags {
+    pub bits: u32,
+    pub abi_version: u8,
+}
+
+/// The ABI version of the files of CUDA 13.
+pub const ABI_VERSION: u8 = 8;
+
+/// Values of bits 7:0 of `e_flags` in ABI version 8.
+const SASS_ONLY: u32 = 4;
+const WITH_MERCURY: u32 = 2;
+
+impl Flags {
+    /// The flags that ptxas writes for a target whose `.note.nv.cuinfo` is section `cuinfo`.
+    pub fn for_target(target: &Target, cuinfo: u8) -> Flags {
+        let class = if target.has_mercury() { WITH_MERCURY } else { SASS_ONLY };
+        Flags { bits: class | u32::from(target.sm) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
+    }
+
+    /// Number of the SM.
+    pub fn sm(self) -> u8 {
+        let [low, second, _, _] = self.bits.to_le_bytes();
+        if self.abi_version == ABI_VERSION { second } else { low }
+    }
+
+    /// Does the file carry Mercury code?
+    pub fn has_mercury(self) -> bool {
+        self.abi_version == ABI_VERSION && self.bits & 0xff == WITH_MERCURY
+    }
+
+    /// The letter `a`, which ABI version 7 keeps here.
+    pub(crate) fn is_specific(self) -> bool {
+        self.abi_version != ABI_VERSION && self.bits & 0x800 != 0
+    }
+
+    /// Index of the section `.note.nv.cuinfo`.
+    pub fn cuinfo_section(self) -> Option<u8> {
+        (self.abi_version == ABI_VERSION).then_some(self.bits.to_le_bytes()[3])
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flags({:#x}, ABI version {})", self.bits, self.abi_version)
+    }
+}
