@@ -20,20 +20,12 @@ impl<'a> Bytes<'a> {
         Bytes { data, base: 0 }
     }
 
-    pub fn at(data: &'a [u8], base: u64) -> Self {
-        Bytes { data, base }
-    }
-
     pub fn data(self) -> &'a [u8] {
         self.data
     }
 
     pub fn len(self) -> u64 {
         self.data.len() as u64
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.data.is_empty()
     }
 
     /// The place in the file of the byte at `offset` of this window.

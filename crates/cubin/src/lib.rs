@@ -2,6 +2,7 @@
 mod bytes;
 pub mod callgraph;
 pub mod compat;
+pub mod container;
 mod cubin;
 mod edit;
 mod error;
@@ -16,6 +17,7 @@ pub mod symbol;
 pub mod target;
 mod write;
 
+pub use container::{Compression, Image, ImageKind, open};
 pub use cubin::{Cubin, EM_CUDA, FileType, Function, Header, OS_ABI};
 pub use error::{Error, Result};
 pub use strings::StringTable;
