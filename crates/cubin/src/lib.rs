@@ -1,4 +1,5 @@
 //! NVIDIA cubins, in and out.
+pub mod build;
 mod bytes;
 pub mod callgraph;
 pub mod compat;

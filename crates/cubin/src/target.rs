@@ -46,47 +46,105 @@ pub struct Target {
     pub sm: u8,
     pub variant: Variant,
     pub style: Style,
-    /// Where kernel parameters start in constant bank 0.
-    pub parameter_base: u16,
-    /// The value of `EIATTR_SW_WAR` that ptxas writes for every kernel, if it writes one.
+    /// Value of `EIATTR_SW_WAR` for every kernel, if there is one.
     pub software_workarounds: Option<u32>,
+    /// Every kernel has `EIATTR_SW2861232_WAR`.
+    pub has_workaround_2861232: bool,
     /// First word of `EICOMPAT_ATTR_CAN_FASTPATH_FINALIZE`, where there is a `.nv.compat`.
     pub fastpath_finalize: u32,
+    /// A variable in reserved shared memory that every file has: name and size.
+    pub reserved_variable: Option<(&'static str, u64)>,
 }
 
-const fn row(name: &'static str, sm: u8, variant: Variant, style: Style, parameter_base: u16) -> Target {
-    Target { name, sm, variant, style, parameter_base, software_workarounds: Some(8), fastpath_finalize: 0 }
+const fn row(name: &'static str, sm: u8, variant: Variant, style: Style, software_workarounds: Option<u32>) -> Target {
+    Target {
+        name,
+        sm,
+        variant,
+        style,
+        software_workarounds,
+        has_workaround_2861232: false,
+        fastpath_finalize: 0,
+        reserved_variable: None,
+    }
+}
+
+const fn ampere(name: &'static str, sm: u8, software_workarounds: Option<u32>) -> Target {
+    Target { has_workaround_2861232: true, ..row(name, sm, Base, Ampere, software_workarounds) }
+}
+
+const fn blackwell(name: &'static str, sm: u8, variant: Variant, fastpath_finalize: u32, software_workarounds: u32) -> Target {
+    Target { fastpath_finalize, ..row(name, sm, variant, Blackwell, Some(software_workarounds)) }
+}
+
+const fn thor(name: &'static str, variant: Variant) -> Target {
+    Target { reserved_variable: Some(("__nv_reservedSMEM_gb10b_war_var", 0x80)), ..blackwell(name, 110, variant, 0, 8) }
 }
 
 use Style::{Ampere, Blackwell, Hopper};
 use Variant::{Base, Family, Specific};
 
-/// Every target of ptxas 13.0.88.
+/// Every target of ptxas 13.0.88, with what its cubins have in common.
 pub const TARGETS: &[Target] = &[
-    Target { software_workarounds: None, ..row("sm_75", 75, Base, Ampere, 0x160) },
-    row("sm_80", 80, Base, Ampere, 0x160),
-    row("sm_86", 86, Base, Ampere, 0x160),
-    row("sm_87", 87, Base, Ampere, 0x160),
-    row("sm_88", 88, Base, Ampere, 0x160),
-    row("sm_89", 89, Base, Ampere, 0x160),
-    row("sm_90", 90, Base, Hopper, 0x210),
-    row("sm_90a", 90, Specific, Hopper, 0x210),
-    Target { fastpath_finalize: 9, ..row("sm_100", 100, Base, Blackwell, 0x380) },
-    Target { fastpath_finalize: 9, ..row("sm_100a", 100, Specific, Blackwell, 0x380) },
-    Target { fastpath_finalize: 9, ..row("sm_100f", 100, Family, Blackwell, 0x380) },
-    row("sm_103", 103, Base, Blackwell, 0x380),
-    row("sm_103a", 103, Specific, Blackwell, 0x380),
-    row("sm_103f", 103, Family, Blackwell, 0x380),
-    row("sm_110", 110, Base, Blackwell, 0x380),
-    row("sm_110a", 110, Specific, Blackwell, 0x380),
-    row("sm_110f", 110, Family, Blackwell, 0x380),
-    Target { fastpath_finalize: 0x50, ..row("sm_120", 120, Base, Blackwell, 0x380) },
-    Target { fastpath_finalize: 0x50, ..row("sm_120a", 120, Specific, Blackwell, 0x380) },
-    Target { fastpath_finalize: 0x50, ..row("sm_120f", 120, Family, Blackwell, 0x380) },
-    row("sm_121", 121, Base, Blackwell, 0x380),
-    row("sm_121a", 121, Specific, Blackwell, 0x380),
-    row("sm_121f", 121, Family, Blackwell, 0x380),
+    row("sm_75", 75, Base, Ampere, Some(1)),
+    ampere("sm_80", 80, None),
+    ampere("sm_86", 86, None),
+    ampere("sm_87", 87, Some(2)),
+    ampere("sm_88", 88, None),
+    row("sm_89", 89, Base, Ampere, None),
+    row("sm_90", 90, Base, Hopper, Some(8)),
+    row("sm_90a", 90, Specific, Hopper, Some(8)),
+    blackwell("sm_100", 100, Base, 9, 8),
+    blackwell("sm_100a", 100, Specific, 9, 8),
+    blackwell("sm_100f", 100, Family, 9, 8),
+    blackwell("sm_103", 103, Base, 0, 8),
+    blackwell("sm_103a", 103, Specific, 0, 8),
+    blackwell("sm_103f", 103, Family, 0, 8),
+    thor("sm_110", Base),
+    thor("sm_110a", Specific),
+    thor("sm_110f", Family),
+    blackwell("sm_120", 120, Base, 0x50, 0),
+    blackwell("sm_120a", 120, Specific, 0x50, 0),
+    blackwell("sm_120f", 120, Family, 0x50, 0),
+    blackwell("sm_121", 121, Base, 0, 0),
+    blackwell("sm_121a", 121, Specific, 0, 0),
+    blackwell("sm_121f", 121, Family, 0, 0),
 ];
+
+impl Style {
+    /// Where kernel parameters start in constant bank 0.
+    pub fn parameter_base(self) -> u16 {
+        match self {
+            Ampere => 0x160,
+            Hopper => 0x210,
+            Blackwell => 0x380,
+        }
+    }
+
+    /// Shared memory that the system keeps at the start of each block's.
+    pub fn reserved_shared(self) -> u64 {
+        match self {
+            Ampere => 0,
+            Hopper | Blackwell => 0x400,
+        }
+    }
+
+    /// Value of the symbol `.nv.reservedSmem.offset0`.
+    pub(crate) fn reserved_offset(self) -> u64 {
+        match self {
+            Ampere | Hopper => 0,
+            Blackwell => 0x40,
+        }
+    }
+
+    /// Major and minor number in `EIATTR_MERCURY_ISA_VERSION`.
+    pub(crate) fn mercury_version(self) -> u16 {
+        match self {
+            Ampere => 0,
+            Hopper | Blackwell => 0x101,
+        }
+    }
+}
 
 impl Target {
     /// The row with this name, for example `sm_90a`.
