@@ -22,6 +22,9 @@ pub(crate) const SECTION_HEADER_SIZE: u64 = size_of::<SectionHeader64<LE>>() as 
 pub(crate) const PROGRAM_HEADER_SIZE: u64 = size_of::<ProgramHeader64<LE>>() as u64;
 pub(crate) const TABLE_ALIGNMENT: u64 = 8;
 
+/// Place of `e_shnum`.
+const NUMBER_OF_SECTIONS: u64 = 60;
+
 type RawHeader = FileHeader64<LE>;
 type RawSection = SectionHeader64<LE>;
 
@@ -30,14 +33,15 @@ pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
     let raw = header_of(file)?;
     let headers = section_headers(file, raw)?;
     let header = header(raw);
-    let names = window_of(file, &headers, header.section_names, "the table of section names")?;
+    let names = table_of(file, &headers, header.section_names, "the table of section names")?;
     let mut sections = Vec::with_capacity(headers.len());
     let mut seen = HashMap::new();
     for (index, raw) in headers.iter().enumerate() {
         let name_offset = raw.sh_name.get(LE);
         let name = names.text(u64::from(name_offset), "the name of a section")?;
         let size = raw.sh_size.get(LE);
-        let twin = if size > 0 && has_bytes(raw) { *seen.entry((raw.sh_offset.get(LE), size)).or_insert(index) } else { index };
+        let may_be_twin = size > 0 && has_bytes(raw) && raw.sh_type.get(LE) != SectionType::STRTAB.0;
+        let twin = if may_be_twin { *seen.entry((raw.sh_offset.get(LE), size)).or_insert(index) } else { index };
         let content = if twin == index { content(file, &headers, index, name)? } else { Content::SameAs(twin) };
         sections.push(section(raw, name, name_offset, content));
     }
@@ -74,7 +78,7 @@ fn header_of(file: Bytes<'_>) -> Result<&RawHeader> {
         return wrong(54, format!("program headers have {} bytes instead of {PROGRAM_HEADER_SIZE}", raw.e_phentsize.get(LE)));
     }
     if raw.e_shnum.get(LE) == 0 {
-        return wrong(60, "the file has no sections, or more than 65279".into());
+        return wrong(NUMBER_OF_SECTIONS, "the file has no sections, or more than 65279".into());
     }
     if raw.e_shstrndx.get(LE) >= raw.e_shnum.get(LE) {
         return wrong(62, format!("the table of section names is section {}, which does not exist", raw.e_shstrndx.get(LE)));
@@ -117,12 +121,21 @@ fn has_bytes(raw: &RawSection) -> bool {
 /// The bytes of a section.
 fn window_of<'a>(file: Bytes<'a>, headers: &[&RawSection], index: usize, what: &str) -> Result<Bytes<'a>> {
     let Some(raw) = headers.get(index) else {
-        return Err(Error::new(format!("{what} is section {index}, which does not exist")));
+        return Err(Error::at(NUMBER_OF_SECTIONS, format!("{what} is section {index}, which does not exist")));
     };
     if !has_bytes(raw) {
         return Err(Error::at(raw.sh_offset.get(LE), format!("{what} has no bytes in the file")));
     }
     file.window(raw.sh_offset.get(LE), raw.sh_size.get(LE), what)
+}
+
+/// The bytes of a string table.
+fn table_of<'a>(file: Bytes<'a>, headers: &[&RawSection], index: usize, what: &str) -> Result<Bytes<'a>> {
+    let data = window_of(file, headers, index, what)?;
+    match headers.get(index).map(|raw| SectionType(raw.sh_type.get(LE))) {
+        Some(SectionType::STRTAB) => Ok(data),
+        _ => Err(Error::at(data.place(0), format!("{what} is section {index}, which is not a string table"))),
+    }
 }
 
 fn section(raw: &RawSection, name: &str, name_offset: u32, content: Content) -> Section {
@@ -148,7 +161,7 @@ fn content(file: Bytes<'_>, headers: &[&RawSection], index: usize, name: &str) -
         return Ok(Content::NoBits(raw.sh_size.get(LE)));
     }
     let data = window_of(file, headers, index, &format!("section `{name}`"))?;
-    let linked = || window_of(file, headers, raw.sh_link.get(LE) as usize, &format!("the string table of section `{name}`"));
+    let linked = || table_of(file, headers, raw.sh_link.get(LE) as usize, &format!("the string table of section `{name}`"));
     let (decoded, again) = match section_type {
         SectionType::STRTAB => return Ok(Content::Strings(StringTable::from_bytes(data.data()))),
         SectionType::SYMTAB | SectionType::MERCURY_SYMTAB => return Ok(Content::Symbols(symbol::decode(data, linked()?)?)),

@@ -296,6 +296,11 @@ impl Section {
         }
     }
 
+    /// Has no bytes, and an offset that does not follow from what is before it.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.fixed_offset.is_some() && matches!(self.content, Content::NoBits(_))
+    }
+
     /// `sh_info` of a code section, taken apart.
     pub fn text_info(&self) -> TextInfo {
         TextInfo(self.info)

@@ -27,10 +27,10 @@ pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
         match piece {
             Piece::Gap(bytes) => out.extend(bytes),
             Piece::Section(index) => {
-                if let Some(bytes) = encoded.contents.get(*index).and_then(Option::as_ref) {
+                if !cubin.sections[*index].is_elsewhere() {
                     out.resize(plan.places[*index].offset as usize, 0);
-                    out.extend(bytes.iter());
                 }
+                out.extend(encoded.contents[*index].iter().flat_map(|bytes| bytes.iter()));
             }
             Piece::SectionHeaders => {
                 out.resize(plan.section_headers as usize, 0);
@@ -119,7 +119,7 @@ impl Plan {
                     let usual = align_up(cursor, section.alignment);
                     plan.places[*index] = match (&section.content, &encoded.contents[*index]) {
                         (Content::NoBits(size), _) => {
-                            cursor = if section.fixed_offset.is_some() { cursor } else { usual };
+                            cursor = if section.is_elsewhere() { cursor } else { usual };
                             Place { offset: section.fixed_offset.unwrap_or(usual), size: *size }
                         }
                         (_, Some(bytes)) => {
