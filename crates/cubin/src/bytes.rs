@@ -7,7 +7,7 @@ use object::pod::{Pod, from_bytes};
 
 use crate::error::{Error, Result};
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
     data: &'a [u8],
     /// Offset of `data[0]` in the file.
@@ -106,7 +106,10 @@ mod tests {
         let bytes = Bytes::new(b"abc\0def");
         let inner = bytes.window(4, 3, "inner").unwrap();
         assert_eq!((inner.data(), inner.place(1)), (&b"def"[..], 5));
-        assert_eq!(inner.window(2, 2, "pair").unwrap_err().to_string(), "at byte 0x6: pair needs 0x2 bytes from here, but the data ends at 0x7");
+        assert_eq!(
+            inner.window(2, 2, "pair").unwrap_err().to_string(),
+            "at byte 0x6: pair needs 0x2 bytes from here, but the data ends at 0x7"
+        );
         assert_eq!(bytes.window(u64::MAX, 2, "far").unwrap_err().offset, Some(u64::MAX));
         assert_eq!(bytes.text(0, "name").unwrap(), "abc");
         assert_eq!(inner.text(0, "name").unwrap_err().to_string(), "at byte 0x4: name has no end");

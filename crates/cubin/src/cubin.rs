@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::info::Attribute;
 use crate::note::Note;
 use crate::section::{Content, Section, SectionKind, SectionType};
-use crate::segment::Segment;
+use crate::segment::{Place, Segment};
 use crate::symbol::Symbol;
 use crate::target::{Flags, Target, Variant};
 
@@ -104,6 +104,11 @@ impl Cubin {
     /// The bytes of the file.
     pub fn write(&self) -> Result<Vec<u8>> {
         crate::write::write(self)
+    }
+
+    /// Offset and size of each section in the file that [`Cubin::write`] gives.
+    pub fn places(&self) -> Result<Vec<Place>> {
+        crate::write::places(self)
     }
 
     /// All sections; the first is the null section of ELF.

@@ -45,8 +45,7 @@ pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
         let content = if twin == index { content(file, &headers, index, name)? } else { Content::SameAs(twin) };
         sections.push(section(raw, name, name_offset, content));
     }
-    let places: Vec<Place> =
-        headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
+    let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
     let layout = layout(file, raw, &mut sections, &places)?;
     let segments = segments(file, raw, &sections, &places)?;
     Ok(Cubin { header, segments, sections, layout })

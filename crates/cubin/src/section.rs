@@ -164,9 +164,12 @@ pub enum SectionKind<'a> {
     Other,
 }
 
+/// Makes a kind of what follows a prefix.
+type FromRest<'a> = fn(&'a str) -> SectionKind<'a>;
+
 impl<'a> SectionKind<'a> {
     pub fn of(name: &'a str) -> SectionKind<'a> {
-        let prefixes: [(&str, fn(&'a str) -> SectionKind<'a>); 14] = [
+        let prefixes: [(&str, FromRest<'a>); 14] = [
             (".text.", SectionKind::Text),
             (".nv.info.", SectionKind::FunctionInfo),
             (".nv.shared.", SectionKind::Shared),
@@ -190,10 +193,7 @@ impl<'a> SectionKind<'a> {
             ".nv.compat" => SectionKind::Compat,
             ".nv.callgraph" => SectionKind::CallGraph,
             ".nv.prototype" => SectionKind::Prototype,
-            _ => prefixes
-                .iter()
-                .find_map(|(prefix, kind)| name.strip_prefix(prefix).map(|rest| kind(rest)))
-                .unwrap_or(SectionKind::Other),
+            _ => prefixes.iter().find_map(|(prefix, kind)| name.strip_prefix(prefix).map(kind)).unwrap_or(SectionKind::Other),
         }
     }
 }

@@ -42,8 +42,8 @@ pub struct Span {
 }
 
 /// Where a section lies in the file, and how big it is.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
     pub offset: u64,
     pub size: u64,
 }
@@ -64,7 +64,8 @@ pub(crate) fn is_loaded(section: &Section) -> bool {
 pub(crate) fn span(sections: &[Section], places: &[Place]) -> Span {
     let offset = places.first().map_or(0, |place| place.offset);
     let in_file = |section: &Section| !matches!(section.content, Content::NoBits(_));
-    let ends = sections.iter().zip(places).map(|(section, place)| place.offset.saturating_add(if in_file(section) { place.size } else { 0 }));
+    let ends =
+        sections.iter().zip(places).map(|(section, place)| place.offset.saturating_add(if in_file(section) { place.size } else { 0 }));
     let file_size = ends.max().map_or(0, |end| end.saturating_sub(offset));
     let memory = sections.iter().zip(places).filter(|(section, _)| !in_file(section));
     let memory_size = memory.fold(file_size, |size, (section, place)| align_up(size, section.alignment).saturating_add(place.size));

@@ -57,16 +57,7 @@ pub struct Target {
 }
 
 const fn row(name: &'static str, sm: u8, variant: Variant, style: Style, software_workarounds: Option<u32>) -> Target {
-    Target {
-        name,
-        sm,
-        variant,
-        style,
-        software_workarounds,
-        has_workaround_2861232: false,
-        fastpath_finalize: 0,
-        reserved_variable: None,
-    }
+    Target { name, sm, variant, style, software_workarounds, has_workaround_2861232: false, fastpath_finalize: 0, reserved_variable: None }
 }
 
 const fn ampere(name: &'static str, sm: u8, software_workarounds: Option<u32>) -> Target {

@@ -49,6 +49,11 @@ pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Where the sections would be in the file.
+pub(crate) fn places(cubin: &Cubin) -> Result<Vec<Place>> {
+    Ok(Plan::new(cubin, &Encoded::new(cubin)?)?.places)
+}
+
 /// Contents as bytes, and the offsets of the sections' names.
 struct Encoded<'a> {
     /// None where the section has no bytes of its own in the file.
@@ -71,9 +76,7 @@ impl<'a> Encoded<'a> {
                 Content::Info(attributes) => Some(Cow::Owned(info::encode(attributes)?)),
                 Content::Compat(attributes) => Some(Cow::Owned(compat::encode(attributes)?)),
                 Content::CallGraph(edges) => Some(Cow::Owned(callgraph::encode(edges))),
-                Content::Relocations(list) => {
-                    Some(Cow::Owned(relocation::encode(list, section.section_type != SectionType::REL)?))
-                }
+                Content::Relocations(list) => Some(Cow::Owned(relocation::encode(list, section.section_type != SectionType::REL)?)),
                 Content::Notes(notes) => Some(Cow::Owned(note::encode(notes)?)),
             });
         }

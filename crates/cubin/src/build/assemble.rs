@@ -164,9 +164,7 @@ impl Maker<'_> {
                 Content::Relocations(self.frame_relocations(&places, MERCURY_FRAME_RELOCATION, Some(0)))
             }
             Role::MercuryReservedShared => Content::Bytes(vec![0; self.reserved_variable_size() as usize]),
-            Role::MercurySymbols => {
-                Content::Symbols(self.mercury_symbols().into_iter().map(|role| self.mercury_symbol(role)).collect())
-            }
+            Role::MercurySymbols => Content::Symbols(self.mercury_symbols().into_iter().map(|role| self.mercury_symbol(role)).collect()),
         })
     }
 
@@ -307,14 +305,8 @@ fn segments(style: Style, sections: &[Section]) -> Vec<Segment> {
         elf::PF_R if early => elf::PF_R | elf::PF_X,
         flags => flags,
     };
-    let segment = |segment_type, flags, covers| Segment {
-        segment_type,
-        flags,
-        covers,
-        virtual_address: 0,
-        physical_address: 0,
-        alignment: 8,
-    };
+    let segment =
+        |segment_type, flags, covers| Segment { segment_type, flags, covers, virtual_address: 0, physical_address: 0, alignment: 8 };
     let mut runs: Vec<Segment> = Vec::new();
     for (index, section) in sections.iter().enumerate().filter(|(_, section)| is_loaded(section)) {
         let flags = widened(section);

@@ -1,8 +1,8 @@
 //! Which sections and symbols a file has, in ptxas' order, before any of them has a number.
 
 use super::Module;
-use crate::section::flags;
 use crate::section::SectionType;
+use crate::section::flags;
 use crate::target::Style;
 
 /// A section by its duty; numbers are indices of kernels.

@@ -40,7 +40,9 @@ fn field(head: Bytes<'_>, offset: u64, size: u64) -> Result<&str> {
 fn member_name(name: &str, long_names: Bytes<'_>) -> String {
     let long = name.strip_prefix('/').and_then(|offset| offset.parse().ok()).and_then(|offset| long_names.rest(offset, "a name").ok());
     match long {
-        Some(rest) => String::from_utf8_lossy(rest.data().split(|&byte| byte == b'/' || byte == b'\n').next().unwrap_or_default()).into_owned(),
+        Some(rest) => {
+            String::from_utf8_lossy(rest.data().split(|&byte| byte == b'/' || byte == b'\n').next().unwrap_or_default()).into_owned()
+        }
         None => name.strip_suffix('/').unwrap_or(name).to_owned(),
     }
 }

@@ -120,7 +120,10 @@ fn entries(data: Bytes<'_>, images: &mut Vec<Image>) -> Result<()> {
         let header_size = u64::from(head.u32(4, "a size")?);
         let size = head.u64(8, "a size")?;
         if header_size < ENTRY_SIZE {
-            return Err(Error::at(head.place(4), format!("the header of the image has {header_size} bytes instead of {ENTRY_SIZE} or more")));
+            return Err(Error::at(
+                head.place(4),
+                format!("the header of the image has {header_size} bytes instead of {ENTRY_SIZE} or more"),
+            ));
         }
         let head = data.window(at, header_size, "the header of an image")?;
         let payload = data.window(at + header_size, size, "an image")?;

@@ -138,6 +138,9 @@ pub(crate) fn encode(attributes: &[Attribute]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Bits of `EIATTR_SPARSE_MMA_MASK`: which sparse instructions a function uses.
+pub const SPARSE_MMA: [&str; 8] = ["QGMMA.SP", "HGMMA.SP", "IGMMA.SP", "QMMA.SP", "HMMA.SP", "IMMA.SP", "UTC*MMASparse", "OMMA.SP"];
+
 impl Attribute {
     pub fn new(code: Code, value: Value) -> Attribute {
         Attribute { code, value }
