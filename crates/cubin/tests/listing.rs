@@ -78,7 +78,7 @@ fn ours(cubin: &Cubin) -> Vec<String> {
             Content::Compat(list) => {
                 facts.extend(list.iter().map(|attribute| {
                     squeeze(&format!(".nv.compat {:?} {}", attribute.code, compat_text(attribute.code, &attribute.value)))
-                }))
+                }));
             }
             Content::CallGraph(edges) => facts.extend(edges.iter().map(|edge| format!("call <{},{}>", edge.caller, edge.callee))),
             Content::Relocations(list) if section.section_type != SectionType::MERCURY_RELA => {
