@@ -9,11 +9,11 @@ mod common;
 use std::fs;
 
 use common::{Scratch, compile, data_files, oracle, retarget, root};
-use oriole_cubin::build::{Capsule, Frame, Kernel, Module, Shared, decode_frames, kernel_attributes};
+use oriole_cubin::build::{Capsule, Frame, Home, Kernel, Module, Shared, Variable, decode_frames, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter, Value};
 use oriole_cubin::note::Note;
 use oriole_cubin::section::{Content, Section};
-use oriole_cubin::symbol::Symbol;
+use oriole_cubin::symbol::{Symbol, SymbolSection};
 use oriole_cubin::target::TARGETS;
 use oriole_cubin::{Cubin, Result, Target};
 
@@ -36,6 +36,39 @@ const KERNELS: &str = r"
 .weak .entry last(.param .align 16 .b8 s[40]) { ret; }
 ";
 
+/// Variables that others see and variables of the module's own, in all three homes.
+const VARIABLES: &str = r"
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .u32 counter;
+.visible .global .align 8 .u64 table[2] = {1, 2};
+.global .align 4 .f32 scale = 0f3F800000;
+.visible .const .align 4 .f32 weights[4] = {0f3F800000, 0f40000000, 0f40400000, 0f40800000};
+.visible .entry uses(.param .u64 p) {
+    .reg .b64 %a<6>; .reg .b32 %t<6>; .reg .f32 %f<5>;
+    ld.param.u64 %a1, [p]; mov.u32 %t1, %tid.x; atom.global.add.u32 %t2, [counter], %t1;
+    ld.global.u64 %a2, [table]; ld.const.f32 %f1, [weights+4]; ld.global.f32 %f2, [scale]; mul.f32 %f1, %f1, %f2;
+    cvt.rzi.u32.f32 %t3, %f1; add.u32 %t2, %t2, %t3; cvt.u32.u64 %t4, %a2; add.u32 %t2, %t2, %t4;
+    st.global.u32 [%a1], %t2; ret;
+}
+.visible .entry plain(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 5; ret; }
+";
+
+/// Constants first, one kernel, which also has shared memory.
+const CONSTANTS: &str = r"
+.version 9.0
+.target sm_90
+.address_size 64
+.const .align 4 .u32 limits[3] = {7, 8, 9};
+.global .align 4 .u32 total;
+.visible .entry only(.param .u64 p) {
+    .reg .b64 %a; .reg .b32 %t<4>; .shared .align 8 .b8 space[128];
+    ld.param.u64 %a, [p]; mov.u32 %t1, %tid.x; st.shared.u32 [space], %t1; bar.sync 0; ld.shared.u32 %t2, [space+8];
+    ld.const.u32 %t3, [limits+8]; add.u32 %t2, %t2, %t3; atom.global.add.u32 %t1, [total], %t2; st.global.u32 [%a], %t1; ret;
+}
+";
+
 fn bytes(section: Option<&Section>) -> Vec<u8> {
     section.and_then(Section::bytes).unwrap_or_default().to_vec()
 }
@@ -55,7 +88,41 @@ fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
             Note::Other { .. } => {}
         }
     }
+    module.variables = variables(cubin);
+    module.addresses = addresses(cubin, &module.variables);
     Ok(module)
+}
+
+fn variables(cubin: &Cubin) -> Vec<Variable> {
+    let mut list = Vec::new();
+    for symbol in cubin.symbols().iter().filter(|symbol| symbol.symbol_type == 1) {
+        let SymbolSection::Section(index) = symbol.section else { continue };
+        let section = cubin.section(usize::from(index)).unwrap();
+        let range = symbol.value as usize..(symbol.value + symbol.size) as usize;
+        let home = match &section.name[..] {
+            ".nv.global" => Home::Zero,
+            ".nv.global.init" => Home::Initialized(section.bytes().unwrap()[range].to_vec()),
+            ".nv.constant3" => Home::Constant(section.bytes().unwrap()[range].to_vec()),
+            _ => continue,
+        };
+        let (is_visible, is_managed) = (symbol.binding == 1, symbol.other == 4);
+        let alignment = section.alignment;
+        list.push(Variable { name: symbol.name.clone(), home, offset: symbol.value, size: symbol.size, alignment, is_visible, is_managed });
+    }
+    list.sort_by_key(|variable| !variable.is_visible);
+    list
+}
+
+/// Bank 4, from the relocations that fill it.
+fn addresses(cubin: &Cubin, variables: &[Variable]) -> Vec<usize> {
+    let section = cubin.section_named(".rela.nv.constant4").or(cubin.section_named(".rel.nv.constant4"));
+    let Some(Content::Relocations(list)) = section.map(|section| &section.content) else { return Vec::new() };
+    let mut addresses = vec![0; list.len()];
+    for relocation in list {
+        let name = &cubin.symbols()[relocation.symbol as usize].name;
+        addresses[relocation.offset as usize / 8] = variables.iter().position(|variable| variable.name == *name).unwrap();
+    }
+    addresses
 }
 
 fn kernel(cubin: &Cubin, target: &Target, name: &str, symbol: usize, frame: Frame, mercury: Option<Frame>) -> Kernel {
@@ -186,12 +253,17 @@ fn fresh_files_are_rebuilt_for_every_target() {
     let scratch = Scratch::new("rebuild");
     // At -O0, block_sum calls functions of its own: out of the builder's reach.
     let mut sources = vec![("kernels", KERNELS.to_owned(), &["-O3", "-O0"][..])];
+    sources.push(("variables", VARIABLES.to_owned(), &["-O3", "-O0"]));
+    sources.push(("constants", CONSTANTS.to_owned(), &["-O3", "-O0"]));
     for (name, options) in [("saxpy", &["-O3", "-O2", "-O1", "-O0"][..]), ("vector_add", &["-O3", "-O0"]), ("block_sum", &["-O3", "-O1"])] {
         sources.push((name, fs::read_to_string(root().join(format!("examples/{name}.ptx"))).unwrap(), options));
     }
     let (mut count, mut failures) = (0, Vec::new());
     for target in TARGETS {
         for (name, text, options) in &sources {
+            if target.has_mercury() && ["variables", "constants"].contains(name) {
+                continue;
+            }
             let ptx = scratch.path("in.ptx");
             fs::write(&ptx, retarget(text, target.name)).unwrap();
             for option in *options {

@@ -4,7 +4,7 @@ use object::elf;
 
 use super::frame::{self, MERCURY_UNIT, SASS_UNIT};
 use super::roles::{Role, SymbolRole};
-use super::{Frame, Module};
+use super::{Frame, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
 use crate::cubin::{Cubin, FileType, Header, OS_ABI, Piece};
 use crate::error::{Error, Result};
@@ -23,6 +23,9 @@ const RELOCATION_ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 
 const MERCURY_FRAME_RELOCATION: RelocationType = RelocationType(0x1003d);
 
 pub(super) fn assemble(module: &Module) -> Result<Cubin> {
+    if !module.variables.is_empty() && (module.has_mercury() || module.kernels.is_empty()) {
+        return Err(Error::new("module variables are built only beside a kernel, and without Mercury capsules"));
+    }
     let maker = Maker::new(module);
     let mut sections = Vec::with_capacity(maker.roles.len());
     for &role in &maker.roles {
@@ -72,6 +75,7 @@ impl Maker<'_> {
         let shape = role.shape(self.module.target.style);
         let alignment = match role {
             Role::Shared(k) => self.module.kernels[k].shared.map_or(1, |shared| shared.alignment),
+            Role::ZeroVariables | Role::InitializedVariables | Role::ConstantVariables => self.variable_alignment(role),
             Role::ReservedShared | Role::MercuryReservedShared if self.module.target.reserved_variable.is_some() => 16,
             _ => shape.alignment,
         };
@@ -90,6 +94,7 @@ impl Maker<'_> {
             Role::Info | Role::CallGraph => (symbols, 0),
             Role::KernelInfo(k) | Role::TextRelocations(k) => (symbols, self.index(Role::Text(k))),
             Role::FrameRelocations => (symbols, self.index(Role::Frames)),
+            Role::AddressRelocations => (symbols, self.index(Role::Addresses)),
             Role::Text(k) => {
                 let early = self.module.target.style == Style::Ampere;
                 let registers = if early { self.module.kernels[k].registers } else { 0 };
@@ -107,7 +112,12 @@ impl Maker<'_> {
 
     /// One more than the index of the last local symbol.
     fn locals(&self, symbols: &[SymbolRole]) -> u32 {
-        let is_local = |role: &SymbolRole| matches!(role, SymbolRole::Null | SymbolRole::Section(_));
+        let is_local = |role: &SymbolRole| match role {
+            SymbolRole::Null | SymbolRole::Section(_) => true,
+            SymbolRole::Variable(v) => !self.module.variables[*v].is_visible,
+            SymbolRole::ReservedEnd => self.module.target.style == Style::Hopper,
+            _ => false,
+        };
         symbols.iter().rposition(is_local).map_or(0, |last| last as u32 + 1)
     }
 
@@ -155,6 +165,10 @@ impl Maker<'_> {
                 Content::NoBits(style.reserved_shared() + size)
             }
             Role::ReservedShared => Content::NoBits(style.reserved_offset() + self.reserved_variable_size()),
+            Role::ZeroVariables => Content::NoBits(self.variables(role).map(|variable| variable.offset + variable.size).max().unwrap_or(0)),
+            Role::InitializedVariables | Role::ConstantVariables => Content::Bytes(self.initial_values(role)?),
+            Role::Addresses => Content::Bytes(vec![0; module.addresses.len() * 8]),
+            Role::AddressRelocations => Content::Relocations(self.address_relocations()?),
             Role::Capsule(k) => Content::Bytes(capsule(k)?.bytes.clone()),
             Role::MercuryFrames => Content::Bytes(frame::encode(&self.mercury_frames(), MERCURY_UNIT).0),
             Role::MercuryKernelInfo(k) => Content::Info(capsule(k)?.attributes.clone()),
@@ -166,6 +180,44 @@ impl Maker<'_> {
             Role::MercuryReservedShared => Content::Bytes(vec![0; self.reserved_variable_size() as usize]),
             Role::MercurySymbols => Content::Symbols(self.mercury_symbols().into_iter().map(|role| self.mercury_symbol(role)).collect()),
         })
+    }
+
+    /// The variables of a section.
+    fn variables(&self, role: Role) -> impl Iterator<Item = &Variable> {
+        self.module.variables.iter().filter(move |variable| variable.home.role() == role)
+    }
+
+    fn variable_alignment(&self, role: Role) -> u64 {
+        self.variables(role).map(|variable| variable.alignment).max().unwrap_or(1)
+    }
+
+    fn initial_values(&self, role: Role) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        for variable in self.variables(role) {
+            let (Home::Initialized(bytes) | Home::Constant(bytes)) = &variable.home else { continue };
+            let too_large = || Error::new(format!("`{}` does not fit into 4 GiB", variable.name));
+            let (Ok(start), Ok(size)) = (u32::try_from(variable.offset), u32::try_from(variable.size)) else { return Err(too_large()) };
+            let start = start as usize;
+            let end = start + (size as usize).max(bytes.len());
+            if out.len() < end {
+                out.resize(end, 0);
+            }
+            out[start..start + bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(out)
+    }
+
+    /// Last entry first.
+    fn address_relocations(&self) -> Result<Vec<Relocation>> {
+        let addend = (self.module.target.style != Style::Ampere).then_some(0);
+        let relocation = |(slot, &v): (usize, &usize)| {
+            if v >= self.module.variables.len() {
+                return Err(Error::new(format!("entry {slot} of the address table is variable {v}, which does not exist")));
+            }
+            let symbol = self.symbol_index(SymbolRole::Variable(v));
+            Ok(Relocation { offset: slot as u64 * 8, relocation_type: RelocationType::R_CUDA_64, symbol, addend })
+        };
+        self.module.addresses.iter().enumerate().rev().map(relocation).collect()
     }
 
     fn reserved_variable_size(&self) -> u64 {
@@ -250,6 +302,13 @@ impl Maker<'_> {
             SymbolRole::ReservedEnd => {
                 Symbol { value: style.reserved_shared(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
             }
+            SymbolRole::Variable(v) => {
+                let variable = &self.module.variables[v];
+                let binding = if variable.is_visible { elf::STB_GLOBAL } else { elf::STB_LOCAL };
+                let symbol = Symbol::new(&variable.name, binding, elf::STT_OBJECT, defined(variable.home.role()));
+                let other = if variable.is_managed { other::MANAGED } else { 0 };
+                Symbol { value: variable.offset, size: variable.size, other, ..symbol }
+            }
             SymbolRole::Function(k) => {
                 let kernel = &self.module.kernels[k];
                 let binding = if kernel.is_weak { elf::STB_WEAK } else { elf::STB_GLOBAL };
@@ -274,7 +333,7 @@ impl Maker<'_> {
                 symbol.size = self.module.kernels[k].capsule.as_ref().map_or(0, |capsule| capsule.size);
                 Some(Role::Capsule(k))
             }
-            SymbolRole::Null | SymbolRole::ReservedOffset | SymbolRole::ReservedEnd => None,
+            SymbolRole::Null | SymbolRole::ReservedOffset | SymbolRole::ReservedEnd | SymbolRole::Variable(_) => None,
         };
         if let Some(section) = section {
             symbol.section = SymbolSection::Section(self.index(section) as u16);

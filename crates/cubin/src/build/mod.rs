@@ -2,7 +2,7 @@
 //!
 //! [`Module::build`] arranges kernels the way ptxas 13.0.88 does for the target: which sections, in which order, with
 //! which symbols, names, alignments, relocations and program headers. It makes executable files of kernels that call
-//! nothing and use no module variables; `tests/rebuild.rs` compares with ptxas' own files.
+//! nothing, with module variables on Turing to Hopper; `tests/rebuild.rs` compares with ptxas' own files.
 //!
 //! ```
 //! use oriole_cubin::build::{Frame, Kernel, Module, kernel_attributes};
@@ -51,6 +51,10 @@ pub struct Module {
     pub tool: ToolInfo,
     /// In the order of the file, which for ptxas is the reverse of the source's.
     pub kernels: Vec<Kernel>,
+    /// Those that other files can see come first.
+    pub variables: Vec<Variable>,
+    /// What constant bank 4 holds, eight bytes each: addresses of variables, by their index.
+    pub addresses: Vec<usize>,
     pub call_graph: Vec<CallEdge>,
 }
 
@@ -83,6 +87,31 @@ pub struct Shared {
     pub alignment: u64,
 }
 
+/// A variable of the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    pub home: Home,
+    /// In its section.
+    pub offset: u64,
+    pub size: u64,
+    pub alignment: u64,
+    /// Other files, and the host, can find it.
+    pub is_visible: bool,
+    pub is_managed: bool,
+}
+
+/// The section that a variable lives in, with its first bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// `.nv.global`: zero at the start.
+    Zero,
+    /// `.nv.global.init`
+    Initialized(Vec<u8>),
+    /// `.nv.constant3`
+    Constant(Vec<u8>),
+}
+
 /// The Mercury form of a kernel. Its meaning is not public; it is carried.
 #[derive(Clone, Debug)]
 pub struct Capsule {
@@ -111,6 +140,8 @@ impl Module {
                 arguments: format!("-arch {} ", target.name),
             },
             kernels,
+            variables: Vec::new(),
+            addresses: Vec::new(),
             call_graph: NO_CALLS.to_vec(),
         }
     }

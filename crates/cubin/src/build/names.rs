@@ -35,6 +35,12 @@ impl Module {
             Role::FrameRelocations if self.target.style == Style::Ampere => ".rel.debug_frame",
             Role::FrameRelocations => ".rela.debug_frame",
             Role::ReservedShared => ".nv.shared.reserved.0",
+            Role::ZeroVariables => ".nv.global",
+            Role::InitializedVariables => ".nv.global.init",
+            Role::ConstantVariables => ".nv.constant3",
+            Role::Addresses => ".nv.constant4",
+            Role::AddressRelocations if self.target.style == Style::Ampere => ".rel.nv.constant4",
+            Role::AddressRelocations => ".rela.nv.constant4",
             Role::MercuryFrames => ".nv.merc.debug_frame",
             Role::MercuryInfo => ".nv.merc.nv.info",
             Role::MercuryFrameRelocations => ".nv.merc.rela.debug_frame",
@@ -62,6 +68,7 @@ impl Module {
             SymbolRole::ReservedEnd if self.target.style == Style::Hopper => String::new(),
             SymbolRole::ReservedEnd => RESERVED_END.into(),
             SymbolRole::Function(k) => self.kernels[k].name.clone(),
+            SymbolRole::Variable(v) => self.variables[v].name.clone(),
         }
     }
 
@@ -85,8 +92,8 @@ impl Module {
     /// `.strtab`
     pub(super) fn strings(&self) -> StringTable {
         let mut table = self.table(Table::Symbols);
-        for kernel in self.kernels.iter().filter(|kernel| !kernel.is_weak) {
-            table.push(&kernel.name);
+        for role in self.visible() {
+            table.push(&self.symbol_name(role));
         }
         if self.target.style != Style::Ampere {
             self.push_all(&mut table, Role::Constants);
@@ -116,6 +123,9 @@ impl Module {
             }
             [Role::Text(k), Role::KernelInfo(k), Role::Shared(k)].into_iter().for_each(|role| push(&self.section_name(role)));
             if early {
+                if k == 0 {
+                    self.declared_names(kind, &mut push);
+                }
                 let names = [format!(".nv.constant0.{name}"), format!(".rel.nv.constant0.{name}")];
                 match kind {
                     Table::Sections => names.iter().for_each(|name| push(name)),
@@ -125,6 +135,7 @@ impl Module {
             }
             if k == 0 {
                 self.reserved_names(kind, &mut push);
+                self.declared_names(kind, &mut push);
             }
             if first_sharing == Some(k) && kind == Table::Symbols {
                 match self.target.style {
@@ -137,7 +148,12 @@ impl Module {
                 push(&format!(".rela.text.{name}"));
             }
         }
-        TAIL.into_iter().for_each(&mut push);
+        for name in TAIL {
+            push(name);
+            if name == ".debug_frame" && !self.addresses.is_empty() {
+                self.address_names(kind, &mut push);
+            }
+        }
         if early {
             push(".nv.rel.action");
         }
@@ -156,6 +172,32 @@ impl Module {
         }
     }
 
+    /// Sections and symbols of variables. On Hopper the numbered banks stand over longer names of an earlier stage.
+    fn declared_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
+        let late = self.target.style != Style::Ampere;
+        for role in self.declarations() {
+            let name = self.symbol_name(role);
+            match role {
+                SymbolRole::Section(Role::Addresses) if late => push(&over(".nv.constant.pic", &name)),
+                SymbolRole::Section(Role::ConstantVariables) if late => push(&over(".nv.constant.user", &name)),
+                SymbolRole::Section(_) => push(&name),
+                _ if kind == Table::Symbols => push(&name),
+                _ => {}
+            }
+        }
+    }
+
+    fn address_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
+        if self.target.style == Style::Ampere {
+            return push(".rel.nv.constant4");
+        }
+        push(".rel.nv.constant.pic");
+        match kind {
+            Table::Sections => push(&over(".rela.nv.constant.pic", ".rela.nv.constant4")),
+            Table::Symbols => push(".rela.nv.constant.pic"),
+        }
+    }
+
     /// Zeros behind `.shstrtab`.
     pub(super) fn room_for_names(&self) -> usize {
         match self.target.style {
@@ -164,6 +206,11 @@ impl Module {
             Style::Blackwell => 36,
         }
     }
+}
+
+/// A shorter name in the place of a longer one.
+fn over(longer: &str, name: &str) -> String {
+    format!("{name}{}", "\0".repeat(longer.len().saturating_sub(name.len())))
 }
 
 /// Which of the two tables.

@@ -1,6 +1,6 @@
 //! Which sections and symbols a file has, in ptxas' order, before any of them has a number.
 
-use super::Module;
+use super::{Home, Module};
 use crate::section::SectionType;
 use crate::section::flags;
 use crate::target::Style;
@@ -26,6 +26,11 @@ pub(super) enum Role {
     Text(usize),
     Shared(usize),
     ReservedShared,
+    ZeroVariables,
+    InitializedVariables,
+    ConstantVariables,
+    Addresses,
+    AddressRelocations,
     Capsule(usize),
     MercuryFrames,
     MercuryInfo,
@@ -47,6 +52,7 @@ pub(super) enum SymbolRole {
     /// End of the reserved shared memory. Hopper's files have an empty entry in its place.
     ReservedEnd,
     Function(usize),
+    Variable(usize),
 }
 
 impl Module {
@@ -70,23 +76,76 @@ impl Module {
         list.extend((!early).then_some(Compat));
         list.extend(self.indices().map(KernelInfo));
         list.push(CallGraph);
+        let homes = self.homes();
+        let has = |role| homes.contains(&role).then_some(role);
+        let banks = || homes.iter().copied().filter(|role| [Role::Addresses, Role::ConstantVariables].contains(role));
+        let relocated = has(Role::Addresses).map(|_| Role::AddressRelocations);
         if early {
-            list.extend([RelocationActions, FrameRelocations]);
+            list.push(RelocationActions);
+            list.extend(relocated);
+            list.push(FrameRelocations);
+            list.extend(banks());
             list.extend(self.indices().map(Constants));
             list.extend(self.indices().map(Text));
+            list.extend(has(Role::InitializedVariables));
             list.extend(self.sharing().map(Shared));
+            list.extend(has(Role::ZeroVariables));
             return list;
         }
         list.extend(self.indices().filter(|&k| self.kernels[k].had_relocations).map(TextRelocations));
+        list.extend(relocated);
         list.push(FrameRelocations);
+        list.extend(banks());
         list.extend(self.indices().map(Text));
+        list.extend(has(Role::InitializedVariables));
         // Reserved shared memory belongs to the first kernel and comes behind its own.
         list.extend(self.sharing().filter(|&k| k == 0).map(Shared));
         list.push(Role::ReservedShared);
         list.extend(self.sharing().filter(|&k| k != 0).map(Shared));
+        list.extend(has(Role::ZeroVariables));
         list.extend(self.indices().map(Constants));
         if self.has_mercury() {
             list.extend(self.mercury_sections());
+        }
+        list
+    }
+
+    /// What the declarations of variables bring into being, in order: sections, and symbols that stay in the file.
+    pub(super) fn declarations(&self) -> Vec<SymbolRole> {
+        let mut list = Vec::new();
+        for (v, variable) in self.variables.iter().enumerate() {
+            let home = SymbolRole::Section(variable.home.role());
+            if !list.contains(&home) {
+                list.push(home);
+            }
+            list.extend((!variable.is_visible).then_some(SymbolRole::Variable(v)));
+            // The table of addresses comes with the first variable in global memory.
+            let table = SymbolRole::Section(Role::Addresses);
+            let in_global = variable.home.role() != Role::ConstantVariables;
+            if in_global && !self.addresses.is_empty() && !list.contains(&table) {
+                list.push(table);
+            }
+        }
+        list
+    }
+
+    fn homes(&self) -> Vec<Role> {
+        let home = |role| match role {
+            SymbolRole::Section(role) => Some(role),
+            _ => None,
+        };
+        self.declarations().into_iter().filter_map(home).collect()
+    }
+
+    /// Functions that are not weak, with the visible variables behind the first kernel.
+    pub(super) fn visible(&self) -> Vec<SymbolRole> {
+        let mut list = Vec::new();
+        for k in self.indices() {
+            list.extend((!self.kernels[k].is_weak).then_some(SymbolRole::Function(k)));
+            if k == 0 {
+                let variables = self.variables.iter().enumerate().filter(|(_, variable)| variable.is_visible);
+                list.extend(variables.map(|(v, _)| SymbolRole::Variable(v)));
+            }
         }
         list
     }
@@ -112,6 +171,7 @@ impl Module {
             list.push(Section(Role::Text(k)));
             list.extend(self.kernels[k].shared.map(|_| Section(Role::Shared(k))));
             if early {
+                list.extend(if k == 0 { self.declarations() } else { Vec::new() });
                 list.push(Section(Role::Constants(k)));
                 continue;
             }
@@ -121,16 +181,27 @@ impl Module {
                 list.extend(variable.map(|_| Section(Role::ReservedShared)));
                 list.push(SymbolRole::ReservedAlias);
                 list.extend(variable);
+                list.extend(self.declarations());
             }
             list.extend((first_sharing == Some(k)).then_some(SymbolRole::ReservedEnd));
         }
         list.extend([Section(Role::Frames), Section(Role::CallGraph)]);
         list.extend(early.then_some(Section(Role::RelocationActions)));
-        list.extend(self.indices().filter(|&k| !self.kernels[k].is_weak).map(Function));
+        list.extend(self.visible());
         if !early {
             list.extend(self.indices().map(|k| Section(Role::Constants(k))));
         }
         list
+    }
+}
+
+impl Home {
+    pub(super) fn role(&self) -> Role {
+        match self {
+            Home::Zero => Role::ZeroVariables,
+            Home::Initialized(_) => Role::InitializedVariables,
+            Home::Constant(_) => Role::ConstantVariables,
+        }
     }
 }
 
@@ -157,12 +228,16 @@ impl Role {
             Role::KernelInfo(_) => (SectionType::CUDA_INFO, flags::INFO_LINK, 4, 0),
             Role::CallGraph => (SectionType::CUDA_CALLGRAPH, 0, 4, 8),
             Role::RelocationActions => (SectionType::CUDA_RELOCINFO, 0, 8, 8),
-            Role::FrameRelocations if early => (SectionType::REL, flags::INFO_LINK, 8, 16),
-            Role::TextRelocations(_) | Role::FrameRelocations => (SectionType::RELA, flags::INFO_LINK, 8, 24),
+            Role::FrameRelocations | Role::AddressRelocations if early => (SectionType::REL, flags::INFO_LINK, 8, 16),
+            Role::TextRelocations(_) | Role::FrameRelocations | Role::AddressRelocations => (SectionType::RELA, flags::INFO_LINK, 8, 24),
             Role::Constants(_) => (SectionType::PROGBITS, flags::ALLOC | flags::INFO_LINK, 4, 0),
             Role::Text(_) => (SectionType::PROGBITS, flags::ALLOC | flags::EXECINSTR, 128, 0),
             Role::Shared(_) => (SectionType::NOBITS, flags::WRITE | flags::ALLOC | flags::INFO_LINK, 1, 0),
             Role::ReservedShared => (SectionType::NOBITS, flags::WRITE | flags::ALLOC, 1, 0),
+            Role::ZeroVariables => (SectionType::NOBITS, flags::WRITE | flags::ALLOC, 1, 0),
+            Role::InitializedVariables => (SectionType::PROGBITS, flags::WRITE | flags::ALLOC, 1, 0),
+            Role::ConstantVariables => (SectionType::PROGBITS, flags::ALLOC, 1, 0),
+            Role::Addresses => (SectionType::PROGBITS, flags::ALLOC, 8, 0),
             Role::Capsule(_) => (SectionType::CUDA_CAPMERC, flags::MERCURY, 16, 0),
             Role::MercuryFrames => (SectionType::PROGBITS, flags::MERCURY, 1, 0),
             Role::MercuryInfo => (SectionType::MERCURY_INFO, flags::MERCURY, 4, 0),
