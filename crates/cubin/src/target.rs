@@ -201,3 +201,27 @@ impl fmt::Debug for Flags {
         write!(f, "Flags({:#x}, ABI version {})", self.bits, self.abi_version)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cuobjdump 13.2 says of a file whose header was given these flags.
+    #[test]
+    fn flags_of_both_versions_are_read() {
+        let old = |bits| Flags { bits, abi_version: 7 };
+        assert_eq!((old(0x5a055a).sm(), old(0x5a055a).is_specific()), (90, false));
+        assert_eq!((old(0x5a0d5a).sm(), old(0x5a0d5a).is_specific()), (90, true));
+        assert_eq!(old(0x500556).sm(), 86);
+        let new = Flags { bits: 0x0b00_6402, abi_version: 8 };
+        assert_eq!((new.sm(), new.has_mercury(), new.cuinfo_section()), (100, true, Some(11)));
+    }
+
+    #[test]
+    fn targets_have_different_names_and_follow_their_number() {
+        for (target, next) in TARGETS.iter().zip(&TARGETS[1..]) {
+            assert!(target.sm <= next.sm && target.name != next.name);
+            assert!(target.name.starts_with(&format!("sm_{}", target.sm)));
+        }
+    }
+}

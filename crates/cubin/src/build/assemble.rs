@@ -1,5 +1,8 @@
 //! From the parts of a module to a [`Cubin`].
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 use object::elf;
 
 use super::frame::{self, MERCURY_UNIT, SASS_UNIT};
@@ -51,20 +54,29 @@ struct Maker<'a> {
     module: &'a Module,
     roles: Vec<Role>,
     symbols: Vec<SymbolRole>,
+    section_indices: HashMap<Role, u32>,
+    symbol_indices: HashMap<SymbolRole, u32>,
+}
+
+/// The index of each role, for lookup.
+fn numbered<R: Copy + Eq + Hash>(roles: &[R]) -> HashMap<R, u32> {
+    roles.iter().zip(0..).map(|(&role, index)| (role, index)).collect()
 }
 
 impl Maker<'_> {
     fn new(module: &Module) -> Maker<'_> {
-        Maker { module, roles: module.sections(), symbols: module.symbols() }
+        let (roles, symbols) = (module.sections(), module.symbols());
+        let (section_indices, symbol_indices) = (numbered(&roles), numbered(&symbols));
+        Maker { module, roles, symbols, section_indices, symbol_indices }
     }
 
     /// Index of a section; 0 if the file does not have it.
     fn index(&self, role: Role) -> u32 {
-        self.roles.iter().position(|&other| other == role).unwrap_or(0) as u32
+        self.section_indices.get(&role).copied().unwrap_or(0)
     }
 
     fn symbol_index(&self, role: SymbolRole) -> u32 {
-        self.symbols.iter().position(|&other| other == role).unwrap_or(0) as u32
+        self.symbol_indices.get(&role).copied().unwrap_or(0)
     }
 
     fn function(&self, k: usize) -> u32 {
@@ -343,10 +355,10 @@ impl Maker<'_> {
 
     fn layout(&self) -> Vec<Piece> {
         let names = self.index(Role::SectionNames) as usize;
+        let room = self.module.room_for_names();
         let mut layout = Vec::new();
         for index in 1..self.roles.len() {
             layout.push(Piece::Section(index));
-            let room = self.module.room_for_names();
             if index == names && room > 0 {
                 layout.push(Piece::Gap(vec![0; room]));
             }

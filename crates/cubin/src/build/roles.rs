@@ -6,7 +6,7 @@ use crate::section::flags;
 use crate::target::Style;
 
 /// A section by its duty; numbers are indices of kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
     Null,
     SectionNames,
@@ -42,7 +42,7 @@ pub(super) enum Role {
 }
 
 /// A symbol by its duty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SymbolRole {
     Null,
     Section(Role),
