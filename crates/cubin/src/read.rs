@@ -38,22 +38,61 @@ pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
     let headers = section_headers(file, raw)?;
     let header = header(raw, headers[0]);
     let names = table_of(file, &headers, header.section_names, "the table of section names")?;
+    let mut budget = NameBudget::new(file);
+    let mut sections = outline(file, &headers, names, &mut budget)?;
+    let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
+    // Before contents are copied, so that no byte is copied twice.
+    let layout = layout(file, raw, &mut sections, &places)?;
+    let indices = index_sections(&headers);
+    for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| matches!(section.content, Content::Bytes(_))) {
+        let indices = indices.get(&index).map(|&at| window_of(file, &headers, at, "the section indices of symbols")).transpose()?;
+        section.content = content(file, &headers, index, &section.name, indices, &mut budget)?;
+    }
+    carry_stray_indices(&indices, &mut sections);
+    let segments = segments(file, raw, &sections, &places)?;
+    Ok(Cubin { header, segments, sections, layout })
+}
+
+/// Bounds how much text the names of a file become. Each name of ptxas' files is in the file once; in a damaged file, all
+/// sections and symbols may share one long string.
+pub(crate) struct NameBudget {
+    left: u64,
+}
+
+impl NameBudget {
+    fn new(file: Bytes<'_>) -> NameBudget {
+        NameBudget { left: file.len().saturating_mul(16) }
+    }
+
+    pub fn name<'a>(&mut self, strings: Bytes<'a>, offset: u32, what: &str) -> Result<&'a str> {
+        let name = strings.text(u64::from(offset), what)?;
+        let too_long = || Error::at(strings.place(u64::from(offset)), format!("{what} and those before it are too long for this file"));
+        self.left = self.left.checked_sub(name.len() as u64).ok_or_else(too_long)?;
+        Ok(name)
+    }
+}
+
+/// The sections with their names; those with bytes of their own are empty yet.
+fn outline(file: Bytes<'_>, headers: &[&RawSection], names: Bytes<'_>, budget: &mut NameBudget) -> Result<Vec<Section>> {
     let mut sections = Vec::with_capacity(headers.len());
     let mut seen = HashMap::new();
     for (index, raw) in headers.iter().enumerate() {
         let name_offset = raw.sh_name.get(LE);
-        let name = names.text(u64::from(name_offset), "the name of a section")?;
+        let name = budget.name(names, name_offset, "the name of a section")?;
         let size = raw.sh_size.get(LE);
         let may_be_twin = size > 0 && has_bytes(raw) && raw.sh_type.get(LE) != SectionType::STRTAB.0;
         let twin = if may_be_twin { *seen.entry((raw.sh_offset.get(LE), size)).or_insert(index) } else { index };
-        let content = if twin == index { content(file, &headers, index, name)? } else { Content::SameAs(twin) };
+        let content = match has_bytes(raw) {
+            false => Content::NoBits(size),
+            true if twin != index => Content::SameAs(twin),
+            true => {
+                window_of(file, headers, index, &format!("section `{name}`"))?;
+                Content::Bytes(Vec::new())
+            }
+        };
         sections.push(section(raw, name, name_offset, content));
     }
-    carry_stray_indices(&headers, &mut sections);
-    let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
-    let layout = layout(file, raw, &mut sections, &places)?;
-    let segments = segments(file, raw, &sections, &places)?;
-    Ok(Cubin { header, segments, sections, layout })
+    Ok(sections)
 }
 
 fn header_of(file: Bytes<'_>) -> Result<&RawHeader> {
@@ -195,20 +234,22 @@ fn section(raw: &RawSection, name: &str, name_offset: u32, content: Content) -> 
     }
 }
 
-fn content(file: Bytes<'_>, headers: &[&RawSection], index: usize, name: &str) -> Result<Content> {
+fn content(
+    file: Bytes<'_>,
+    headers: &[&RawSection],
+    index: usize,
+    name: &str,
+    indices: Option<Bytes<'_>>,
+    budget: &mut NameBudget,
+) -> Result<Content> {
     let raw = headers[index];
     let section_type = SectionType(raw.sh_type.get(LE));
-    if !has_bytes(raw) {
-        return Ok(Content::NoBits(raw.sh_size.get(LE)));
-    }
     let data = window_of(file, headers, index, &format!("section `{name}`"))?;
     let linked = || table_of(file, headers, raw.sh_link.get(LE) as usize, &format!("the string table of section `{name}`"));
     let (decoded, again) = match section_type {
         SectionType::STRTAB => return Ok(Content::Strings(StringTable::from_bytes(data.data()))),
         SectionType::SYMTAB | SectionType::MERCURY_SYMTAB => {
-            let indices = index_section(headers, index).map(|index| window_of(file, headers, index, "the section indices of symbols"));
-            let indices = indices.transpose()?;
-            return Ok(Content::Symbols(symbol::decode(data, linked()?, indices)?));
+            return Ok(Content::Symbols(symbol::decode(data, linked()?, indices, budget)?));
         }
         SectionType::SYMTAB_SHNDX => return Ok(Content::SymbolSections(symbol::decode_indices(data)?)),
         SectionType::CUDA_INFO | SectionType::MERCURY_INFO => {
@@ -234,19 +275,22 @@ fn content(file: Bytes<'_>, headers: &[&RawSection], index: usize, name: &str) -
     Ok(if again == data.data() { decoded } else { Content::Bytes(data.data().to_vec()) })
 }
 
-/// The `.symtab_shndx` that belongs to a symbol table.
-fn index_section(headers: &[&RawSection], table: usize) -> Option<usize> {
-    let belongs = |raw: &&RawSection| raw.sh_type.get(LE) == SectionType::SYMTAB_SHNDX.0 && raw.sh_link.get(LE) as usize == table;
-    headers.iter().position(belongs)
+/// For each symbol table, the `.symtab_shndx` that belongs to it.
+fn index_sections(headers: &[&RawSection]) -> HashMap<usize, usize> {
+    let mut sections = HashMap::new();
+    for (index, raw) in headers.iter().enumerate().filter(|(_, raw)| raw.sh_type.get(LE) == SectionType::SYMTAB_SHNDX.0) {
+        sections.entry(raw.sh_link.get(LE) as usize).or_insert(index);
+    }
+    sections
 }
 
 /// A table of section indices that does not belong to the symbols of any table is only bytes.
-fn carry_stray_indices(headers: &[&RawSection], sections: &mut [Section]) {
+fn carry_stray_indices(indices: &HashMap<usize, usize>, sections: &mut [Section]) {
     for index in 0..sections.len() {
         let link = sections[index].link as usize;
         let Content::SymbolSections(words) = &sections[index].content else { continue };
         let belongs = match sections.get(link).map(|table| &table.content) {
-            Some(Content::Symbols(symbols)) => symbols.len() == words.len() && index_section(headers, link) == Some(index),
+            Some(Content::Symbols(symbols)) => symbols.len() == words.len() && indices.get(&link) == Some(&index),
             _ => false,
         };
         if !belongs {

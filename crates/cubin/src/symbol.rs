@@ -17,6 +17,7 @@ use object::pod::bytes_of;
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
+use crate::read::NameBudget;
 use crate::strings::Names;
 
 /// The type that relocatable and debug files give to variables.
@@ -82,15 +83,15 @@ pub(crate) const SIZE: u64 = size_of::<Sym64<LE>>() as u64;
 const LARGE: u32 = elf::SHN_LORESERVE as u32;
 
 /// `strings` is the table that the section links to; `indices` is `.symtab_shndx`, in files with very many sections.
-pub(crate) fn decode(data: Bytes<'_>, strings: Bytes<'_>, indices: Option<Bytes<'_>>) -> Result<Vec<Symbol>> {
+pub(crate) fn decode(data: Bytes<'_>, strings: Bytes<'_>, indices: Option<Bytes<'_>>, budget: &mut NameBudget) -> Result<Vec<Symbol>> {
     if !data.len().is_multiple_of(SIZE) {
         return Err(Error::at(data.place(0), format!("the symbol table has {:#x} bytes, not a multiple of {SIZE:#x}", data.len())));
     }
-    let symbol = |at| {
+    let mut symbol = |at| {
         let record: &Sym64<LE> = data.record(at, "a symbol")?;
         let name_offset = record.st_name.get(LE);
         Ok(Symbol {
-            name: strings.text(u64::from(name_offset), "the name of a symbol")?.to_owned(),
+            name: budget.name(strings, name_offset, "the name of a symbol")?.to_owned(),
             value: record.st_value.get(LE),
             size: record.st_size.get(LE),
             binding: record.st_bind(),
@@ -111,7 +112,7 @@ pub(crate) fn decode(data: Bytes<'_>, strings: Bytes<'_>, indices: Option<Bytes<
             name_offset: Some(name_offset),
         })
     };
-    (0..data.len()).step_by(SIZE as usize).map(symbol).collect()
+    (0..data.len()).step_by(SIZE as usize).map(&mut symbol).collect()
 }
 
 pub(crate) fn encode(symbols: &[Symbol], names: &mut Names) -> Vec<u8> {
