@@ -1,5 +1,6 @@
 //! Development tasks: `cargo run --release -p xtask -- TASK`.
 
+mod modules;
 mod oracle;
 mod verdicts;
 
@@ -11,6 +12,7 @@ usage: cargo run --release -p xtask -- TASK
   verdicts [NAME]     ask ptxas about every enumerated form and mutant of all rows, or of one family or opcode; print where
                       Oriole differs; record the answers of whole families under crates/ptx/tests/verdicts
   forms OPCODE        print the legal forms of an opcode
+  modules TARGET DIR  write modules with every legal form the target takes, one kernel a form
 ";
 
 fn main() -> ExitCode {
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["verdicts"] => verdicts::record("all"),
         ["verdicts", name] => verdicts::record(name),
+        ["modules", target, folder] => modules::write(target, folder),
         ["forms", name] => verdicts::list(name),
         _ => {
             eprint!("{USAGE}");
