@@ -2,6 +2,7 @@
 
 mod modules;
 mod oracle;
+mod sass;
 mod verdicts;
 
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ usage: cargo run --release -p xtask -- TASK
                       Oriole differs; record the answers of whole families under crates/ptx/tests/verdicts
   forms OPCODE        print the legal forms of an opcode
   modules TARGET DIR  write modules with every legal form the target takes, one kernel a form
+  sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
         ["verdicts"] => verdicts::record("all"),
         ["verdicts", name] => verdicts::record(name),
         ["modules", target, folder] => modules::write(target, folder),
+        ["sass", path] => sass::compare(path),
         ["forms", name] => verdicts::list(name),
         _ => {
             eprint!("{USAGE}");
