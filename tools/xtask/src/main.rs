@@ -1,6 +1,8 @@
 //! Development tasks: `cargo run --release -p xtask -- TASK`.
 
+mod modules;
 mod oracle;
+mod sass;
 mod verdicts;
 
 use std::process::ExitCode;
@@ -11,6 +13,8 @@ usage: cargo run --release -p xtask -- TASK
   verdicts [NAME]     ask ptxas about every enumerated form and mutant of all rows, or of one family or opcode; print where
                       Oriole differs; record the answers of whole families under crates/ptx/tests/verdicts
   forms OPCODE        print the legal forms of an opcode
+  modules TARGET DIR  write modules with every legal form the target takes, one kernel a form
+  sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 
 fn main() -> ExitCode {
@@ -19,6 +23,8 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["verdicts"] => verdicts::record("all"),
         ["verdicts", name] => verdicts::record(name),
+        ["modules", target, folder] => modules::write(target, folder),
+        ["sass", path] => sass::compare(path),
         ["forms", name] => verdicts::list(name),
         _ => {
             eprint!("{USAGE}");

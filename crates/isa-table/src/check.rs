@@ -1,0 +1,170 @@
+//! What a table must not say: bits with two meanings, two forms for one word, fields nobody uses.
+
+use crate::model::{Bits, Core, Form, Guard, Instruction, Part, Piece, TARGETS, Table, Term};
+use crate::parse::Error;
+
+/// Opcode, guard and scheduling control: never part of a field.
+const RESERVED: u128 = 0xffff | 0x1ffff << 105;
+
+/// The flags of the register cache, only for `.reuse`.
+const REUSE: u128 = 0xf << 122;
+
+/// Refuses a table that contradicts itself.
+pub fn check(table: &Table) -> Result<(), Error> {
+    for instruction in &table.instructions {
+        fields_are_used(instruction)?;
+        for form in &instruction.forms {
+            bits_have_one_meaning(instruction, form)?;
+        }
+    }
+    forms_are_distinct(table)?;
+    mnemonics_are_distinct(table)
+}
+
+fn fields_are_used(instruction: &Instruction) -> Result<(), Error> {
+    for (position, field) in instruction.fields.iter().enumerate() {
+        if !instruction.forms.iter().any(|form| uses(instruction, form).iter().any(|usage| usage.field == Some(position))) {
+            return Err(Error { place: instruction.place.clone(), message: format!("{}: field {} is not used by any form", instruction.mnemonic, field.name) });
+        }
+        if !field.spellings.iter().any(Option::is_some) {
+            return Err(Error { place: instruction.place.clone(), message: format!("{}: field {} has no value", instruction.mnemonic, field.name) });
+        }
+    }
+    Ok(())
+}
+
+/// Bits that a form reads, and the property field they belong to.
+pub(crate) struct Usage {
+    pub mask: u128,
+    pub field: Option<usize>,
+    is_reuse: bool,
+}
+
+/// Everything in a form that has bits.
+pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
+    let mut found = Vec::new();
+    let mut add = |bits: &Bits| found.push(Usage { mask: bits.mask(), field: None, is_reuse: false });
+    for (bits, _) in &form.fixed {
+        add(bits);
+    }
+    let mut pieces: Vec<&Piece> = form.modifiers.iter().collect();
+    let mut names = Vec::new();
+    for slot in &form.operands {
+        for prefix in &slot.prefixes {
+            if let Some((bit, _)) = prefix.condition {
+                add(&single(bit));
+            }
+        }
+        match &slot.core {
+            Core::Register(_, bits) | Core::Number(_, bits) => add(bits),
+            Core::RegisterAndNumber(_, register, _, number) => {
+                add(register);
+                add(number);
+            }
+            Core::Field(field) => names.push(*field),
+            Core::Literal(_) => {}
+            Core::Address(_, parts) => {
+                for Part { terms, suffixes } in parts {
+                    pieces.extend(suffixes);
+                    for term in terms {
+                        match term {
+                            Term::Register { bits, suffixes, .. } => {
+                                add(bits);
+                                pieces.extend(suffixes);
+                            }
+                            Term::Number(_, bits) => add(bits),
+                        }
+                    }
+                }
+            }
+        }
+        pieces.extend(&slot.suffixes);
+    }
+    for piece in pieces {
+        match piece {
+            Piece::Field(field) => names.push(*field),
+            Piece::Flag { bit, .. } => found.push(Usage { mask: 1 << bit, field: None, is_reuse: false }),
+            Piece::Reuse(bit) => found.push(Usage { mask: 1 << bit, field: None, is_reuse: true }),
+            Piece::Literal(_) | Piece::Alias(_) => {}
+        }
+    }
+    for field in names {
+        found.push(Usage { mask: instruction.fields[field].bits.mask(), field: Some(field), is_reuse: false });
+    }
+    found
+}
+
+fn single(bit: u8) -> Bits {
+    Bits { runs: vec![(bit, 1)], scale: 1, complemented: false }
+}
+
+fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), Error> {
+    let fail = |message: String| Error { place: form.place.clone(), message: format!("{}: {message}", instruction.mnemonic) };
+    let usages = uses(instruction, form);
+    for (position, usage) in usages.iter().enumerate() {
+        let reserved = if usage.is_reuse { RESERVED } else { RESERVED | REUSE };
+        let reserved = if form.guard == Guard::None { reserved & !0xf000 } else { reserved };
+        if usage.mask & reserved != 0 {
+            return Err(fail(format!("bits {:#x} belong to the opcode, guard or control", usage.mask & reserved)));
+        }
+        for other in &usages[..position] {
+            let shared_on_purpose = usage.field.is_some() && other.field.is_some() && usage.mask == other.mask;
+            let overlap = usage.mask & other.mask;
+            if overlap != 0 && !shared_on_purpose {
+                return Err(fail(format!("bit {} has two meanings", overlap.trailing_zeros())));
+            }
+        }
+    }
+    let used = usages.iter().fold(0, |mask, usage| mask | usage.mask);
+    for (bits, _) in &form.with {
+        if bits.mask() & (used | RESERVED) != 0 {
+            return Err(fail("a default for bits that a field carries".into()));
+        }
+    }
+    Ok(())
+}
+
+/// Opcode and fixed bits of a form as mask and value.
+pub(crate) fn identity(form: &Form) -> (u128, u128) {
+    let (mut mask, mut value) = (0xfff, u128::from(form.opcode));
+    for (bits, fixed) in &form.fixed {
+        mask |= bits.mask();
+        value |= bits.place(*fixed);
+    }
+    (mask, value)
+}
+
+fn forms_are_distinct(table: &Table) -> Result<(), Error> {
+    let mut by_code: Vec<Vec<(&Instruction, &Form, u128, u128)>> = vec![Vec::new(); 4096];
+    for instruction in &table.instructions {
+        for form in &instruction.forms {
+            let (mask, value) = identity(form);
+            by_code[usize::from(form.opcode)].push((instruction, form, mask, value));
+        }
+    }
+    for forms in &by_code {
+        for (position, (instruction, form, mask, value)) in forms.iter().enumerate() {
+            for (other_instruction, other, other_mask, other_value) in &forms[..position] {
+                let shared = form.targets & other.targets;
+                if shared != 0 && mask & other_mask & (value ^ other_value) == 0 {
+                    let target = TARGETS[shared.trailing_zeros() as usize];
+                    let message = format!(
+                        "{} and {} ({}) decode the same word on sm_{target}",
+                        instruction.mnemonic, other_instruction.mnemonic, other.place
+                    );
+                    return Err(Error { place: form.place.clone(), message });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn mnemonics_are_distinct(table: &Table) -> Result<(), Error> {
+    let mut names: Vec<(&str, &str)> = table.instructions.iter().map(|i| (i.mnemonic.as_str(), i.place.as_str())).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(Error { place: pair[1].1.to_string(), message: format!("{} is described twice, also in {}", pair[0].0, pair[0].1) }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,271 @@
+//! Writes the table as constant Rust data in the types of `oriole_isa::table`.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use crate::check::{identity, uses};
+use crate::model::{Bits, Core, File, Form, Format, Guard, Instruction, Part, Piece, Prefix, Slot, Table, Term};
+use crate::properties::Properties;
+
+/// The Rust code of a table.
+pub fn generate(table: &Table, properties: &[Properties]) -> Result<String, String> {
+    let mut instructions: Vec<&Instruction> = table.instructions.iter().collect();
+    instructions.sort_by(|a, b| a.mnemonic.cmp(&b.mnemonic));
+    let symbols = symbols(table);
+    let mut out = String::new();
+    mnemonics(&mut out, &instructions);
+    symbol_table(&mut out, &symbols);
+    let mut writer = Writer { symbols: &symbols, first_field: 0 };
+    let (mut fields, mut forms, mut ranges) = (String::new(), String::new(), String::new());
+    let (mut field_count, mut form_count) = (0, 0);
+    for (number, instruction) in instructions.iter().enumerate() {
+        writer.first_field = field_count;
+        for field in &instruction.fields {
+            let spellings: Vec<String> = field
+                .spellings
+                .iter()
+                .map(|spelling| match spelling {
+                    None => "None".to_string(),
+                    Some(pieces) => format!("Some(&[{}])", pieces.iter().map(|piece| writer.symbol(piece)).collect::<Vec<_>>().join(",")),
+                })
+                .collect();
+            let _ = writeln!(fields, "FieldSpec{{name:{:?},bits:{},spellings:&[{}]}},", field.name, bits(&field.bits), spellings.join(","));
+        }
+        field_count += instruction.fields.len();
+        let start = form_count;
+        for form in &instruction.forms {
+            writer.form(&mut forms, number, instruction, form);
+            form_count += 1;
+        }
+        let _ = writeln!(ranges, "({start},{form_count}),");
+    }
+    let _ = writeln!(out, "pub(crate) static FIELDS:[FieldSpec;{field_count}]=[\n{fields}];");
+    let _ = writeln!(out, "pub(crate) static FORMS:[Form;{form_count}]=[\n{forms}];");
+    let _ = writeln!(out, "pub(crate) static FORMS_OF:[(u16,u16);{}]=[\n{ranges}];", instructions.len());
+    property_table(&mut out, &instructions, properties)?;
+    Ok(out)
+}
+
+fn mnemonics(out: &mut String, instructions: &[&Instruction]) {
+    out.push_str("/// The mnemonic of a machine instruction.\n#[derive(Clone,Copy,PartialEq,Eq,Hash,PartialOrd,Ord,Debug)]\n");
+    out.push_str("#[allow(clippy::upper_case_acronyms,non_camel_case_types,missing_docs)]\n#[repr(u16)]\npub enum Opcode{\n");
+    for instruction in instructions {
+        let _ = writeln!(out, "{},", instruction.mnemonic);
+    }
+    let names: Vec<String> = instructions.iter().map(|i| format!("{:?}", i.mnemonic)).collect();
+    let values: Vec<String> = instructions.iter().map(|i| format!("Opcode::{}", i.mnemonic)).collect();
+    let _ = writeln!(out, "}}\npub(crate) static MNEMONICS:[&str;{}]=[{}];", names.len(), names.join(","));
+    let _ = writeln!(out, "pub(crate) static OPCODES:[Opcode;{}]=[{}];", values.len(), values.join(","));
+}
+
+/// Every modifier and name of the table, sorted.
+fn symbols(table: &Table) -> Vec<String> {
+    let mut found: BTreeSet<String> = crate::ALIAS_MODIFIERS.iter().map(ToString::to_string).collect();
+    found.insert(".reuse".to_string());
+    for spelling in table.instructions.iter().flat_map(|instruction| &instruction.fields).flat_map(|field| &field.spellings) {
+        found.extend(spelling.iter().flatten().cloned());
+    }
+    let mut add = |piece: &Piece| match piece {
+        Piece::Literal(text) | Piece::Flag { text, .. } => {
+            found.insert(text.clone());
+        }
+        _ => {}
+    };
+    for instruction in &table.instructions {
+        for form in &instruction.forms {
+            form.modifiers.iter().for_each(&mut add);
+            for slot in &form.operands {
+                slot.suffixes.iter().for_each(&mut add);
+                match &slot.core {
+                    Core::Literal(name) => add(&Piece::Literal(name.clone())),
+                    Core::Address(word, parts) => {
+                        add(&Piece::Literal(word.clone()));
+                        for part in parts {
+                            part.suffixes.iter().for_each(&mut add);
+                            for term in &part.terms {
+                                if let Term::Register { suffixes, .. } = term {
+                                    suffixes.iter().for_each(&mut add);
+                                }
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn symbol_table(out: &mut String, symbols: &[String]) {
+    let names: Vec<String> = symbols.iter().map(|symbol| format!("{symbol:?}")).collect();
+    let _ = writeln!(out, "pub(crate) static SYMBOLS:[&str;{}]=[{}];", names.len(), names.join(","));
+    out.push_str("/// Modifiers and names by their spelling.\n#[allow(missing_docs,non_upper_case_globals)]\nimpl Symbol{\n");
+    let mut taken = BTreeSet::new();
+    for (number, symbol) in symbols.iter().enumerate() {
+        let plain: String = symbol.trim_start_matches('.').chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let mut name = if symbol.starts_with('.') { plain } else { format!("NAME_{plain}") };
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            name.insert(0, '_');
+        }
+        if taken.insert(name.clone()) {
+            let _ = writeln!(out, "pub const {name}:Symbol=Symbol({number});");
+        }
+    }
+    out.push_str("}\n");
+}
+
+fn property_table(out: &mut String, instructions: &[&Instruction], properties: &[Properties]) -> Result<(), String> {
+    let _ = writeln!(out, "pub(crate) static PROPERTIES:[Properties;{}]=[", instructions.len());
+    for instruction in instructions {
+        let found = properties
+            .iter()
+            .find(|properties| properties.mnemonic == instruction.mnemonic)
+            .ok_or_else(|| format!("{}: no properties for {}", instruction.place, instruction.mnemonic))?;
+        let _ = writeln!(out, "{},", found.code());
+    }
+    out.push_str("];\n");
+    match properties.iter().find(|p| !instructions.iter().any(|i| i.mnemonic == p.mnemonic)) {
+        Some(unknown) => Err(format!("properties for {}, which has no form", unknown.mnemonic)),
+        None => Ok(()),
+    }
+}
+
+struct Writer<'t> {
+    symbols: &'t [String],
+    first_field: usize,
+}
+
+impl Writer<'_> {
+    fn symbol(&self, text: &str) -> String {
+        let number = self.symbols.binary_search_by(|symbol| symbol.as_str().cmp(text)).unwrap_or(usize::MAX);
+        format!("Symbol({number})")
+    }
+
+    fn form(&self, out: &mut String, number: usize, instruction: &Instruction, form: &Form) {
+        let (mask, value) = identity(form);
+        let default = form.with.iter().fold(value, |word, (bits, set)| word | bits.place(*set));
+        let carried = uses(instruction, form).iter().fold(mask, |mask, usage| mask | usage.mask);
+        let literals = form.modifiers.iter().filter(|piece| matches!(piece, Piece::Literal(_))).count();
+        let priority = mask.count_ones() as usize + 2 * literals + form.operands.len();
+        let guard = match form.guard {
+            Guard::Predicate => "Predicate",
+            Guard::Uniform => "Uniform",
+            Guard::None => "None",
+        };
+        let operands: Vec<String> = form.operands.iter().map(|slot| self.slot(slot)).collect();
+        let _ = writeln!(
+            out,
+            "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},guard:Guard::{guard},\
+             priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
+            form.targets,
+            self.pieces(&form.modifiers),
+            operands.join(","),
+            form.place
+        );
+    }
+
+    fn pieces(&self, pieces: &[Piece]) -> String {
+        let code: Vec<String> = pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Literal(text) => format!("Piece::Literal({})", self.symbol(text)),
+                Piece::Field(field) => format!("Piece::Field(FieldId({}))", self.first_field + field),
+                Piece::Flag { text, bit, when } => format!("Piece::Flag{{symbol:{},bit:{bit},when:{when}}}", self.symbol(text)),
+                Piece::Reuse(bit) => format!("Piece::Reuse({bit})"),
+                Piece::Alias(_) => "Piece::Alias".to_string(),
+            })
+            .collect();
+        format!("&[{}]", code.join(","))
+    }
+
+    fn slot(&self, slot: &Slot) -> String {
+        let optional = slot.optional.map_or("None".into(), |value| format!("Some({value})"));
+        format!(
+            "Slot{{negate:{},invert:{},not:{},absolute:{},core:{},suffixes:{},inside_bars:{},optional:{optional}}}",
+            sign(&slot.prefixes, '-'),
+            sign(&slot.prefixes, '~'),
+            sign(&slot.prefixes, '!'),
+            sign(&slot.prefixes, '|'),
+            self.core(&slot.core),
+            self.pieces(&slot.suffixes),
+            slot.inside_bars
+        )
+    }
+
+    fn core(&self, core: &Core) -> String {
+        match core {
+            Core::Register(file, place) => format!("Core::Register(File::{},{})", file_name(*file), bits(place)),
+            Core::Number(format, place) => format!("Core::Number(Format::{},{})", format_name(*format), bits(place)),
+            Core::RegisterAndNumber(file, register, format, number) => format!(
+                "Core::RegisterAndNumber(File::{},{},Format::{},{})",
+                file_name(*file),
+                bits(register),
+                format_name(*format),
+                bits(number)
+            ),
+            Core::Literal(name) => format!("Core::Literal({})", self.symbol(name)),
+            Core::Field(field) => format!("Core::Field(FieldId({}))", self.first_field + field),
+            Core::Address(word, parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.part(part)).collect();
+                format!("Core::Address({},&[{}])", self.symbol(word), parts.join(","))
+            }
+        }
+    }
+
+    fn part(&self, part: &Part) -> String {
+        let terms: Vec<String> = part
+            .terms
+            .iter()
+            .map(|term| match term {
+                Term::Register { file, bits: place, suffixes, omit } => format!(
+                    "Term::Register{{file:File::{},bits:{},suffixes:{},omit:{omit}}}",
+                    file_name(*file),
+                    bits(place),
+                    self.pieces(suffixes)
+                ),
+                Term::Number(format, place) => format!("Term::Number(Format::{},{})", format_name(*format), bits(place)),
+            })
+            .collect();
+        format!("Part{{terms:&[{}],suffixes:{}}}", terms.join(","), self.pieces(&part.suffixes))
+    }
+}
+
+fn sign(prefixes: &[Prefix], symbol: char) -> String {
+    match prefixes.iter().find(|prefix| prefix.symbol == symbol) {
+        None => "Sign::Never".into(),
+        Some(Prefix { condition: None, .. }) => "Sign::Always".into(),
+        Some(Prefix { condition: Some((bit, when)), .. }) => format!("Sign::When({bit},{when})"),
+    }
+}
+
+fn bits(bits: &Bits) -> String {
+    let mut runs = bits.runs.clone();
+    runs.resize(4, (0, 0));
+    let runs: Vec<String> = runs.iter().map(|(low, width)| format!("({low},{width})")).collect();
+    format!("Bits{{runs:[{}],width:{},scale:{},complemented:{}}}", runs.join(","), bits.width(), bits.scale, bits.complemented)
+}
+
+fn file_name(file: File) -> &'static str {
+    match file {
+        File::General => "General",
+        File::Uniform => "Uniform",
+        File::Predicate => "Predicate",
+        File::UniformPredicate => "UniformPredicate",
+        File::Convergence => "Convergence",
+        File::Scoreboard => "Scoreboard",
+    }
+}
+
+fn format_name(format: Format) -> &'static str {
+    match format {
+        Format::Unsigned => "Unsigned",
+        Format::Signed => "Signed",
+        Format::F32 => "F32",
+        Format::F64High => "F64High",
+        Format::F16 => "F16",
+        Format::Bf16 => "Bf16",
+        Format::Relative => "Relative",
+        Format::Set => "Set",
+    }
+}

@@ -1,0 +1,31 @@
+//! The table of machine instructions: its notation, its checks, and the Rust data made from it.
+//!
+//! The files under `crates/isa/data` are the only place where bit positions stand. They are read here, at build time, by the
+//! build script of the `isa` crate: [`Table::parse`] reads a file, [`check`] refuses a table that contradicts itself (bits used
+//! twice, two forms that decode the same word, values that do not fit), and [`generate`] writes it as constant Rust data that the
+//! encoder, decoder, printer and text parser walk at run time.
+//!
+//! The notation is described in `docs/isa-table.md`. A form is one line of template close to what nvdisasm prints, with the bit
+//! position of every variable part in parentheses:
+//!
+//! ```text
+//! FADD
+//!   field ftz    80      - .FTZ
+//!   field round  78:2    - .RM .RP .RZ
+//!   form 221 on 75..121 fix 91=0
+//!     {ftz}{round}.SAT(77) R(16), -(72)|(73)R(24)|.reuse(122), -(63)|(62)R(32)|.reuse(123)
+//! ```
+#![deny(missing_docs)]
+
+mod check;
+mod generate;
+mod model;
+mod parse;
+mod properties;
+mod template;
+
+pub use check::check;
+pub use generate::generate;
+pub use model::*;
+pub use parse::Error;
+pub use properties::{Properties, parse_properties};

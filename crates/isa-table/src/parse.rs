@@ -1,0 +1,189 @@
+//! Reads the lines of a table file; templates are read by [`crate::template`].
+
+use std::fmt;
+
+use crate::model::{Bits, Field, Form, Guard, Instruction, TARGETS, Table};
+use crate::template;
+
+/// What is wrong with a table file, and where.
+#[derive(Debug)]
+pub struct Error {
+    /// File and line.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Table {
+    /// Adds the instructions of a file.
+    pub fn parse(&mut self, file: &str, text: &str) -> Result<(), Error> {
+        let mut awaiting_template: Option<Form> = None;
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{file}:{}", number + 1);
+            let fail = |message: String| Error { place: place.clone(), message };
+            let content = strip_comment(line);
+            if content.trim().is_empty() {
+                continue;
+            }
+            if let Some(mut form) = awaiting_template.take() {
+                let instruction = self.instructions.last_mut().ok_or_else(|| fail("template outside an instruction".into()))?;
+                template::read(content.trim(), &instruction.fields, &mut form).map_err(fail)?;
+                instruction.forms.push(form);
+                continue;
+            }
+            if !content.starts_with(' ') {
+                let mnemonic = content.trim().to_string();
+                self.instructions.push(Instruction { mnemonic, fields: Vec::new(), forms: Vec::new(), place });
+                continue;
+            }
+            let instruction = self.instructions.last_mut().ok_or_else(|| fail("line outside an instruction".into()))?;
+            let mut words = content.split_whitespace();
+            match words.next() {
+                Some("field") => instruction.fields.push(field(words).map_err(fail)?),
+                Some("form") => awaiting_template = Some(form(words, place.clone()).map_err(fail)?),
+                Some("note") => {}
+                other => return Err(fail(format!("unknown line {}", other.unwrap_or_default()))),
+            }
+        }
+        match awaiting_template {
+            Some(form) => Err(Error { place: form.place, message: "form without template".into() }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn strip_comment(line: &str) -> &str {
+    if line.starts_with('#') {
+        return "";
+    }
+    line.find(" #").map_or(line, |position| &line[..position])
+}
+
+fn field<'t>(mut words: impl Iterator<Item = &'t str>) -> Result<Field, String> {
+    let name = words.next().ok_or("field without name")?.to_string();
+    let bits = bits(words.next().ok_or("field without bits")?)?;
+    if bits.width() > 16 {
+        return Err(format!("field {name} has more than 16 bits"));
+    }
+    let size = 1usize << bits.width();
+    let mut spellings = Vec::new();
+    for word in words {
+        let sparse = word.split_once('=').filter(|(value, _)| value.bytes().all(|b| b.is_ascii_digit()));
+        match sparse {
+            Some((value, spelling)) => {
+                let value: usize = value.parse().map_err(|_| format!("bad value in {word}"))?;
+                if spellings.len() <= value {
+                    spellings.resize(value + 1, None);
+                }
+                spellings[value] = pieces(spelling);
+            }
+            None => spellings.push(pieces(word)),
+        }
+    }
+    if spellings.len() > size {
+        return Err(format!("field {name} has {} values but room for {size}", spellings.len()));
+    }
+    spellings.resize(size, None);
+    Ok(Field { name, bits, spellings })
+}
+
+/// `-` is nothing, `?` no value; `.A.B` two modifiers; everything else one name.
+fn pieces(word: &str) -> Option<Vec<String>> {
+    match word {
+        "?" => None,
+        "-" => Some(Vec::new()),
+        _ if word.starts_with('.') => Some(word[1..].split('.').map(|piece| format!(".{piece}")).collect()),
+        _ => Some(vec![word.to_string()]),
+    }
+}
+
+/// `81`, `81:3`, `72:8+90:1`, each with an optional `*scale` and `^` at the end.
+pub(crate) fn bits(text: &str) -> Result<Bits, String> {
+    let mut rest = text;
+    let mut bits = Bits { scale: 1, ..Bits::default() };
+    if let Some(head) = rest.strip_suffix('^') {
+        bits.complemented = true;
+        rest = head;
+    }
+    if let Some((head, scale)) = rest.split_once('*') {
+        bits.scale = scale.parse().map_err(|_| format!("bad scale in {text}"))?;
+        rest = head;
+    }
+    for run in rest.split('+') {
+        let (low, width) = run.split_once(':').unwrap_or((run, "1"));
+        let low: u8 = low.parse().map_err(|_| format!("bad bit in {text}"))?;
+        let width: u8 = width.parse().map_err(|_| format!("bad width in {text}"))?;
+        if width == 0 || u32::from(low) + u32::from(width) > 128 || width > 64 {
+            return Err(format!("bits {text} do not fit into an instruction"));
+        }
+        bits.runs.push((low, width));
+    }
+    if bits.width() > 64 {
+        return Err(format!("more than 64 bits in {text}"));
+    }
+    Ok(bits)
+}
+
+fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form, String> {
+    let mut words = words.peekable();
+    let opcode = words.next().and_then(|word| u16::from_str_radix(word, 16).ok()).filter(|&code| code < 4096).ok_or("form without opcode")?;
+    let mut form =
+        Form { opcode, targets: 0, fixed: Vec::new(), with: Vec::new(), guard: Guard::Predicate, modifiers: Vec::new(), operands: Vec::new(), place };
+    while let Some(word) = words.next() {
+        match word {
+            "on" => form.targets = targets(words.next().ok_or("`on` without targets")?)?,
+            "fix" | "with" => {
+                while let Some(assignment) = words.next_if(|next| next.contains('=')) {
+                    let entry = assignment_of(assignment)?;
+                    if word == "fix" { form.fixed.push(entry) } else { form.with.push(entry) }
+                }
+            }
+            "guard" => {
+                form.guard = match words.next() {
+                    Some("UP") => Guard::Uniform,
+                    Some("none") => Guard::None,
+                    _ => return Err("guard is UP or none".into()),
+                }
+            }
+            _ => return Err(format!("unexpected {word}")),
+        }
+    }
+    if form.targets == 0 { Err("form without targets".into()) } else { Ok(form) }
+}
+
+fn assignment_of(text: &str) -> Result<(Bits, u64), String> {
+    let (place, value) = text.split_once('=').ok_or_else(|| format!("no value in {text}"))?;
+    let bits = bits(place)?;
+    let value = match value.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => value.parse(),
+    };
+    let value = value.map_err(|_| format!("bad value in {text}"))?;
+    if bits.width() < 64 && value >> bits.width() != 0 {
+        return Err(format!("value outside its bits in {text}"));
+    }
+    Ok((bits, value))
+}
+
+fn targets(text: &str) -> Result<u32, String> {
+    let position = |name: &str| {
+        let number: u16 = name.parse().map_err(|_| format!("bad target {name}"))?;
+        TARGETS.iter().position(|&target| target == number).ok_or_else(|| format!("unknown target {name}"))
+    };
+    let mut set = 0;
+    for item in text.split(',') {
+        let (first, last) = item.split_once("..").unwrap_or((item, item));
+        for target in position(first)?..=position(last)? {
+            set |= 1 << target;
+        }
+    }
+    Ok(set)
+}

@@ -1,0 +1,244 @@
+//! Reads the template line of a form: modifiers, then operands.
+
+use crate::model::{Bits, Core, Field, File, Form, Format, Part, Piece, Prefix, Slot, Term};
+use crate::parse::bits;
+
+/// Reads a template into a form.
+pub(crate) fn read(text: &str, fields: &[Field], form: &mut Form) -> Result<(), String> {
+    let mut reader = Reader { text, at: 0, fields };
+    reader.pieces(&mut form.modifiers)?;
+    while reader.eat(" ") {}
+    if reader.at < text.len() {
+        loop {
+            form.operands.push(reader.operand()?);
+            if !reader.eat(", ") {
+                break;
+            }
+            while reader.eat(" ") {}
+        }
+    }
+    if reader.at == text.len() { Ok(()) } else { Err(format!("cannot read the template from `{}`", &text[reader.at..])) }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    fields: &'t [Field],
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn eat(&mut self, word: &str) -> bool {
+        let found = self.rest().starts_with(word);
+        if found {
+            self.at += word.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, word: &str) -> Result<(), String> {
+        if self.eat(word) { Ok(()) } else { Err(format!("`{word}` expected at `{}`", self.rest())) }
+    }
+
+    fn until(&mut self, end: char) -> Result<&'t str, String> {
+        let length = self.rest().find(end).ok_or_else(|| format!("`{end}` missing after `{}`", self.rest()))?;
+        let found = &self.rest()[..length];
+        self.at += length + end.len_utf8();
+        Ok(found)
+    }
+
+    fn word(&mut self) -> &'t str {
+        let length = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(self.rest().len());
+        let found = &self.rest()[..length];
+        self.at += length;
+        found
+    }
+
+    fn field(&mut self) -> Result<usize, String> {
+        let name = self.until('}')?;
+        self.fields.iter().position(|field| field.name == name).ok_or_else(|| format!("unknown field {name}"))
+    }
+
+    /// `(72)` or `(!72)`.
+    fn condition(&mut self) -> Result<Option<(u8, bool)>, String> {
+        if !self.eat("(") {
+            return Ok(None);
+        }
+        let inside = self.until(')')?;
+        let (digits, when) = inside.strip_prefix('!').map_or((inside, true), |digits| (digits, false));
+        digits.parse().map(|bit| Some((bit, when))).map_err(|_| format!("bad bit {inside}"))
+    }
+
+    /// Modifiers as far as they go.
+    fn pieces(&mut self, pieces: &mut Vec<Piece>) -> Result<(), String> {
+        loop {
+            if self.eat("{") {
+                pieces.push(Piece::Field(self.field()?));
+            } else if self.eat("<") {
+                pieces.push(Piece::Alias(self.until('>')?.to_string()));
+            } else if self.eat(".") {
+                let text = format!(".{}", self.word());
+                pieces.push(match self.condition()? {
+                    Some((bit, true)) if text == ".reuse" => Piece::Reuse(bit),
+                    Some((bit, when)) => Piece::Flag { text, bit, when },
+                    None => Piece::Literal(text),
+                });
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn operand(&mut self) -> Result<Slot, String> {
+        let mut prefixes = Vec::new();
+        while let Some(symbol) = self.rest().chars().next().filter(|c| "-~!|".contains(*c)) {
+            self.at += 1;
+            prefixes.push(Prefix { symbol, condition: self.condition()? });
+        }
+        let core = self.core()?;
+        let mut suffixes = Vec::new();
+        self.pieces(&mut suffixes)?;
+        let mut inside_bars = 0;
+        if prefixes.iter().any(|prefix| prefix.symbol == '|') {
+            inside_bars = suffixes.len();
+            self.expect("|")?;
+            self.pieces(&mut suffixes)?;
+        }
+        let optional = if self.eat("?") {
+            let digits = self.word();
+            Some(match (&core, digits) {
+                (Core::Register(_, bits) | Core::Number(_, bits), "") => all_ones(bits),
+                (Core::Field(_), "") => 0,
+                (_, "") => return Err("only registers are optional without a value".into()),
+                _ => digits.parse().map_err(|_| format!("bad default {digits}"))?,
+            })
+        } else {
+            None
+        };
+        Ok(Slot { prefixes, core, suffixes, inside_bars, optional })
+    }
+
+    fn core(&mut self) -> Result<Core, String> {
+        if self.eat("{") {
+            return Ok(Core::Field(self.field()?));
+        }
+        let word = self.word();
+        if self.rest().starts_with('[') {
+            return Ok(Core::Address(word.to_string(), self.parts()?));
+        }
+        if !self.rest().starts_with('(') {
+            return if word.is_empty() { Err(format!("operand expected at `{}`", self.rest())) } else { Ok(Core::Literal(word.to_string())) };
+        }
+        match file(word) {
+            Some(file) => {
+                let bits = self.register_bits(file)?;
+                if self.rest().starts_with(" u(") || self.rest().starts_with(" s(") || self.rest().starts_with(" pc(") {
+                    self.at += 1;
+                    let (format, number) = self.number()?;
+                    return Ok(Core::RegisterAndNumber(file, bits, format, number));
+                }
+                Ok(Core::Register(file, bits))
+            }
+            None => {
+                self.at -= word.len();
+                let (format, bits) = self.number()?;
+                Ok(Core::Number(format, bits))
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<(Format, Bits), String> {
+        let word = self.word();
+        let format = match word {
+            "u" => Format::Unsigned,
+            "s" => Format::Signed,
+            "f32" => Format::F32,
+            "f64" => Format::F64High,
+            "f16" => Format::F16,
+            "bf16" => Format::Bf16,
+            "pc" => Format::Relative,
+            "set" => Format::Set,
+            _ => return Err(format!("unknown operand kind `{word}`")),
+        };
+        self.expect("(")?;
+        let mut found = bits(self.until(')')?)?;
+        if self.eat("*") {
+            found.scale = self.word().parse().map_err(|_| format!("bad scale before `{}`", self.rest()))?;
+        }
+        Ok((format, found))
+    }
+
+    /// Registers of the two common files may leave out the width.
+    fn register_bits(&mut self, file: File) -> Result<Bits, String> {
+        self.expect("(")?;
+        let inside = self.until(')')?;
+        let mut found = bits(inside)?;
+        if !inside.contains(':') {
+            let width = match file {
+                File::General => 8,
+                File::Predicate | File::UniformPredicate => 3,
+                _ => return Err(format!("width missing in ({inside})")),
+            };
+            found.runs[0].1 = width;
+        }
+        Ok(found)
+    }
+
+    fn parts(&mut self) -> Result<Vec<Part>, String> {
+        let mut parts = Vec::new();
+        while self.eat("[") {
+            let mut terms = Vec::new();
+            while !self.eat("]") {
+                if !terms.is_empty() {
+                    self.expect("+")?;
+                }
+                terms.push(self.term()?);
+            }
+            let mut suffixes = Vec::new();
+            if self.rest().starts_with(['.', '{']) {
+                self.pieces(&mut suffixes)?;
+            }
+            parts.push(Part { terms, suffixes });
+        }
+        Ok(parts)
+    }
+
+    fn term(&mut self) -> Result<Term, String> {
+        let start = self.at;
+        let word = self.word();
+        match file(word) {
+            Some(file) => {
+                let bits = self.register_bits(file)?;
+                let mut suffixes = Vec::new();
+                self.pieces(&mut suffixes)?;
+                let omit = self.eat("?");
+                Ok(Term::Register { file, bits, suffixes, omit })
+            }
+            None => {
+                self.at = start;
+                let (format, bits) = self.number()?;
+                Ok(Term::Number(format, bits))
+            }
+        }
+    }
+}
+
+fn all_ones(bits: &Bits) -> u64 {
+    let ones = (1u64 << bits.width()) - 1;
+    if bits.complemented { 0 } else { ones }
+}
+
+fn file(word: &str) -> Option<File> {
+    Some(match word {
+        "R" => File::General,
+        "UR" => File::Uniform,
+        "P" => File::Predicate,
+        "UP" => File::UniformPredicate,
+        "B" => File::Convergence,
+        "SB" => File::Scoreboard,
+        _ => return None,
+    })
+}

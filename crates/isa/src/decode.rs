@@ -1,0 +1,171 @@
+//! 128 bits to an instruction.
+
+use std::sync::OnceLock;
+
+use smallvec::SmallVec;
+
+use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Symbols, Value};
+use crate::select::fill;
+use crate::table::{self, Bits, Core, File, Form, FormId, Format, Part, Piece, Slot, Symbol, Term};
+use crate::{Control, Target};
+
+/// Number of bits in the table's target sets.
+const TARGET_BITS: usize = 12;
+
+/// For each target the forms of each value of the lowest twelve bits.
+struct Index {
+    starts: Vec<u16>,
+    forms: Vec<FormId>,
+}
+
+impl Index {
+    fn of(target: Target) -> &'static Index {
+        static INDICES: [OnceLock<Index>; TARGET_BITS] = [const { OnceLock::new() }; TARGET_BITS];
+        INDICES[target.table_bit()].get_or_init(|| Index::build(target.table_bit()))
+    }
+
+    fn build(bit: usize) -> Index {
+        let code = |form: &FormId| form.form().value as usize & 0xfff;
+        let mut forms: Vec<FormId> = FormId::all().filter(|form| form.form().targets >> bit & 1 == 1).collect();
+        forms.sort_by_key(code);
+        let mut starts = vec![0; 4097];
+        for form in &forms {
+            starts[code(form) + 1] += 1;
+        }
+        for code in 0..4096 {
+            starts[code + 1] += starts[code];
+        }
+        Index { starts, forms }
+    }
+}
+
+/// The form of a word; none if the table does not know it.
+#[inline]
+pub fn form_of(word: u128, target: Target) -> Option<FormId> {
+    let index = Index::of(target);
+    let code = word as usize & 0xfff;
+    let candidates = &index.forms[usize::from(index.starts[code])..usize::from(index.starts[code + 1])];
+    candidates.iter().copied().find(|form| word & form.form().mask == form.form().value)
+}
+
+/// The instruction that a word holds; none if the table does not know it.
+pub fn decode(word: u128, target: Target) -> Option<Instruction> {
+    let id = form_of(word, target)?;
+    let form = id.form();
+    let guard = match form.guard {
+        table::Guard::None => Guard::ALWAYS,
+        kind => Guard { predicate: (word >> 12) as u8 & 7, negated: word >> 15 & 1 == 1, uniform: kind == table::Guard::Uniform },
+    };
+    let mut control = Control::of(word);
+    let operands = form.operands.iter().map(|slot| operand(slot, word, &mut control)).collect();
+    let mut instruction = Instruction {
+        opcode: form.opcode,
+        guard,
+        modifiers: symbols(form.modifiers, word),
+        operands,
+        control,
+        residue: 0,
+    };
+    instruction.residue = residue(form, &instruction, word);
+    Some(instruction)
+}
+
+/// What the fields do not say about a word: bits without meaning, and values that print like another.
+fn residue(form: &Form, instruction: &Instruction, word: u128) -> u128 {
+    fill(form, instruction).map_or(0, |filled| filled ^ word)
+}
+
+pub(crate) fn symbols(pieces: &[Piece], word: u128) -> Symbols {
+    let mut symbols = Symbols::new();
+    for piece in pieces {
+        match *piece {
+            Piece::Literal(symbol) => symbols.push(symbol),
+            Piece::Field(id) => {
+                let field = id.field();
+                let value = field.bits.stored(word);
+                match field.spellings[value as usize] {
+                    Some(spelling) => symbols.extend_from_slice(spelling),
+                    None => symbols.push(Symbol::invalid(value)),
+                }
+            }
+            Piece::Flag { symbol, bit, when } => {
+                if (word >> bit & 1 == 1) == when {
+                    symbols.push(symbol);
+                }
+            }
+            Piece::Reuse(_) | Piece::Alias => {}
+        }
+    }
+    symbols
+}
+
+fn operand(slot: &Slot, word: u128, control: &mut Control) -> Operand {
+    let flag = slot.suffixes.iter().find_map(|piece| if let Piece::Reuse(bit) = piece { Some(1 << bit) } else { None }).unwrap_or(0);
+    let reuse = word & flag != 0;
+    control.reuse &= !Control::of(flag).reuse;
+    Operand {
+        value: value(&slot.core, word),
+        negate: slot.negate.is_set(word),
+        invert: slot.invert.is_set(word),
+        not: slot.not.is_set(word),
+        absolute: slot.absolute.is_set(word),
+        reuse,
+        suffixes: symbols(slot.suffixes, word),
+    }
+}
+
+fn value(core: &Core, word: u128) -> Value {
+    match core {
+        Core::Register(file, bits) => Value::Register(*file, register_number(*file, bits, word)),
+        Core::Number(format, bits) => number(*format, bits, word),
+        Core::RegisterAndNumber(file, register, format, bits) => {
+            Value::RegisterAndNumber(*file, register_number(*file, register, word), integer(*format, bits, word))
+        }
+        Core::Literal(name) => Value::Name(*name),
+        Core::Field(id) => {
+            let field = id.field();
+            let stored = field.bits.stored(word);
+            let known = field.spellings[stored as usize].and_then(|spelling| spelling.first().copied());
+            Value::Name(known.unwrap_or_else(|| Symbol::invalid(stored)))
+        }
+        Core::Address(prefix, parts) => Value::Address(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() }),
+    }
+}
+
+fn number(format: Format, bits: &Bits, word: u128) -> Value {
+    match format {
+        Format::Unsigned | Format::Signed => Value::Integer(integer(format, bits, word)),
+        Format::Relative => Value::Relative(bits.signed(word)),
+        Format::Set => Value::Set(bits.unsigned(word)),
+        Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => Value::Float(format, bits.unsigned(word)),
+    }
+}
+
+/// A number of an integer format, scaled.
+pub(crate) fn integer(format: Format, bits: &Bits, word: u128) -> i64 {
+    match format {
+        Format::Signed | Format::Relative => bits.signed(word),
+        _ => (bits.unsigned(word) as i64).wrapping_mul(i64::from(bits.scale)),
+    }
+}
+
+/// The number of a register; none for the constant one.
+pub(crate) fn register_number(file: File, bits: &Bits, word: u128) -> Option<u16> {
+    let number = bits.unsigned(word);
+    let is_constant = number == bits.limit() && file.constant_letter().is_some();
+    (!is_constant).then_some((number * u64::from(bits.scale)) as u16)
+}
+
+fn address_part(part: &Part, word: u128) -> AddressPart {
+    let mut registers = SmallVec::new();
+    let mut offset = None;
+    for term in part.terms {
+        match term {
+            Term::Register { file, bits, suffixes, .. } => {
+                registers.push(AddressRegister { file: *file, number: register_number(*file, bits, word), suffixes: symbols(suffixes, word) });
+            }
+            Term::Number(format, bits) => offset = Some(integer(*format, bits, word)),
+        }
+    }
+    AddressPart { registers, offset, suffixes: symbols(part.suffixes, word) }
+}

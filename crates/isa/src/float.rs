@@ -1,0 +1,103 @@
+//! Floating-point numbers as the disassembler writes them.
+//!
+//! Twenty significant digits in the style of C's `%.20g`, but from 10⁹ on always with an exponent and twenty digits behind the
+//! point, trailing zeros included. Infinities and NaNs are words.
+
+use std::fmt::Write;
+
+use half::{bf16, f16};
+
+use crate::table::Format;
+
+const LARGE: f64 = 1e9;
+
+/// What the bits of a format stand for.
+enum Class {
+    Finite(f64),
+    Infinite,
+    QuietNan,
+    SignalingNan,
+}
+
+/// Number of bits of the fraction, of the exponent, in a format's encoding.
+fn layout(format: Format) -> (u32, u32) {
+    match format {
+        Format::F16 => (10, 5),
+        Format::Bf16 => (7, 8),
+        Format::F64High => (20, 11),
+        _ => (23, 8),
+    }
+}
+
+fn classify(format: Format, bits: u64) -> Class {
+    let (fraction_bits, exponent_bits) = layout(format);
+    let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+    let fraction = bits & ((1 << fraction_bits) - 1);
+    if exponent == (1 << exponent_bits) - 1 {
+        return match (fraction, fraction >> (fraction_bits - 1)) {
+            (0, _) => Class::Infinite,
+            (_, 1) => Class::QuietNan,
+            _ => Class::SignalingNan,
+        };
+    }
+    Class::Finite(match format {
+        Format::F16 => f16::from_bits(bits as u16).to_f64(),
+        Format::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+        Format::F64High => f64::from_bits(bits << 32),
+        _ => f64::from(f32::from_bits(bits as u32)),
+    })
+}
+
+fn is_negative(format: Format, bits: u64) -> bool {
+    let (fraction_bits, exponent_bits) = layout(format);
+    bits >> (fraction_bits + exponent_bits) & 1 == 1
+}
+
+/// Writes the bits of a format as text.
+pub(crate) fn write(out: &mut String, format: Format, bits: u64) {
+    let sign = if is_negative(format, bits) { '-' } else { '+' };
+    let _ = match classify(format, bits) {
+        Class::Finite(value) => return write_finite(out, value),
+        Class::Infinite => write!(out, "{sign}INF"),
+        Class::QuietNan => write!(out, "{sign}QNAN"),
+        Class::SignalingNan => write!(out, "{sign}SNAN"),
+    };
+}
+
+fn write_finite(out: &mut String, value: f64) {
+    if value == 0.0 {
+        out.push_str(if value.is_sign_negative() { "-0" } else { "0" });
+        return;
+    }
+    let digits = if value.abs() >= LARGE { 20 } else { 19 };
+    let text = format!("{value:.digits$e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else { return };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if value.abs() >= LARGE {
+        let _ = write!(out, "{mantissa}e+{exponent:02}");
+    } else if exponent < -4 {
+        let _ = write!(out, "{}e-{:02}", mantissa.trim_end_matches('0').trim_end_matches('.'), -exponent);
+    } else {
+        let decimals = (19 - exponent).max(0) as usize;
+        let fixed = format!("{value:.decimals$}");
+        out.push_str(if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.') } else { &fixed });
+    }
+}
+
+/// The bits of the nearest number of a format.
+pub(crate) fn bits(format: Format, value: f64) -> u64 {
+    match format {
+        Format::F16 => u64::from(f16::from_f64(value).to_bits()),
+        Format::Bf16 => u64::from(bf16::from_f64(value).to_bits()),
+        Format::F64High => value.to_bits() >> 32,
+        _ => u64::from((value as f32).to_bits()),
+    }
+}
+
+/// The bits of a NaN as the vendor's tools write it: every bit of the fraction set, but for the first in a signaling one.
+pub(crate) fn nan(format: Format, negative: bool, quiet: bool) -> u64 {
+    let (fraction_bits, exponent_bits) = layout(format);
+    let sign = u64::from(negative) << (fraction_bits + exponent_bits);
+    let all = (1u64 << (fraction_bits + exponent_bits)) - 1;
+    sign | if quiet { all } else { all & !(1 << (fraction_bits - 1)) }
+}

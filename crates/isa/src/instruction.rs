@@ -1,0 +1,133 @@
+//! An instruction as its text says it: no form, no target, no bit positions.
+
+use smallvec::SmallVec;
+
+use crate::Control;
+use crate::table::{File, Format, Opcode, Symbol};
+
+/// Modifiers in the order of the text.
+pub type Symbols = SmallVec<[Symbol; 4]>;
+
+/// A machine instruction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Instruction {
+    /// The mnemonic.
+    pub opcode: Opcode,
+    /// The predicate it depends on.
+    pub guard: Guard,
+    /// Modifiers of the mnemonic.
+    pub modifiers: Symbols,
+    /// Operands. Those that a form leaves out of its text at their default may be absent.
+    pub operands: SmallVec<[Operand; 6]>,
+    /// Scheduling control.
+    pub control: Control,
+    /// Bits of a decoded word that differ from what the encoder would write for the rest; zero for new instructions.
+    pub residue: u128,
+}
+
+/// A predicate and whether it is negated; `PT` is number 7.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Guard {
+    /// Number of the predicate.
+    pub predicate: u8,
+    /// Whether the instruction executes when it is false.
+    pub negated: bool,
+    /// Whether it is a uniform predicate.
+    pub uniform: bool,
+}
+
+impl Guard {
+    /// Executes always.
+    pub const ALWAYS: Guard = Guard { predicate: 7, negated: false, uniform: false };
+
+    /// Whether it always lets the instruction execute.
+    pub fn is_always(self) -> bool {
+        self.predicate == 7 && !self.negated
+    }
+}
+
+/// An operand with its signs and modifiers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Operand {
+    /// What it is.
+    pub value: Value,
+    /// `-`
+    pub negate: bool,
+    /// `~`
+    pub invert: bool,
+    /// `!`
+    pub not: bool,
+    /// `|`
+    pub absolute: bool,
+    /// Whether its register stays in the reuse cache for the next instruction.
+    pub reuse: bool,
+    /// Modifiers behind it.
+    pub suffixes: Symbols,
+}
+
+impl From<Value> for Operand {
+    fn from(value: Value) -> Self {
+        Operand { value, negate: false, invert: false, not: false, absolute: false, reuse: false, suffixes: Symbols::new() }
+    }
+}
+
+/// What an operand is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// A register; no number is the constant one (`RZ`, `PT`).
+    Register(File, Option<u16>),
+    /// An integer.
+    Integer(i64),
+    /// A floating-point number in the bits of a format.
+    Float(Format, u64),
+    /// A floating-point number of no format yet, as read from text.
+    Real(f64),
+    /// Not a number, of no format yet.
+    Nan {
+        /// Sign.
+        negative: bool,
+        /// Quiet or signaling.
+        quiet: bool,
+    },
+    /// Distance in bytes from the next instruction.
+    Relative(i64),
+    /// A register and a number behind it.
+    RegisterAndNumber(File, Option<u16>, i64),
+    /// A set of small numbers, one bit each.
+    Set(u64),
+    /// A name.
+    Name(Symbol),
+    /// Something in brackets.
+    Address(Address),
+}
+
+/// An operand in brackets: `c[0x0][0x210]`, `desc[UR4][R2.64+0x10]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Address {
+    /// What stands in front; a symbol with empty spelling if nothing does.
+    pub word: Symbol,
+    /// Each pair of brackets.
+    pub parts: SmallVec<[AddressPart; 2]>,
+}
+
+/// The inside of one pair of brackets.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct AddressPart {
+    /// Registers that are added.
+    pub registers: SmallVec<[AddressRegister; 2]>,
+    /// The number that is added.
+    pub offset: Option<i64>,
+    /// Modifiers behind the bracket.
+    pub suffixes: Symbols,
+}
+
+/// A register in an address.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AddressRegister {
+    /// Its file.
+    pub file: File,
+    /// Its number; none is the zero register.
+    pub number: Option<u16>,
+    /// Its modifiers.
+    pub suffixes: Symbols,
+}

@@ -1,0 +1,43 @@
+//! The machine instructions of NVIDIA GPUs from Turing to Blackwell, from one table.
+//!
+//! The files under `data/` describe every instruction once: mnemonic, property fields with their spellings, operands, and the
+//! encodings (forms) with their bit layout and targets. The build turns them into constant data ([`table`]), and everything else
+//! walks that data:
+//!
+//! - [`decode`](decode()): 128 bits to an [`Instruction`];
+//! - [`encode`]: the contest of all forms that can hold an instruction; the most specific one wins;
+//! - [`print`](print()): 128 bits to text as nvdisasm spells it;
+//! - [`parse`]: such text to an [`Instruction`].
+//!
+//! An [`Instruction`] knows no form and no target: mnemonic, modifiers, operands, guard and [`Control`]. Bits that a word has
+//! beyond that (which no text shows) are kept in [`Instruction::residue`], so decoding and encoding give back the same word.
+//!
+//! ```
+//! use oriole_isa::{Control, Target, encode, parse, print};
+//!
+//! let target = Target::parse("sm_90a").unwrap();
+//! let instruction = parse("FADD.FTZ R4, -R2, |R3|").unwrap();
+//! let word = encode(&instruction, target).unwrap();
+//! assert_eq!(print(word, target, 0).as_deref(), Some("FADD.FTZ R4, -R2, |R3|"));
+//! ```
+#![deny(missing_docs)]
+
+mod alias;
+mod control;
+mod decode;
+mod float;
+mod instruction;
+mod print;
+mod select;
+pub mod table;
+mod target;
+mod text;
+
+pub use control::Control;
+pub use decode::{decode, form_of};
+pub use instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Symbols, Value};
+pub use print::{print, print_with};
+pub use select::{EncodeError, encode, select};
+pub use table::{Effect, File, Format, Latency, Memory, Opcode, Pipe, Properties, Symbol};
+pub use target::Target;
+pub use text::{ParseError, parse, parse_at};

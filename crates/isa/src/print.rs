@@ -1,0 +1,320 @@
+//! 128 bits to text, as nvdisasm spells it.
+
+use std::fmt::Write;
+
+use crate::alias;
+use crate::decode::{form_of, integer, register_number};
+use crate::float;
+use crate::table::{self, Bits, Core, File, Form, Format, Part, Piece, Slot, Symbol, Term};
+use crate::{Control, Target};
+
+/// Bytes of an instruction.
+const SIZE: i64 = 16;
+
+/// The text of a word at an address; none if the table does not know it. Branch targets are absolute addresses.
+pub fn print(word: u128, target: Target, address: u64) -> Option<String> {
+    let mut out = String::with_capacity(64);
+    print_with(&mut out, word, target, address, &mut |_| None).then_some(out)
+}
+
+/// Appends the text of a word; false, and nothing appended, if the table does not know it. `label` names the addresses that
+/// branches go to; those it has no name for are printed as numbers.
+pub fn print_with(out: &mut String, word: u128, target: Target, address: u64, label: &mut dyn FnMut(u64) -> Option<String>) -> bool {
+    let Some(id) = form_of(word, target) else { return false };
+    Printer { out, word, address, label, stays: Control::of(word).stay }.form(id.form());
+    true
+}
+
+struct Printer<'p> {
+    out: &'p mut String,
+    word: u128,
+    address: u64,
+    label: &'p mut dyn FnMut(u64) -> Option<String>,
+    stays: bool,
+}
+
+impl Printer<'_> {
+    fn form(&mut self, form: &Form) {
+        self.guard(form.guard);
+        self.out.push_str(form.opcode.mnemonic());
+        for piece in form.modifiers {
+            match piece {
+                Piece::Alias => self.out.push_str(alias::derive(form, self.word).map_or("", Symbol::spelling)),
+                _ => self.piece(piece),
+            }
+        }
+        let mut separator = " ";
+        for slot in form.operands {
+            if self.is_left_out(slot) {
+                continue;
+            }
+            self.out.push_str(separator);
+            separator = ", ";
+            self.slot(slot);
+        }
+    }
+
+    fn guard(&mut self, guard: table::Guard) {
+        let (predicate, negated) = ((self.word >> 12) as u8 & 7, self.word >> 15 & 1 == 1);
+        if guard == table::Guard::None || (predicate == 7 && !negated) {
+            return;
+        }
+        self.out.push('@');
+        if negated {
+            self.out.push('!');
+        }
+        let file = if guard == table::Guard::Uniform { File::UniformPredicate } else { File::Predicate };
+        self.register(file, (predicate != 7).then_some(u16::from(predicate)));
+        self.out.push(' ');
+    }
+
+    fn is_left_out(&self, slot: &Slot) -> bool {
+        let Some(default) = slot.optional else { return false };
+        let stored = match &slot.core {
+            Core::Register(_, bits) | Core::Number(_, bits) => bits.stored(self.word),
+            Core::Field(id) => id.field().bits.stored(self.word),
+            _ => return false,
+        };
+        stored == default && !slot.not.is_set(self.word)
+    }
+
+    fn piece(&mut self, piece: &Piece) {
+        match *piece {
+            Piece::Literal(symbol) => self.out.push_str(symbol.spelling()),
+            Piece::Field(id) => {
+                let field = id.field();
+                let value = field.bits.stored(self.word);
+                match field.spellings[value as usize] {
+                    Some(spelling) => spelling.iter().for_each(|symbol| self.out.push_str(symbol.spelling())),
+                    None => {
+                        let _ = write!(self.out, ".INVALID{value}");
+                    }
+                }
+            }
+            Piece::Flag { symbol, bit, when } => {
+                if (self.word >> bit & 1 == 1) == when {
+                    self.out.push_str(symbol.spelling());
+                }
+            }
+            Piece::Reuse(bit) => {
+                if self.stays && self.word >> bit & 1 == 1 {
+                    self.out.push_str(".reuse");
+                }
+            }
+            Piece::Alias => {}
+        }
+    }
+
+    fn slot(&mut self, slot: &Slot) {
+        for (sign, symbol) in [(slot.not, '!'), (slot.negate, '-'), (slot.invert, '~'), (slot.absolute, '|')] {
+            if sign.is_set(self.word) {
+                self.out.push(symbol);
+            }
+        }
+        self.core(&slot.core);
+        let (inside, outside) = slot.suffixes.split_at(usize::from(slot.inside_bars));
+        inside.iter().for_each(|piece| self.piece(piece));
+        if slot.absolute.is_set(self.word) {
+            self.out.push('|');
+        }
+        outside.iter().for_each(|piece| self.piece(piece));
+    }
+
+    fn core(&mut self, core: &Core) {
+        match core {
+            Core::Register(file, bits) => self.register(*file, register_number(*file, bits, self.word)),
+            Core::Number(format, bits) => self.number(*format, bits),
+            Core::RegisterAndNumber(file, register, format, bits) => {
+                self.register(*file, register_number(*file, register, self.word));
+                if *format == Format::Relative || bits.unsigned(self.word) != 0 {
+                    self.out.push(' ');
+                    self.number(*format, bits);
+                }
+            }
+            Core::Literal(name) => self.out.push_str(name.spelling()),
+            Core::Field(id) => {
+                let field = id.field();
+                let value = field.bits.stored(self.word);
+                match field.spellings[value as usize] {
+                    Some(spelling) => spelling.iter().for_each(|symbol| self.out.push_str(symbol.spelling())),
+                    None => {
+                        let _ = write!(self.out, "INVALID{value}");
+                    }
+                }
+            }
+            Core::Address(prefix, parts) => {
+                self.out.push_str(prefix.spelling());
+                parts.iter().for_each(|part| self.part(part));
+            }
+        }
+    }
+
+    fn register(&mut self, file: File, number: Option<u16>) {
+        self.out.push_str(file.prefix());
+        match number {
+            Some(number) => self.decimal(number),
+            None => self.out.extend(file.constant_letter()),
+        }
+    }
+
+    fn decimal(&mut self, number: u16) {
+        let mut digits = [0u8; 5];
+        let mut rest = number;
+        let mut length = 0;
+        loop {
+            digits[length] = b'0' + (rest % 10) as u8;
+            length += 1;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.out.extend(digits[..length].iter().rev().map(|&digit| char::from(digit)));
+    }
+
+    fn number(&mut self, format: Format, bits: &Bits) {
+        match format {
+            Format::Unsigned | Format::Signed => self.hex(integer(format, bits, self.word)),
+            Format::Relative => self.branch_target(bits.signed(self.word)),
+            Format::Set => self.set(bits.unsigned(self.word)),
+            Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => float::write(self.out, format, bits.unsigned(self.word)),
+        }
+    }
+
+    fn hex(&mut self, value: i64) {
+        if value < 0 {
+            self.out.push('-');
+        }
+        self.out.push_str("0x");
+        let magnitude = value.unsigned_abs();
+        let digits = (64 - magnitude.leading_zeros()).div_ceil(4).max(1);
+        for position in (0..digits).rev() {
+            self.out.extend(char::from_digit((magnitude >> (4 * position)) as u32 & 15, 16));
+        }
+    }
+
+    fn branch_target(&mut self, distance: i64) {
+        let target = (self.address as i64).wrapping_add(SIZE).wrapping_add(distance);
+        match u64::try_from(target).ok().and_then(|target| (self.label)(target)) {
+            Some(name) => {
+                let _ = write!(self.out, "`({name})");
+            }
+            None => self.hex(target),
+        }
+    }
+
+    fn set(&mut self, bits: u64) {
+        let members: Vec<String> = (0..64).rev().filter(|bit| bits >> bit & 1 == 1).map(|bit| bit.to_string()).collect();
+        let _ = write!(self.out, "{{{}}}", members.join(","));
+    }
+
+    fn part(&mut self, part: &Part) {
+        self.out.push('[');
+        let printed_terms = part.terms.iter().filter(|term| self.says_something(term)).count();
+        let mut first = true;
+        for term in part.terms {
+            match term {
+                Term::Register { file, bits, suffixes, omit } => {
+                    let number = register_number(*file, bits, self.word);
+                    if *omit && printed_terms > 0 && !self.says_something(term) {
+                        continue;
+                    }
+                    self.plus(&mut first);
+                    self.register(*file, number);
+                    suffixes.iter().for_each(|piece| self.piece(piece));
+                }
+                Term::Number(format, bits) => {
+                    let value = integer(*format, bits, self.word);
+                    if first {
+                        self.hex((bits.unsigned(self.word) as i64).wrapping_mul(i64::from(bits.scale)));
+                        first = false;
+                    } else if value != 0 {
+                        self.plus(&mut first);
+                        self.hex(value);
+                    }
+                }
+            }
+        }
+        self.out.push(']');
+        part.suffixes.iter().for_each(|piece| self.piece(piece));
+    }
+
+    fn plus(&mut self, first: &mut bool) {
+        if !*first {
+            self.out.push('+');
+        }
+        *first = false;
+    }
+
+    /// Whether a term of an address would be printed on its own account: not a zero register or offset without modifiers.
+    fn says_something(&self, term: &Term) -> bool {
+        match term {
+            Term::Register { file, bits, suffixes, omit } => {
+                !omit || register_number(*file, bits, self.word).is_some() || !crate::decode::symbols(suffixes, self.word).is_empty()
+            }
+            Term::Number(_, bits) => bits.unsigned(self.word) != 0,
+        }
+    }
+}
+
+/// A form as people read it: what it is called and takes, without bit positions.
+pub(crate) fn template(form: &Form) -> String {
+    let mut out = form.opcode.mnemonic().to_string();
+    for piece in form.modifiers {
+        match piece {
+            Piece::Literal(symbol) => out.push_str(symbol.spelling()),
+            Piece::Field(id) => {
+                let _ = write!(out, "{{{}}}", id.field().name);
+            }
+            Piece::Flag { symbol, .. } => {
+                let _ = write!(out, "{{{}}}", symbol.spelling());
+            }
+            Piece::Reuse(_) | Piece::Alias => {}
+        }
+    }
+    let operands: Vec<String> = form.operands.iter().map(slot_template).collect();
+    if !operands.is_empty() {
+        let _ = write!(out, " {}", operands.join(", "));
+    }
+    out
+}
+
+fn slot_template(slot: &Slot) -> String {
+    let core = match &slot.core {
+        Core::Register(file, _) => file.prefix().to_string(),
+        Core::Number(format, bits) => number_template(*format, bits),
+        Core::RegisterAndNumber(file, _, format, bits) => format!("{} {}", file.prefix(), number_template(*format, bits)),
+        Core::Literal(name) => name.spelling().to_string(),
+        Core::Field(id) => format!("{{{}}}", id.field().name),
+        Core::Address(word, parts) => {
+            let parts: Vec<String> = parts.iter().map(|part| format!("[{}]", part_template(part))).collect();
+            format!("{}{}", word.spelling(), parts.concat())
+        }
+    };
+    if slot.optional.is_some() { format!("({core})") } else { core }
+}
+
+fn part_template(part: &Part) -> String {
+    let terms: Vec<String> = part
+        .terms
+        .iter()
+        .map(|term| match term {
+            Term::Register { file, .. } => file.prefix().to_string(),
+            Term::Number(format, bits) => number_template(*format, bits),
+        })
+        .collect();
+    terms.join("+")
+}
+
+fn number_template(format: Format, bits: &Bits) -> String {
+    match format {
+        Format::Unsigned => format!("unsigned {}-bit number", bits.width),
+        Format::Signed => format!("{}-bit number", bits.width),
+        Format::F32 => "float".into(),
+        Format::F64High => "double".into(),
+        Format::F16 => "half".into(),
+        Format::Bf16 => "bfloat16".into(),
+        Format::Relative => "label".into(),
+        Format::Set => "{set}".into(),
+    }
+}

@@ -1,0 +1,376 @@
+//! The contest: which form holds an instruction.
+//!
+//! Every form of the mnemonic on the target is a template. It matches when each modifier of the instruction has a place in it and
+//! each operand fits its slot (kind, register file, width of a number, signs). Of those that match the one with the highest
+//! priority wins; priority grows with what a template demands, so the most specific one is taken. If none matches, operands that
+//! may change places are swapped and the contest is held again. Without a winner the error names the form that came closest.
+
+use std::fmt;
+
+use crate::alias;
+use crate::float;
+use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Value};
+use crate::table::{self, Bits, Core, FieldId, File, Form, FormId, Format, Part, Piece, Sign, Slot, Symbol, Term};
+use crate::Target;
+
+/// Why an instruction has no encoding.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EncodeError {
+    message: String,
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EncodeError {}
+
+/// The word of an instruction on a target.
+pub fn encode(instruction: &Instruction, target: Target) -> Result<u128, EncodeError> {
+    select(instruction, target).map(|(_, word)| word)
+}
+
+/// The form that wins the contest, and the word.
+pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128), EncodeError> {
+    if let Some(winner) = contest(instruction, target) {
+        return Ok(winner);
+    }
+    for &(first, second) in instruction.opcode.properties().commute {
+        let (first, second) = (usize::from(first), usize::from(second));
+        if instruction.operands.len() > first.max(second) {
+            let mut swapped = instruction.clone();
+            swapped.operands.swap(first, second);
+            if let Some(winner) = contest(&swapped, target) {
+                return Ok(winner);
+            }
+        }
+    }
+    Err(explain(instruction, target))
+}
+
+fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
+    let mut best: Option<(u16, FormId, u128)> = None;
+    for id in instruction.opcode.forms() {
+        let form = id.form();
+        if form.targets >> target.table_bit() & 1 == 0 || best.is_some_and(|best| best.0 >= form.priority) {
+            continue;
+        }
+        if let Some(word) = fill(form, instruction) {
+            best = Some((form.priority, id, word));
+        }
+    }
+    best.map(|(_, id, word)| (id, word ^ instruction.residue))
+}
+
+/// The word of an instruction in a form, without residue; none if the form does not match.
+pub(crate) fn fill(form: &Form, instruction: &Instruction) -> Option<u128> {
+    Filler::new(form).run(form, instruction)
+}
+
+/// How far a form got before something did not fit.
+struct Mismatch {
+    depth: usize,
+    reason: String,
+}
+
+/// The word as far as it is filled, and which bits are.
+#[derive(Clone, Copy)]
+struct Filler {
+    word: u128,
+    assigned: u128,
+}
+
+impl Filler {
+    fn new(form: &Form) -> Filler {
+        Filler { word: form.default, assigned: 0 }
+    }
+
+    fn run(mut self, form: &Form, instruction: &Instruction) -> Option<u128> {
+        let guard = instruction.guard;
+        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always() || form.guard == table::Guard::None && !guard.is_always() {
+            return None;
+        }
+        self.word |= u128::from(guard.predicate & 7) << 12 | u128::from(guard.negated) << 15;
+        let symbols: &[Symbol] = &instruction.modifiers;
+        let filled = self.pieces(form.modifiers, symbols)?.operands(form.operands, &instruction.operands)?;
+        Some(filled.word | instruction.control.bits())
+    }
+
+    /// Writes a stored value; false if other bits stand there already.
+    #[inline]
+    fn assign(&mut self, bits: &Bits, stored: u64) -> bool {
+        let (mask, value) = (bits.mask(), bits.place(stored));
+        if self.assigned & mask != 0 {
+            return self.word & mask == value;
+        }
+        self.assigned |= mask;
+        self.word = self.word & !mask | value;
+        true
+    }
+
+    fn assign_bit(&mut self, bit: u8, value: bool) {
+        self.assigned |= 1 << bit;
+        self.word = self.word & !(1 << bit) | u128::from(value) << bit;
+    }
+
+    /// Finds a place for every modifier; none if that is not possible.
+    fn pieces(mut self, pieces: &[Piece], symbols: &[Symbol]) -> Option<Filler> {
+        let Some((piece, rest)) = pieces.split_first() else { return symbols.is_empty().then_some(self) };
+        match *piece {
+            Piece::Literal(symbol) => {
+                let (first, symbols) = symbols.split_first()?;
+                if *first == symbol { self.pieces(rest, symbols) } else { None }
+            }
+            Piece::Flag { symbol, bit, when } => {
+                if symbols.first() == Some(&symbol) {
+                    let mut set = self;
+                    set.assign_bit(bit, when);
+                    if let Some(filled) = set.pieces(rest, &symbols[1..]) {
+                        return Some(filled);
+                    }
+                }
+                self.assign_bit(bit, !when);
+                self.pieces(rest, symbols)
+            }
+            Piece::Field(id) => self.field(id, rest, symbols),
+            Piece::Reuse(_) => self.pieces(rest, symbols),
+            Piece::Alias => match symbols.split_first() {
+                Some((first, symbols)) if alias::is_derived(*first) => self.pieces(rest, symbols),
+                _ => self.pieces(rest, symbols),
+            },
+        }
+    }
+
+    /// Tries the values of a field whose spelling comes next, longer spellings first.
+    fn field(self, id: FieldId, rest: &[Piece], symbols: &[Symbol]) -> Option<Filler> {
+        let field = id.field();
+        if let Some(value) = symbols.first().and_then(|symbol| symbol.invalid_value()) {
+            let has_no_spelling = field.spellings.get(value as usize).is_some_and(Option::is_none);
+            let mut set = self;
+            if has_no_spelling && set.assign(&field.bits, value) {
+                if let Some(filled) = set.pieces(rest, &symbols[1..]) {
+                    return Some(filled);
+                }
+            }
+        }
+        for length in (0..=symbols.len().min(LONGEST_SPELLING)).rev() {
+            for (value, spelling) in field.spellings.iter().enumerate() {
+                if *spelling != Some(&symbols[..length]) {
+                    continue;
+                }
+                let mut set = self;
+                if set.assign(&field.bits, value as u64) {
+                    if let Some(filled) = set.pieces(rest, &symbols[length..]) {
+                        return Some(filled);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn operands(mut self, slots: &[Slot], operands: &[Operand]) -> Option<Filler> {
+        let Some((slot, rest)) = slots.split_first() else { return operands.is_empty().then_some(self) };
+        if let Some((operand, others)) = operands.split_first() {
+            if let Some(filled) = self.slot(slot, operand).and_then(|filled| filled.operands(rest, others)) {
+                return Some(filled);
+            }
+        }
+        if operands.len() >= slots.len() {
+            return None;
+        }
+        let default = slot.optional?;
+        let bits = match &slot.core {
+            Core::Register(_, bits) | Core::Number(_, bits) => bits,
+            Core::Field(id) => &id.field().bits,
+            _ => return None,
+        };
+        for sign in [slot.not, slot.negate, slot.invert, slot.absolute] {
+            if let Sign::When(bit, when) = sign {
+                self.assign_bit(bit, !when);
+            }
+        }
+        self.assign(bits, default).then_some(())?;
+        self.pieces(slot.suffixes, &[])?.operands(rest, operands)
+    }
+
+    fn slot(mut self, slot: &Slot, operand: &Operand) -> Option<Filler> {
+        let signs =
+            [(slot.negate, operand.negate), (slot.invert, operand.invert), (slot.not, operand.not), (slot.absolute, operand.absolute)];
+        for (sign, wanted) in signs {
+            match sign {
+                Sign::Never if wanted => return None,
+                Sign::Always if !wanted => return None,
+                Sign::When(bit, when) => self.assign_bit(bit, wanted == when),
+                _ => {}
+            }
+        }
+        if operand.reuse {
+            let bit = slot.suffixes.iter().find_map(|piece| if let Piece::Reuse(bit) = piece { Some(*bit) } else { None })?;
+            self.word |= 1 << bit;
+        }
+        self.core(&slot.core, &operand.value)?.pieces(slot.suffixes, &operand.suffixes)
+    }
+
+    fn core(mut self, core: &Core, value: &Value) -> Option<Filler> {
+        let fits = match (core, value) {
+            (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
+            (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.integer(Format::Signed, bits, *distance),
+            (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
+            (Core::Number(format @ (Format::Unsigned | Format::Signed), bits), Value::Integer(number)) => self.integer(*format, bits, *number),
+            (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
+            (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
+            (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
+                u64::try_from(*stored).is_ok_and(|stored| stored <= bits.limit() && self.assign(bits, stored))
+            }
+            (Core::Number(format, bits), Value::Nan { negative, quiet }) if is_float(*format) => {
+                self.assign(bits, float::nan(*format, *negative, *quiet))
+            }
+            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, offset)) => {
+                *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, *offset)
+            }
+            (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
+                *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
+            }
+            (Core::Literal(name), Value::Name(given)) => name == given,
+            (Core::Field(id), Value::Name(given)) => self.name(*id, *given),
+            (Core::Address(word, parts), Value::Address(address)) => {
+                return if *word == address.word && parts.len() == address.parts.len() { self.parts(parts, &address.parts) } else { None };
+            }
+            _ => false,
+        };
+        fits.then_some(self)
+    }
+
+    fn name(&mut self, id: FieldId, name: Symbol) -> bool {
+        let field = id.field();
+        if let Some(value) = name.invalid_value() {
+            let has_no_spelling = field.spellings.get(value as usize).is_some_and(|spelling| spelling.is_none_or(<[Symbol]>::is_empty));
+            return has_no_spelling && self.assign(&field.bits, value);
+        }
+        let value = field.spellings.iter().position(|spelling| *spelling == Some(&[name]));
+        value.is_some_and(|value| self.assign(&field.bits, value as u64))
+    }
+
+    fn register(&mut self, file: File, bits: &Bits, number: Option<u16>) -> bool {
+        let limit = bits.limit();
+        let stored = match number {
+            None => limit,
+            Some(number) if u32::from(number) % bits.scale != 0 => return false,
+            Some(number) => u64::from(u32::from(number) / bits.scale),
+        };
+        let is_taken = number.is_some() && file.constant_letter().is_some() && stored == limit;
+        if stored > limit || is_taken {
+            return false;
+        }
+        self.assign(bits, if bits.complemented { !stored & limit } else { stored })
+    }
+
+    /// A number that fits with or without sign.
+    fn integer(&mut self, format: Format, bits: &Bits, number: i64) -> bool {
+        let scale = i64::from(bits.scale);
+        if number % scale != 0 {
+            return false;
+        }
+        let (number, limit) = (number / scale, bits.limit());
+        let fits = if bits.width >= 64 {
+            true
+        } else if number < 0 {
+            number >= -(1 << (bits.width - 1)) && (format != Format::Unsigned || bits.width > 1)
+        } else {
+            number as u64 <= limit
+        };
+        fits && self.assign(bits, number as u64 & limit)
+    }
+
+    fn parts(mut self, parts: &[Part], given: &[AddressPart]) -> Option<Filler> {
+        for (part, given) in parts.iter().zip(given) {
+            self = self.part(part, given)?;
+        }
+        Some(self)
+    }
+
+    fn part(mut self, part: &Part, given: &AddressPart) -> Option<Filler> {
+        let mut registers: &[AddressRegister] = &given.registers;
+        let mut offset = given.offset;
+        for term in part.terms {
+            match term {
+                Term::Register { file, bits, suffixes, omit } => match registers.split_first() {
+                    Some((register, others)) if register.file == *file => {
+                        self.register(*file, bits, register.number).then_some(())?;
+                        self = self.pieces(suffixes, &register.suffixes)?;
+                        registers = others;
+                    }
+                    _ if *omit => {
+                        self.register(*file, bits, None).then_some(())?;
+                        self = self.pieces(suffixes, &[])?;
+                    }
+                    _ => return None,
+                },
+                Term::Number(format, bits) => self.integer(*format, bits, offset.take().unwrap_or_default()).then_some(())?,
+            }
+        }
+        if !registers.is_empty() || offset.is_some_and(|offset| offset != 0) {
+            return None;
+        }
+        self.pieces(part.suffixes, &given.suffixes)
+    }
+}
+
+/// Modifiers that one value of a field has at most.
+const LONGEST_SPELLING: usize = 6;
+
+fn is_float(format: Format) -> bool {
+    matches!(format, Format::F32 | Format::F64High | Format::F16 | Format::Bf16)
+}
+
+/// Says what is wrong with an instruction that no form takes: the form that agrees with it longest, and where it stops to.
+fn explain(instruction: &Instruction, target: Target) -> EncodeError {
+    let mnemonic = instruction.opcode.mnemonic();
+    let mut nearest: Option<Mismatch> = None;
+    for id in instruction.opcode.forms().filter(|id| id.form().targets >> target.table_bit() & 1 == 1) {
+        let found = mismatch(id.form(), instruction);
+        if nearest.as_ref().is_none_or(|best| found.depth > best.depth) {
+            nearest = Some(found);
+        }
+    }
+    let message = match nearest {
+        None => format!("{mnemonic} does not exist on {target}"),
+        Some(Mismatch { reason, .. }) => format!("no form of {mnemonic} on {target} takes this: {reason}"),
+    };
+    EncodeError { message }
+}
+
+fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
+    let start = Filler::new(form);
+    let nearest = || crate::print::template(form);
+    for used in 0..instruction.modifiers.len() {
+        let symbols = &instruction.modifiers[..=used];
+        let takes = |symbol: &Symbol| form.modifiers.iter().any(|piece| piece_has(piece, *symbol));
+        if let Some(symbol) = symbols.last().filter(|symbol| !takes(symbol)) {
+            return Mismatch { depth: used, reason: format!("{} is no modifier of the nearest form, {}", symbol.spelling(), nearest()) };
+        }
+    }
+    let depth = instruction.modifiers.len();
+    if start.pieces(form.modifiers, &instruction.modifiers).is_none() {
+        return Mismatch { depth, reason: format!("these modifiers do not go together in the nearest form, {}", nearest()) };
+    }
+    for (position, operand) in instruction.operands.iter().enumerate() {
+        if !form.operands.iter().any(|slot| start.slot(slot, operand).is_some()) {
+            return Mismatch { depth: depth + 1 + position, reason: format!("operand {} does not fit the nearest form, {}", position + 1, nearest()) };
+        }
+    }
+    let reason = format!("its {} operands do not fit the nearest form, {}", instruction.operands.len(), nearest());
+    Mismatch { depth: depth + 1 + instruction.operands.len(), reason }
+}
+
+fn piece_has(piece: &Piece, symbol: Symbol) -> bool {
+    match piece {
+        Piece::Literal(own) | Piece::Flag { symbol: own, .. } => *own == symbol,
+        Piece::Field(id) => id.field().spellings.iter().flatten().any(|spelling| spelling.contains(&symbol)),
+        Piece::Alias => alias::is_derived(symbol),
+        Piece::Reuse(_) => false,
+    }
+}

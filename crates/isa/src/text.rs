@@ -1,0 +1,396 @@
+//! Text as the disassembler prints it to an instruction.
+//!
+//! The reader knows no forms: it takes the text apart into mnemonic, modifiers and operands. Which encoding holds them is the
+//! contest's business ([`crate::encode`]). Branch targets are read as distances written `PC+0x10`, or as absolute addresses if the
+//! caller says where the instruction stands ([`parse_at`]).
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::Control;
+use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Symbols, Value};
+use crate::table::{Core, File, Format, Opcode, Symbol};
+
+/// What is wrong with a line of text, and in which column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ParseError {
+    /// Byte in the text, counted from zero.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: {}", self.column + 1, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Reads an instruction at address 0. A trailing semicolon is allowed.
+pub fn parse(text: &str) -> Result<Instruction, ParseError> {
+    parse_at(text, 0, &|_| None)
+}
+
+/// Reads an instruction at an address; `label` knows the addresses of labels.
+pub fn parse_at(text: &str, address: u64, label: &dyn Fn(&str) -> Option<u64>) -> Result<Instruction, ParseError> {
+    Reader { text, at: 0, address, label, branches: false }.instruction()
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    address: u64,
+    label: &'t dyn Fn(&str) -> Option<u64>,
+    /// Whether the mnemonic's numbers may be branch targets.
+    branches: bool,
+}
+
+/// A number as it stands in the text.
+enum Number {
+    Integer(i64),
+    Real(f64),
+    Nan { negative: bool, quiet: bool },
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
+        Err(ParseError { column: self.at, message: message.into() })
+    }
+
+    fn eat(&mut self, word: &str) -> bool {
+        let found = self.rest().starts_with(word);
+        if found {
+            self.at += word.len();
+        }
+        found
+    }
+
+    fn spaces(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn word(&mut self, also: &str) -> &'t str {
+        let end = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || also.contains(c))).unwrap_or(self.rest().len());
+        let found = &self.rest()[..end];
+        self.at += end;
+        found
+    }
+
+    fn instruction(&mut self) -> Result<Instruction, ParseError> {
+        self.spaces();
+        let guard = self.guard()?;
+        let start = self.at;
+        let mnemonic = self.word("");
+        let Some(opcode) = Opcode::find(mnemonic) else {
+            self.at = start;
+            return self.fail(unknown(mnemonic, Opcode::all().map(Opcode::mnemonic), "instruction"));
+        };
+        self.branches = opcode.forms().any(|form| {
+            let is_branch = |core: &Core| matches!(core, Core::Number(Format::Relative, _) | Core::RegisterAndNumber(_, _, Format::Relative, _));
+            form.form().operands.iter().any(|slot| is_branch(&slot.core))
+        });
+        let modifiers = self.modifiers()?;
+        let mut operands: SmallVec<[Operand; 6]> = SmallVec::new();
+        self.spaces();
+        while !self.rest().is_empty() && !self.rest().starts_with(';') {
+            operands.push(self.operand()?);
+            self.spaces();
+            if !self.eat(",") {
+                break;
+            }
+            self.spaces();
+        }
+        self.eat(";");
+        self.spaces();
+        if !self.rest().is_empty() {
+            return self.fail(format!("unexpected `{}`", self.rest()));
+        }
+        Ok(Instruction { opcode, guard, modifiers, operands, control: Control::default(), residue: 0 })
+    }
+
+    fn guard(&mut self) -> Result<Guard, ParseError> {
+        if !self.eat("@") {
+            return Ok(Guard::ALWAYS);
+        }
+        let negated = self.eat("!");
+        let (file, number) = self.register()?.map_or_else(|| self.fail("predicate expected"), Ok)?;
+        self.spaces();
+        let uniform = match file {
+            File::Predicate => false,
+            File::UniformPredicate => true,
+            _ => return self.fail("a guard is a predicate"),
+        };
+        Ok(Guard { predicate: number.unwrap_or(7) as u8, negated, uniform })
+    }
+
+    /// Modifiers as far as they go.
+    fn modifiers(&mut self) -> Result<Symbols, ParseError> {
+        let mut symbols = Symbols::new();
+        while self.rest().starts_with('.') {
+            let start = self.at;
+            self.at += 1;
+            self.word("?");
+            let spelling = &self.text[start..self.at];
+            match Symbol::find(spelling) {
+                Some(symbol) => symbols.push(symbol),
+                None => {
+                    self.at = start;
+                    return self.fail(unknown(spelling, Symbol::all().map(Symbol::spelling), "modifier"));
+                }
+            }
+        }
+        Ok(symbols)
+    }
+
+    /// The suffixes of an operand; `.reuse` is not one of them but a flag of it.
+    fn suffixes(&mut self, operand: &mut Operand) -> Result<(), ParseError> {
+        let symbols = self.modifiers()?;
+        operand.reuse |= symbols.contains(&Symbol::reuse);
+        operand.suffixes.extend(symbols.into_iter().filter(|&symbol| symbol != Symbol::reuse));
+        Ok(())
+    }
+
+    /// A register, if one stands here.
+    fn register(&mut self) -> Result<Option<(File, Option<u16>)>, ParseError> {
+        const FILES: [File; 6] =
+            [File::Uniform, File::UniformPredicate, File::Scoreboard, File::General, File::Predicate, File::Convergence];
+        for file in FILES {
+            let Some(rest) = self.rest().strip_prefix(file.prefix()) else { continue };
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let (number, length) = match rest.chars().next() {
+                Some(letter) if Some(letter) == file.constant_letter() => (None, 1),
+                _ if digits > 0 => match rest[..digits].parse() {
+                    Ok(number) => (Some(number), digits),
+                    Err(_) => return self.fail("register number too large"),
+                },
+                _ => continue,
+            };
+            if rest[length..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
+                continue;
+            }
+            self.at += file.prefix().len() + length;
+            return Ok(Some((file, number)));
+        }
+        Ok(None)
+    }
+
+    /// A number, if one stands here.
+    fn number(&mut self) -> Result<Option<Number>, ParseError> {
+        let text = self.rest();
+        let unsigned = text.trim_start_matches(['-', '+']);
+        let negative = text.starts_with('-');
+        let sign = text.len() - unsigned.len();
+        if sign > 1 {
+            return Ok(None);
+        }
+        for (name, number) in [
+            ("INF", Number::Real(if negative { f64::NEG_INFINITY } else { f64::INFINITY })),
+            ("QNAN", Number::Nan { negative, quiet: true }),
+            ("SNAN", Number::Nan { negative, quiet: false }),
+        ] {
+            if unsigned.starts_with(name) {
+                self.at += sign + name.len();
+                return Ok(Some(number));
+            }
+        }
+        if let Some(hex) = unsigned.strip_prefix("0x") {
+            let digits = hex.len() - hex.trim_start_matches(|c: char| c.is_ascii_hexdigit()).len();
+            let Ok(magnitude) = u64::from_str_radix(&hex[..digits], 16) else { return self.fail("bad hexadecimal number") };
+            self.at += sign + 2 + digits;
+            let value = if negative { (magnitude as i64).wrapping_neg() } else { magnitude as i64 };
+            return Ok(Some(Number::Integer(value)));
+        }
+        let mut end = unsigned.len() - unsigned.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        if end == 0 || !unsigned.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(None);
+        }
+        if let Some(exponent) = unsigned[end..].strip_prefix(['e', 'E']) {
+            let signed = exponent.trim_start_matches(['-', '+']);
+            let digits = signed.len() - signed.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            if digits > 0 {
+                end += 1 + exponent.len() - signed.len() + digits;
+            }
+        }
+        if unsigned[end..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            return Ok(None);
+        }
+        match text[..sign + end].parse() {
+            Ok(value) => {
+                self.at += sign + end;
+                Ok(Some(Number::Real(value)))
+            }
+            Err(_) => self.fail("bad number"),
+        }
+    }
+
+    fn operand(&mut self) -> Result<Operand, ParseError> {
+        let mut operand = Operand::from(Value::Integer(0));
+        loop {
+            if self.rest().starts_with('-') && !self.is_negative_number() {
+                self.at += 1;
+                operand.negate = true;
+            } else if self.eat("~") {
+                operand.invert = true;
+            } else if self.eat("!") {
+                operand.not = true;
+            } else if self.eat("|") {
+                operand.absolute = true;
+            } else {
+                break;
+            }
+        }
+        operand.value = self.value()?;
+        self.suffixes(&mut operand)?;
+        if operand.absolute {
+            if !self.eat("|") {
+                return self.fail("`|` missing");
+            }
+            self.suffixes(&mut operand)?;
+        }
+        Ok(operand)
+    }
+
+    fn is_negative_number(&self) -> bool {
+        let rest = &self.rest()[1..];
+        rest.starts_with(|c: char| c.is_ascii_digit()) || ["INF", "QNAN", "SNAN"].iter().any(|name| rest.starts_with(name))
+    }
+
+    fn value(&mut self) -> Result<Value, ParseError> {
+        if self.rest().starts_with('`') {
+            return self.label_value().map(Value::Relative);
+        }
+        if let Some(distance) = self.distance()? {
+            return Ok(Value::Relative(distance));
+        }
+        if self.eat("{") {
+            return self.set();
+        }
+        if self.rest().starts_with('[') {
+            return self.address("");
+        }
+        if let Some((file, number)) = self.register()? {
+            return self.after_register(file, number);
+        }
+        match self.number()? {
+            Some(Number::Integer(target)) if self.branches => return Ok(Value::Relative(self.distance_to(target))),
+            Some(Number::Integer(value)) => return Ok(Value::Integer(value)),
+            Some(Number::Real(value)) => return Ok(Value::Real(value)),
+            Some(Number::Nan { negative, quiet }) => return Ok(Value::Nan { negative, quiet }),
+            None => {}
+        }
+        let start = self.at;
+        let word = self.word("");
+        if self.rest().starts_with('[') {
+            return self.address(word);
+        }
+        self.at = start;
+        let name = self.word(".");
+        match Symbol::find(name) {
+            Some(symbol) if !name.is_empty() => Ok(Value::Name(symbol)),
+            _ => {
+                self.at = start;
+                self.fail(if name.is_empty() { "operand expected".to_string() } else { unknown(name, Symbol::all().map(Symbol::spelling), "name") })
+            }
+        }
+    }
+
+    /// `PC+0x10`
+    fn distance(&mut self) -> Result<Option<i64>, ParseError> {
+        if !(self.rest().starts_with("PC+") || self.rest().starts_with("PC-")) {
+            return Ok(None);
+        }
+        self.at += 2;
+        match self.number()? {
+            Some(Number::Integer(distance)) => Ok(Some(distance)),
+            _ => self.fail("distance expected"),
+        }
+    }
+
+    fn distance_to(&self, target: i64) -> i64 {
+        target.wrapping_sub(self.address as i64).wrapping_sub(16)
+    }
+
+    /// `` `(.L_x_0) ``
+    fn label_value(&mut self) -> Result<i64, ParseError> {
+        self.at += 1;
+        if !self.eat("(") {
+            return self.fail("`(` expected");
+        }
+        let Some(end) = self.rest().find(')') else { return self.fail("`)` missing") };
+        let name = &self.rest()[..end];
+        let Some(target) = (self.label)(name) else { return self.fail(format!("unknown label {name}")) };
+        self.at += end + 1;
+        Ok(self.distance_to(target as i64))
+    }
+
+    fn after_register(&mut self, file: File, number: Option<u16>) -> Result<Value, ParseError> {
+        let start = self.at;
+        if self.eat(" ") {
+            if self.rest().starts_with('`') {
+                return Ok(Value::RegisterAndNumber(file, number, self.label_value()?));
+            }
+            if let Some(distance) = self.distance()? {
+                return Ok(Value::RegisterAndNumber(file, number, distance));
+            }
+            if let Some(Number::Integer(value)) = self.number()? {
+                let value = if self.branches { self.distance_to(value) } else { value };
+                return Ok(Value::RegisterAndNumber(file, number, value));
+            }
+            self.at = start;
+        }
+        Ok(Value::Register(file, number))
+    }
+
+    fn set(&mut self) -> Result<Value, ParseError> {
+        let Some(end) = self.rest().find('}') else { return self.fail("`}` missing") };
+        let mut members = 0;
+        for member in self.rest()[..end].split(',').filter(|member| !member.trim().is_empty()) {
+            match member.trim().parse::<u32>() {
+                Ok(bit) if bit < 64 => members |= 1 << bit,
+                _ => return self.fail(format!("bad member {member} of a set")),
+            }
+        }
+        self.at += end + 1;
+        Ok(Value::Set(members))
+    }
+
+    fn address(&mut self, word: &str) -> Result<Value, ParseError> {
+        let Some(symbol) = Symbol::find(word) else { return self.fail(format!("unknown kind of address {word}")) };
+        let mut parts = SmallVec::new();
+        while self.eat("[") {
+            let mut part = AddressPart::default();
+            while !self.eat("]") {
+                self.spaces();
+                if !(part.registers.is_empty() && part.offset.is_none()) && !self.eat("+") {
+                    return self.fail("`+` or `]` expected");
+                }
+                if let Some((file, number)) = self.register()? {
+                    part.registers.push(AddressRegister { file, number, suffixes: self.modifiers()? });
+                } else if let Some(Number::Integer(value)) = self.number()? {
+                    part.offset = Some(value);
+                } else {
+                    return self.fail("register or number expected");
+                }
+            }
+            if !self.rest().is_empty() {
+                part.suffixes = self.modifiers()?;
+            }
+            parts.push(part);
+        }
+        Ok(Value::Address(Address { word: symbol, parts }))
+    }
+}
+
+fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str>, kind: &str) -> String {
+    match oriole_support::closest(name, known) {
+        Some(near) => format!("unknown {kind} {name}; {near} is near"),
+        None => format!("unknown {kind} {name}"),
+    }
+}

@@ -1,0 +1,74 @@
+//! Writes the legal PTX forms as modules for one target, so that ptxas can show which machine instructions they become.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use oriole_ptx::diag::Severity;
+use oriole_ptx::enumerate::{Case, legal_forms, module_text};
+use oriole_ptx::table::ROWS;
+use oriole_ptx::target::Target;
+use oriole_ptx::{Options, check};
+
+/// Forms taken of a row at most; more only repeat modifiers.
+const FORMS_PER_ROW: usize = 600;
+
+/// Kernels of a module: small enough that one refused form spoils little.
+const KERNELS_PER_MODULE: usize = 48;
+
+/// Writes modules with every form that the target takes into a folder.
+pub fn write(target: &str, folder: &str) -> Result<(), String> {
+    let target: Target = Target::parse(target).ok_or_else(|| format!("unknown target {target}"))?;
+    fs::create_dir_all(folder).map_err(|e| e.to_string())?;
+    let mut groups: BTreeMap<(String, String, bool), Vec<Case>> = BTreeMap::new();
+    for (index, row) in ROWS.iter().enumerate() {
+        for mut case in legal_forms(index, FORMS_PER_ROW) {
+            case.platform.target = target;
+            if is_taken(&case) {
+                let key = (row.family.to_string(), case.platform.version.to_string(), case.independent_textures);
+                groups.entry(key).or_default().push(case);
+            }
+        }
+    }
+    for ((family, version, independent), cases) in groups {
+        for (number, chunk) in cases.chunks(KERNELS_PER_MODULE).enumerate() {
+            let mode = if independent { "-independent" } else { "" };
+            let path = Path::new(folder).join(format!("{family}-{version}{mode}-{number}.ptx"));
+            let live: Vec<Case> = chunk.iter().map(with_live_registers).collect();
+            let text = module_text(&live).0.replacen(".address_size 64\n", ".address_size 64\n.global .align 16 .b8 live[8192];\n", 1);
+            fs::write(path, text).map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// The case with loads in front that define its registers and stores behind that use them: ptxas drops what nobody reads.
+fn with_live_registers(case: &Case) -> Case {
+    let mut registers: Vec<&str> = case.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '%')).collect();
+    registers.retain(|word| word.starts_with('%') && word.contains('_'));
+    registers.sort_unstable();
+    registers.dedup();
+    let (mut before, mut after) = (String::new(), String::new());
+    for (position, register) in registers.iter().enumerate() {
+        let place = format!("[live+{}]", position * 16);
+        let class = register[1..].split('_').next().unwrap_or_default();
+        let width = match class {
+            "pred" => {
+                before += &format!("ld.volatile.global.u32 %b32_299, {place}; setp.ne.u32 {register}, %b32_299, 0;\n");
+                after += &format!("\nselp.b32 %b32_299, 1, 0, {register}; st.volatile.global.u32 {place}, %b32_299;");
+                continue;
+            }
+            "f16x2" => "32",
+            name => name.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
+        };
+        before += &format!("ld.volatile.global.b{width} {register}, {place};\n");
+        after += &format!("\nst.volatile.global.b{width} {place}, {register};");
+    }
+    Case { text: format!("{before}{}{after}", case.text), ..case.clone() }
+}
+
+fn is_taken(case: &Case) -> bool {
+    let (text, _) = module_text(std::slice::from_ref(case));
+    let checked = check(text.as_bytes(), &Options { error_limit: 1 });
+    checked.diagnostics.iter().all(|finding| finding.code.severity() != Severity::Error)
+}
