@@ -243,7 +243,14 @@ fn bits(bits: &Bits) -> String {
     let mut runs = bits.runs.clone();
     runs.resize(4, (0, 0));
     let runs: Vec<String> = runs.iter().map(|(low, width)| format!("({low},{width})")).collect();
-    format!("Bits{{runs:[{}],width:{},scale:{},complemented:{}}}", runs.join(","), bits.width(), bits.scale, bits.complemented)
+    format!(
+        "Bits{{runs:[{}],width:{},scale:{},complemented:{},bias:{}}}",
+        runs.join(","),
+        bits.width(),
+        bits.scale,
+        bits.complemented,
+        bits.bias
+    )
 }
 
 fn file_name(file: File) -> &'static str {
@@ -267,5 +274,7 @@ fn format_name(format: Format) -> &'static str {
         Format::Bf16 => "Bf16",
         Format::Relative => "Relative",
         Format::Set => "Set",
+        Format::SignedAlone => "SignedAlone",
+        Format::Absolute => "Absolute",
     }
 }

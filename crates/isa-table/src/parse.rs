@@ -105,7 +105,7 @@ fn pieces(word: &str) -> Option<Vec<String>> {
     }
 }
 
-/// `81`, `81:3`, `72:8+90:1`, each with an optional `*scale` and `^` at the end.
+/// `81`, `81:3`, `72:8+90:1`, each with an optional `@bias`, `*scale` and `^` at the end.
 pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     let mut rest = text;
     let mut bits = Bits { scale: 1, ..Bits::default() };
@@ -115,6 +115,10 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     }
     if let Some((head, scale)) = rest.split_once('*') {
         bits.scale = scale.parse().map_err(|_| format!("bad scale in {text}"))?;
+        rest = head;
+    }
+    if let Some((head, bias)) = rest.split_once('@') {
+        bits.bias = bias.parse().map_err(|_| format!("bad bias in {text}"))?;
         rest = head;
     }
     for run in rest.split('+') {
@@ -134,9 +138,18 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
 
 fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form, String> {
     let mut words = words.peekable();
-    let opcode = words.next().and_then(|word| u16::from_str_radix(word, 16).ok()).filter(|&code| code < 4096).ok_or("form without opcode")?;
-    let mut form =
-        Form { opcode, targets: 0, fixed: Vec::new(), with: Vec::new(), guard: Guard::Predicate, modifiers: Vec::new(), operands: Vec::new(), place };
+    let opcode =
+        words.next().and_then(|word| u16::from_str_radix(word, 16).ok()).filter(|&code| code < 4096).ok_or("form without opcode")?;
+    let mut form = Form {
+        opcode,
+        targets: 0,
+        fixed: Vec::new(),
+        with: Vec::new(),
+        guard: Guard::Predicate,
+        modifiers: Vec::new(),
+        operands: Vec::new(),
+        place,
+    };
     while let Some(word) = words.next() {
         match word {
             "on" => form.targets = targets(words.next().ok_or("`on` without targets")?)?,

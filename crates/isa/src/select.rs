@@ -7,11 +7,11 @@
 
 use std::fmt;
 
+use crate::Target;
 use crate::alias;
 use crate::float;
-use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Value};
+use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Place, Value};
 use crate::table::{self, Bits, Core, FieldId, File, Form, FormId, Format, Part, Piece, Sign, Slot, Symbol, Term};
-use crate::Target;
 
 /// Why an instruction has no encoding.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,7 +89,9 @@ impl Filler {
 
     fn run(mut self, form: &Form, instruction: &Instruction) -> Option<u128> {
         let guard = instruction.guard;
-        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always() || form.guard == table::Guard::None && !guard.is_always() {
+        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always()
+            || form.guard == table::Guard::None && !guard.is_always()
+        {
             return None;
         }
         self.word |= u128::from(guard.predicate & 7) << 12 | u128::from(guard.negated) << 15;
@@ -219,7 +221,10 @@ impl Filler {
             (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
             (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.integer(Format::Signed, bits, *distance),
             (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
-            (Core::Number(format @ (Format::Unsigned | Format::Signed), bits), Value::Integer(number)) => self.integer(*format, bits, *number),
+            (Core::Number(Format::Relative, bits), Value::Place(place)) => self.integer(Format::Signed, bits, place.distance),
+            (Core::Number(format, bits), Value::Integer(number) | Value::Place(Place { number, .. })) if is_integer(*format) => {
+                self.integer(*format, bits, *number)
+            }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
             (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
             (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
@@ -228,8 +233,9 @@ impl Filler {
             (Core::Number(format, bits), Value::Nan { negative, quiet }) if is_float(*format) => {
                 self.assign(bits, float::nan(*format, *negative, *quiet))
             }
-            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, offset)) => {
-                *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, *offset)
+            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, place)) => {
+                let offset = if *format == Format::Relative { place.distance } else { place.number };
+                *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, offset)
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
@@ -255,16 +261,19 @@ impl Filler {
     }
 
     fn register(&mut self, file: File, bits: &Bits, number: Option<u16>) -> bool {
-        let limit = bits.limit();
-        let stored = match number {
-            None => limit,
-            Some(number) if u32::from(number) % bits.scale != 0 => return false,
-            Some(number) => u64::from(u32::from(number) / bits.scale),
+        let (limit, bias) = (bits.limit(), u64::from(bits.bias));
+        let Some(number) = number else {
+            let is_before_constant = bias > 0 && self.assigned & bits.mask() != 0 && bits.unsigned(self.word) + bias >= limit;
+            return is_before_constant || self.assign(bits, if bits.complemented { 0 } else { limit });
         };
-        let is_taken = number.is_some() && file.constant_letter().is_some() && stored == limit;
-        if stored > limit || is_taken {
+        if u32::from(number) % bits.scale != 0 || u64::from(number) / u64::from(bits.scale) < bias {
             return false;
         }
+        let printed = u64::from(number) / u64::from(bits.scale);
+        if printed > limit || file.constant_letter().is_some() && printed == limit {
+            return false;
+        }
+        let stored = printed - bias;
         self.assign(bits, if bits.complemented { !stored & limit } else { stored })
     }
 
@@ -300,12 +309,16 @@ impl Filler {
                 Term::Register { file, bits, suffixes, omit } => match registers.split_first() {
                     Some((register, others)) if register.file == *file => {
                         self.register(*file, bits, register.number).then_some(())?;
-                        self = self.pieces(suffixes, &register.suffixes)?;
+                        self = match self.pieces(suffixes, &register.suffixes) {
+                            Some(filled) => filled,
+                            None if *omit && register.number.is_none() && register.suffixes.is_empty() => self,
+                            None => return None,
+                        };
                         registers = others;
                     }
                     _ if *omit => {
                         self.register(*file, bits, None).then_some(())?;
-                        self = self.pieces(suffixes, &[])?;
+                        self = self.pieces(suffixes, &[]).unwrap_or(self);
                     }
                     _ => return None,
                 },
@@ -321,6 +334,10 @@ impl Filler {
 
 /// Modifiers that one value of a field has at most.
 const LONGEST_SPELLING: usize = 6;
+
+fn is_integer(format: Format) -> bool {
+    matches!(format, Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute)
+}
 
 fn is_float(format: Format) -> bool {
     matches!(format, Format::F32 | Format::F64High | Format::F16 | Format::Bf16)
@@ -359,7 +376,10 @@ fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
     }
     for (position, operand) in instruction.operands.iter().enumerate() {
         if !form.operands.iter().any(|slot| start.slot(slot, operand).is_some()) {
-            return Mismatch { depth: depth + 1 + position, reason: format!("operand {} does not fit the nearest form, {}", position + 1, nearest()) };
+            return Mismatch {
+                depth: depth + 1 + position,
+                reason: format!("operand {} does not fit the nearest form, {}", position + 1, nearest()),
+            };
         }
     }
     let reason = format!("its {} operands do not fit the nearest form, {}", instruction.operands.len(), nearest());
