@@ -24,10 +24,16 @@ pub fn check(table: &Table) -> Result<(), Error> {
 fn fields_are_used(instruction: &Instruction) -> Result<(), Error> {
     for (position, field) in instruction.fields.iter().enumerate() {
         if !instruction.forms.iter().any(|form| uses(instruction, form).iter().any(|usage| usage.field == Some(position))) {
-            return Err(Error { place: instruction.place.clone(), message: format!("{}: field {} is not used by any form", instruction.mnemonic, field.name) });
+            return Err(Error {
+                place: instruction.place.clone(),
+                message: format!("{}: field {} is not used by any form", instruction.mnemonic, field.name),
+            });
         }
         if !field.spellings.iter().any(Option::is_some) {
-            return Err(Error { place: instruction.place.clone(), message: format!("{}: field {} has no value", instruction.mnemonic, field.name) });
+            return Err(Error {
+                place: instruction.place.clone(),
+                message: format!("{}: field {} has no value", instruction.mnemonic, field.name),
+            });
         }
     }
     Ok(())
@@ -115,11 +121,12 @@ fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), E
             }
         }
     }
-    let used = usages.iter().fold(0, |mask, usage| mask | usage.mask);
+    let mut used = usages.iter().fold(RESERVED | REUSE, |mask, usage| mask | usage.mask);
     for (bits, _) in &form.with {
-        if bits.mask() & (used | RESERVED) != 0 {
-            return Err(fail("a default for bits that a field carries".into()));
+        if bits.mask() & used != 0 {
+            return Err(fail(format!("a default for bit {}, which is not free", (bits.mask() & used).trailing_zeros())));
         }
+        used |= bits.mask();
     }
     Ok(())
 }
@@ -164,7 +171,9 @@ fn mnemonics_are_distinct(table: &Table) -> Result<(), Error> {
     let mut names: Vec<(&str, &str)> = table.instructions.iter().map(|i| (i.mnemonic.as_str(), i.place.as_str())).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(Error { place: pair[1].1.to_string(), message: format!("{} is described twice, also in {}", pair[0].0, pair[0].1) }),
+        Some(pair) => {
+            Err(Error { place: pair[1].1.to_string(), message: format!("{} is described twice, also in {}", pair[0].0, pair[0].1) })
+        }
         None => Ok(()),
     }
 }

@@ -69,7 +69,8 @@ impl<'t> Reader<'t> {
         }
         let inside = self.until(')')?;
         let (digits, when) = inside.strip_prefix('!').map_or((inside, true), |digits| (digits, false));
-        digits.parse().map(|bit| Some((bit, when))).map_err(|_| format!("bad bit {inside}"))
+        let bit = digits.parse().ok().filter(|&bit: &u8| bit < 128).ok_or_else(|| format!("bad bit {inside}"))?;
+        Ok(Some((bit, when)))
     }
 
     /// Modifiers as far as they go.
@@ -130,7 +131,11 @@ impl<'t> Reader<'t> {
             return Ok(Core::Address(word.to_string(), self.parts()?));
         }
         if !self.rest().starts_with('(') {
-            return if word.is_empty() { Err(format!("operand expected at `{}`", self.rest())) } else { Ok(Core::Literal(word.to_string())) };
+            return if word.is_empty() {
+                Err(format!("operand expected at `{}`", self.rest()))
+            } else {
+                Ok(Core::Literal(word.to_string()))
+            };
         }
         match file(word) {
             Some(file) => {
@@ -227,7 +232,7 @@ impl<'t> Reader<'t> {
 }
 
 fn all_ones(bits: &Bits) -> u64 {
-    let ones = (1u64 << bits.width()) - 1;
+    let ones = u64::MAX >> (64 - bits.width());
     if bits.complemented { 0 } else { ones }
 }
 

@@ -7,11 +7,13 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
+use crate::Target;
 use crate::alias;
 use crate::float;
 use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Value};
 use crate::table::{self, Bits, Core, FieldId, File, Form, FormId, Format, Part, Piece, Sign, Slot, Symbol, Term};
-use crate::Target;
 
 /// Why an instruction has no encoding.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,17 +39,22 @@ pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128
     if let Some(winner) = contest(instruction, target) {
         return Ok(winner);
     }
-    for &(first, second) in instruction.opcode.properties().commute {
-        let (first, second) = (usize::from(first), usize::from(second));
-        if instruction.operands.len() > first.max(second) {
-            let mut swapped = instruction.clone();
-            swapped.operands.swap(first, second);
-            if let Some(winner) = contest(&swapped, target) {
-                return Ok(winner);
-            }
+    for swapped in swaps(instruction) {
+        if let Some(winner) = contest(&swapped, target) {
+            return Ok(winner);
         }
     }
     Err(explain(instruction, target))
+}
+
+/// The instruction with two sources exchanged, for each pair that allows it.
+fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
+    let sources: SmallVec<[usize; 6]> = instruction.written().iter().enumerate().filter(|entry| !entry.1).map(|entry| entry.0).collect();
+    instruction.opcode.properties().commute.iter().filter_map(move |&(first, second)| {
+        let mut swapped = instruction.clone();
+        swapped.operands.swap(*sources.get(usize::from(first))?, *sources.get(usize::from(second))?);
+        Some(swapped)
+    })
 }
 
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
@@ -89,7 +96,9 @@ impl Filler {
 
     fn run(mut self, form: &Form, instruction: &Instruction) -> Option<u128> {
         let guard = instruction.guard;
-        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always() || form.guard == table::Guard::None && !guard.is_always() {
+        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always()
+            || form.guard == table::Guard::None && !guard.is_always()
+        {
             return None;
         }
         self.word |= u128::from(guard.predicate & 7) << 12 | u128::from(guard.negated) << 15;
@@ -219,7 +228,9 @@ impl Filler {
             (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
             (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.integer(Format::Signed, bits, *distance),
             (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
-            (Core::Number(format @ (Format::Unsigned | Format::Signed), bits), Value::Integer(number)) => self.integer(*format, bits, *number),
+            (Core::Number(format @ (Format::Unsigned | Format::Signed), bits), Value::Integer(number)) => {
+                self.integer(*format, bits, *number)
+            }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
             (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
             (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
@@ -359,7 +370,10 @@ fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
     }
     for (position, operand) in instruction.operands.iter().enumerate() {
         if !form.operands.iter().any(|slot| start.slot(slot, operand).is_some()) {
-            return Mismatch { depth: depth + 1 + position, reason: format!("operand {} does not fit the nearest form, {}", position + 1, nearest()) };
+            return Mismatch {
+                depth: depth + 1 + position,
+                reason: format!("operand {} does not fit the nearest form, {}", position + 1, nearest()),
+            };
         }
     }
     let reason = format!("its {} operands do not fit the nearest form, {}", instruction.operands.len(), nearest());
