@@ -188,6 +188,9 @@ impl<'t> Reader<'t> {
                 _ => return Err(format!("width missing in ({inside})")),
             };
             found.runs[0].1 = width;
+            if found.runs[0].0 > 128 - width {
+                return Err(format!("bits {inside} do not fit into an instruction"));
+            }
         }
         Ok(found)
     }
