@@ -1,0 +1,106 @@
+//! `.nv.compat`: what a cubin needs of the SM and the driver that finish it. Written for Hopper and later.
+//!
+//! The frame is that of `.nv.info`; the codes are others.
+
+use std::fmt;
+
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+use crate::info::{Format, records};
+
+/// The number of an attribute of `.nv.compat`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CompatCode(pub u8);
+
+/// As cuobjdump 13.2 prints them, without `EICOMPAT_ATTR_`.
+const NAMES: [&str; 13] = [
+    "ERROR",
+    "PAD",
+    "ISA_CLASS",
+    "INST_TENSORMAP_V1",
+    "INST_TCGEN05_MMA_DEPRECATED",
+    "INST_TCGEN05_MMA",
+    "ENABLE_OPPORTUNISTIC_FINALIZATION",
+    "MERCURY_ISA_MAJOR_MINOR_VERSION",
+    "MERCURY_ISA_PATCH_VERSION",
+    "CUDA_ACCELERATOR_TARGET",
+    "CUDA_DRIVER_VERSION",
+    "CAN_FASTPATH_FINALIZE",
+    "ERROR_LAST",
+];
+
+impl CompatCode {
+    pub const ISA_CLASS: Self = Self(2);
+    pub const INST_TENSORMAP_V1: Self = Self(3);
+    pub const INST_TCGEN05_MMA: Self = Self(5);
+    pub const ENABLE_OPPORTUNISTIC_FINALIZATION: Self = Self(6);
+    pub const MERCURY_ISA_MAJOR_MINOR_VERSION: Self = Self(7);
+    /// 1 for a target with the letter `a`.
+    pub const CUDA_ACCELERATOR_TARGET: Self = Self(9);
+    pub const CAN_FASTPATH_FINALIZE: Self = Self(11);
+
+    pub fn name(self) -> Option<&'static str> {
+        NAMES.get(usize::from(self.0)).copied()
+    }
+}
+
+impl fmt::Debug for CompatCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "EICOMPAT_ATTR_{name}"),
+            None => write!(f, "EICOMPAT_ATTR {:#x}", self.0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompatAttribute {
+    pub code: CompatCode,
+    pub value: CompatValue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompatValue {
+    Flag,
+    Byte(u8),
+    Half(u16),
+    Bytes(Vec<u8>),
+}
+
+impl CompatAttribute {
+    pub fn new(code: CompatCode, value: CompatValue) -> Self {
+        CompatAttribute { code, value }
+    }
+}
+
+pub(crate) fn decode(data: Bytes<'_>) -> Result<Vec<CompatAttribute>> {
+    let attributes = records(data)?.into_iter().map(|record| CompatAttribute {
+        code: CompatCode(record.code),
+        value: match record.format {
+            Format::None => CompatValue::Flag,
+            Format::Byte => CompatValue::Byte(record.half.to_le_bytes()[0]),
+            Format::Half => CompatValue::Half(record.half),
+            Format::Sized => CompatValue::Bytes(record.bytes.to_vec()),
+        },
+    });
+    Ok(attributes.collect())
+}
+
+pub(crate) fn encode(attributes: &[CompatAttribute]) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for attribute in attributes {
+        let (format, half, bytes) = match &attribute.value {
+            CompatValue::Flag => (Format::None, 0, &[][..]),
+            CompatValue::Byte(byte) => (Format::Byte, u16::from(*byte), &[][..]),
+            CompatValue::Half(half) => (Format::Half, *half, &[][..]),
+            CompatValue::Bytes(bytes) => {
+                let size = u16::try_from(bytes.len()).map_err(|_| Error::new(format!("{:?} has more than 65535 bytes", attribute.code)))?;
+                (Format::Sized, size, &bytes[..])
+            }
+        };
+        out.extend([format as u8, attribute.code.0]);
+        out.extend(half.to_le_bytes());
+        out.extend(bytes);
+    }
+    Ok(out)
+}

@@ -1,0 +1,63 @@
+//! Compressed images: a bare LZ4 block or a zstd frame.
+
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    /// `fatbinary --compress-mode=speed`, and every toolkit up to 12.x
+    Lz4,
+    /// `--compress-mode=default`, `balance` and `size`
+    Zstd,
+}
+
+/// LZ4 needs one byte for 255 bytes of output at best.
+const LZ4_LIMIT: u64 = 255;
+
+/// How much of a zstd frame is decoded at a time.
+const STEP: usize = 1 << 20;
+
+/// Gives `size` bytes or an error; memory is bounded by what really comes out, not by what the file says.
+pub(super) fn decompress(method: Compression, data: Bytes<'_>, size: u64) -> Result<Vec<u8>> {
+    let out = match method {
+        Compression::None => data.data().to_vec(),
+        Compression::Lz4 => lz4(data, size)?,
+        Compression::Zstd => zstd(data, size)?,
+    };
+    if out.len() as u64 != size {
+        return Err(Error::at(data.place(0), format!("the image has {:#x} bytes when decompressed instead of {size:#x}", out.len())));
+    }
+    Ok(out)
+}
+
+fn lz4(data: Bytes<'_>, size: u64) -> Result<Vec<u8>> {
+    let broken = |what: String| Error::at(data.place(0), format!("the LZ4 data is damaged: {what}"));
+    if size > data.len().saturating_mul(LZ4_LIMIT).saturating_add(LZ4_LIMIT) {
+        return Err(broken(format!("{:#x} bytes cannot become {size:#x}", data.len())));
+    }
+    let mut out = vec![0; usize::try_from(size).map_err(|_| broken("it is too large".into()))?];
+    let written = lz4_flex::block::decompress_into(data.data(), &mut out).map_err(|error| broken(error.to_string()))?;
+    out.truncate(written);
+    Ok(out)
+}
+
+fn zstd(data: Bytes<'_>, size: u64) -> Result<Vec<u8>> {
+    let broken = |what: String| Error::at(data.place(0), format!("the zstd data is damaged: {what}"));
+    let mut source = data.data();
+    let mut decoder = FrameDecoder::new();
+    decoder.init(&mut source).map_err(|error| broken(error.to_string()))?;
+    let mut out = Vec::new();
+    while !decoder.is_finished() {
+        let step = BlockDecodingStrategy::UptoBytes(STEP);
+        decoder.decode_blocks(&mut source, step).map_err(|error| broken(error.to_string()))?;
+        out.extend(decoder.collect().unwrap_or_default());
+        if out.len() as u64 > size {
+            return Err(broken(format!("more than {size:#x} bytes come out")));
+        }
+    }
+    out.extend(decoder.collect().unwrap_or_default());
+    Ok(out)
+}

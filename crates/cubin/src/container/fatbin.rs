@@ -1,0 +1,181 @@
+//! Fatbins: images for several targets in one block.
+//!
+//! A fatbin is a header and entries, each a header and a payload padded to eight bytes. All numbers are little-endian.
+//!
+//! ```text
+//! fatbin   0  u32  magic 0xba55ed50        entry   0  u16  kind: 1 PTX, 2 cubin
+//!          4  u16  version 1                       2  u16  version 0x101
+//!          6  u16  size of this header             4  u32  size of this header with what belongs to it
+//!          8  u64  size of the entries             8  u64  size of the payload with padding
+//!                                                 16  u32  size of the payload when compressed, else 0
+//!                                                 20  u32  place of the options (see below), or 0
+//!                                                 24  u16  minor version, u16 major: of PTX, or 1.8 for a cubin
+//!                                                 28  u32  SM
+//!                                                 32  u32  place of the name, u32 its length; or 0
+//!                                                 40  u64  flags
+//!                                                 48  u64  0
+//!                                                 56  u64  size of the image when compressed, else 0
+//! ```
+//!
+//! Places count from the entry's header. The options are a place and a length again, in front of the text: for PTX the
+//! command line for ptxas, for a cubin a copy of its `.nv.compat`.
+
+use super::compress::{Compression, decompress};
+use super::{Image, ImageKind};
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+
+pub const MAGIC: u32 = 0xba55_ed50;
+
+const ENTRY_SIZE: u64 = 64;
+
+/// Flags of an entry, found by giving `fatbinary` one option at a time.
+pub mod flags {
+    pub const BITS_64: u64 = 0x1;
+    pub const DEBUG: u64 = 0x2;
+    pub const LINUX: u64 = 0x10;
+    pub const LZ4: u64 = 0x2000;
+    pub const ZSTD: u64 = 0x8000;
+    /// The letter `a`.
+    pub const SPECIFIC: u64 = 0x10_0000;
+    /// The letter `f`.
+    pub const FAMILY: u64 = 0x20_0000;
+    /// A cubin with Mercury code.
+    pub const MERCURY: u64 = 0x100_0000;
+}
+
+/// What the header of an entry says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub kind: u16,
+    /// Major and minor.
+    pub version: (u16, u16),
+    pub sm: u32,
+    pub flags: u64,
+    pub name: Option<String>,
+    /// Options for ptxas (PTX) or attributes (cubin).
+    pub options: Vec<u8>,
+}
+
+impl Entry {
+    pub fn compression(&self) -> Compression {
+        match (self.flags & flags::ZSTD != 0, self.flags & flags::LZ4 != 0) {
+            (true, _) => Compression::Zstd,
+            (false, true) => Compression::Lz4,
+            (false, false) => Compression::None,
+        }
+    }
+
+    /// `sm_90a`
+    pub fn target(&self) -> String {
+        let letter = match (self.flags & flags::SPECIFIC != 0, self.flags & flags::FAMILY != 0) {
+            (true, _) => "a",
+            (false, true) => "f",
+            (false, false) => "",
+        };
+        format!("sm_{}{letter}", self.sm)
+    }
+
+    fn kind(&self) -> ImageKind {
+        match self.kind {
+            1 => ImageKind::Ptx,
+            2 => ImageKind::Cubin,
+            other => ImageKind::Other(other),
+        }
+    }
+}
+
+/// All images of one fatbin or several in a row, with zeros between them.
+pub(super) fn images(data: Bytes<'_>) -> Result<Vec<Image>> {
+    let mut images = Vec::new();
+    let mut at = 0;
+    while at < data.len() {
+        let magic = data.rest(at, "a fatbin")?;
+        if magic.data().iter().take(8).all(|&byte| byte == 0) {
+            at += 8;
+            continue;
+        }
+        let head = data.window(at, 16, "the header of a fatbin")?;
+        if head.u32(0, "the magic number")? != MAGIC {
+            return Err(Error::at(head.place(0), format!("a fatbin must start here, with {MAGIC:#x}")));
+        }
+        if head.u16(4, "the version")? != 1 {
+            return Err(Error::at(head.place(4), format!("the fatbin has version {}, not 1", head.u16(4, "the version")?)));
+        }
+        let header_size = u64::from(head.u16(6, "a size")?);
+        if header_size < 16 {
+            return Err(Error::at(head.place(6), format!("the header of the fatbin has {header_size} bytes instead of 16")));
+        }
+        let size = head.u64(8, "a size")?;
+        entries(data.window(at.saturating_add(header_size), size, "the entries of a fatbin")?, &mut images)?;
+        at = at.saturating_add(header_size).saturating_add(size);
+    }
+    Ok(images)
+}
+
+fn entries(data: Bytes<'_>, images: &mut Vec<Image>) -> Result<()> {
+    let mut at = 0;
+    while at < data.len() {
+        let head = data.window(at, ENTRY_SIZE, "the header of an image")?;
+        let header_size = u64::from(head.u32(4, "a size")?);
+        let size = head.u64(8, "a size")?;
+        if header_size < ENTRY_SIZE {
+            return Err(Error::at(
+                head.place(4),
+                format!("the header of the image has {header_size} bytes instead of {ENTRY_SIZE} or more"),
+            ));
+        }
+        let head = data.window(at, header_size, "the header of an image")?;
+        let payload = data.window(at + header_size, size, "an image")?;
+        images.push(image(entry(head)?, head, payload)?);
+        at = (at + header_size).saturating_add(size);
+    }
+    Ok(())
+}
+
+fn entry(head: Bytes<'_>) -> Result<Entry> {
+    let text = |at: u64, length: u64, what: &str| head.window(at, length, what).map(Bytes::data);
+    let name = match (head.u32(32, "the name of an image")?, head.u32(36, "the name of an image")?) {
+        (0, _) | (_, 0) => None,
+        (at, length) => {
+            let bytes = text(u64::from(at), u64::from(length), "the name of an image")?;
+            Some(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned())
+        }
+    };
+    let options = match u64::from(head.u32(20, "the options of an image")?) {
+        0 => Vec::new(),
+        at => {
+            let place = u64::from(head.u32(at, "the options of an image")?);
+            text(place, u64::from(head.u32(at + 4, "the options of an image")?), "the options of an image")?.to_vec()
+        }
+    };
+    Ok(Entry {
+        kind: head.u16(0, "the kind of an image")?,
+        version: (head.u16(26, "a version")?, head.u16(24, "a version")?),
+        sm: head.u32(28, "the SM of an image")?,
+        flags: head.u64(40, "the flags of an image")?,
+        name,
+        options,
+    })
+}
+
+fn image(entry: Entry, head: Bytes<'_>, payload: Bytes<'_>) -> Result<Image> {
+    let compression = entry.compression();
+    let bytes = match compression {
+        Compression::None if entry.kind() == ImageKind::Ptx => without_padding(payload.data()).to_vec(),
+        Compression::None => payload.data().to_vec(),
+        _ => {
+            let compressed = u64::from(head.u32(16, "a size")?);
+            decompress(compression, payload.window(0, compressed, "a compressed image")?, head.u64(56, "a size")?)?
+        }
+    };
+    let bytes = if entry.kind() == ImageKind::Ptx { without_padding(&bytes).to_vec() } else { bytes };
+    let offset = payload.place(0);
+    Ok(Image { kind: entry.kind(), target: entry.target(), name: entry.name.clone(), offset, compression, entry: Some(entry), bytes })
+}
+
+/// PTX text without the zeros behind it.
+fn without_padding(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    text.get(..end).unwrap_or_default()
+}

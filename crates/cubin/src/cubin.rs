@@ -1,0 +1,226 @@
+//! A cubin, taken apart.
+//!
+//! The model is the file's: sections in the order of the file, each with its content decoded as far as it is understood.
+//! [`Cubin::read`] and [`Cubin::write`] are inverse to each other, byte for byte; everything that follows from something
+//! else (offsets, sizes, string offsets, the spans of segments) is worked out anew when writing, so that changes fit.
+
+use object::elf;
+
+use crate::compat::{CompatCode, CompatValue};
+use crate::error::{Error, Result};
+use crate::info::Attribute;
+use crate::note::Note;
+use crate::section::{Content, Section, SectionKind, SectionType};
+use crate::segment::{Place, Segment};
+use crate::symbol::Symbol;
+use crate::target::{Flags, Target, Variant};
+
+/// `e_machine` of a cubin.
+pub const EM_CUDA: u16 = elf::EM_CUDA;
+
+/// `EI_OSABI` of the files of CUDA 13.
+pub const OS_ABI: u8 = 0x41;
+
+/// What the ELF header says beside where things are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub file_type: FileType,
+    pub os_abi: u8,
+    pub flags: Flags,
+    pub entry: u64,
+    /// Index of `.shstrtab`.
+    pub section_names: usize,
+    /// Bytes that the standard asks to be zero, `e_version`, and the size of a program header, which ptxas sets to 0 in
+    /// some files without any.
+    pub(crate) ident_padding: [u8; 7],
+    pub(crate) version: u32,
+    pub(crate) program_header_size: u16,
+    pub(crate) stray_program_header_offset: u64,
+}
+
+/// `e_type`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileType {
+    /// From `ptxas -c`, for nvlink.
+    Relocatable,
+    /// Ready to load.
+    Executable,
+    Other(u16),
+}
+
+impl FileType {
+    pub(crate) fn of(number: u16) -> FileType {
+        match number {
+            elf::ET_REL => FileType::Relocatable,
+            elf::ET_EXEC => FileType::Executable,
+            _ => FileType::Other(number),
+        }
+    }
+
+    pub(crate) fn number(self) -> u16 {
+        match self {
+            FileType::Relocatable => elf::ET_REL,
+            FileType::Executable => elf::ET_EXEC,
+            FileType::Other(number) => number,
+        }
+    }
+}
+
+/// A part of the file, in the order of the file. Parts are aligned; a gap is what alignment does not explain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Section(usize),
+    SectionHeaders,
+    ProgramHeaders,
+    Gap(Vec<u8>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cubin {
+    pub header: Header,
+    pub segments: Vec<Segment>,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) layout: Vec<Piece>,
+}
+
+/// A function with code: a kernel, or a function that others call.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    pub name: &'a str,
+    /// Index of the symbol.
+    pub symbol: usize,
+    /// Index of the section `.text.NAME`.
+    pub section: usize,
+    pub is_kernel: bool,
+    pub code: &'a [u8],
+}
+
+impl Cubin {
+    /// Reads a cubin. What is wrong is said with its place in `data`.
+    pub fn read(data: &[u8]) -> Result<Cubin> {
+        crate::read::read(data)
+    }
+
+    /// The bytes of the file.
+    pub fn write(&self) -> Result<Vec<u8>> {
+        crate::write::write(self)
+    }
+
+    /// Offset and size of each section in the file that [`Cubin::write`] gives.
+    pub fn places(&self) -> Result<Vec<Place>> {
+        crate::write::places(self)
+    }
+
+    /// All sections; the first is the null section of ELF.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    pub fn section(&self, index: usize) -> Option<&Section> {
+        self.sections.get(index)
+    }
+
+    pub fn section_mut(&mut self, index: usize) -> Option<&mut Section> {
+        self.sections.get_mut(index)
+    }
+
+    /// Index of the section with this name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.sections.iter().position(|section| section.name == name)
+    }
+
+    pub fn section_named(&self, name: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+
+    pub(crate) fn require(&mut self, name: &str) -> Result<&mut Section> {
+        let missing = || Error::new(format!("the cubin has no section `{name}`"));
+        self.sections.iter_mut().find(|section| section.name == name).ok_or_else(missing)
+    }
+
+    /// The bytes of a section, also when they are those of another section.
+    pub fn bytes_of(&self, index: usize) -> Option<&[u8]> {
+        match &self.sections.get(index)?.content {
+            Content::Bytes(bytes) => Some(bytes),
+            Content::SameAs(other) => self.sections.get(*other)?.bytes(),
+            _ => None,
+        }
+    }
+
+    /// The symbols of `.symtab`.
+    pub fn symbols(&self) -> &[Symbol] {
+        let table = self.sections.iter().find(|section| section.section_type == SectionType::SYMTAB);
+        match table.map(|section| &section.content) {
+            Some(Content::Symbols(symbols)) => symbols,
+            _ => &[],
+        }
+    }
+
+    pub fn symbols_mut(&mut self) -> Option<&mut Vec<Symbol>> {
+        let table = self.sections.iter_mut().find(|section| section.section_type == SectionType::SYMTAB)?;
+        match &mut table.content {
+            Content::Symbols(symbols) => Some(symbols),
+            _ => None,
+        }
+    }
+
+    /// The functions with a code section, in the order of those.
+    pub fn functions(&self) -> impl Iterator<Item = Function<'_>> {
+        let symbols = self.symbols();
+        self.sections.iter().enumerate().filter_map(move |(index, section)| {
+            let SectionKind::Text(name) = section.kind() else { return None };
+            let symbol = section.text_info().symbol() as usize;
+            let is_kernel = symbols.get(symbol).is_some_and(Symbol::is_kernel);
+            Some(Function { name, symbol, section: index, is_kernel, code: self.bytes_of(index)? })
+        })
+    }
+
+    pub fn kernels(&self) -> impl Iterator<Item = Function<'_>> {
+        self.functions().filter(|function| function.is_kernel)
+    }
+
+    /// The attributes of `.nv.info`.
+    pub fn module_attributes(&self) -> &[Attribute] {
+        self.section_named(".nv.info").and_then(Section::attributes).unwrap_or_default()
+    }
+
+    /// The attributes of `.nv.info.NAME`.
+    pub fn function_attributes(&self, name: &str) -> &[Attribute] {
+        self.section_named(&format!(".nv.info.{name}")).and_then(Section::attributes).unwrap_or_default()
+    }
+
+    /// All notes of the file.
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.sections.iter().flat_map(|section| match &section.content {
+            Content::Notes(notes) => &notes[..],
+            _ => &[],
+        })
+    }
+
+    /// Number of the SM, for example 90.
+    pub fn sm(&self) -> u8 {
+        self.header.flags.sm()
+    }
+
+    /// Does the file say that it is for exactly its SM: the letter `a`?
+    pub fn is_specific(&self) -> bool {
+        let compat = self.sections.iter().filter_map(|section| match &section.content {
+            Content::Compat(attributes) => Some(attributes),
+            _ => None,
+        });
+        let says_so = |value: &CompatValue| *value == CompatValue::Byte(1);
+        self.header.flags.is_specific()
+            || compat.flatten().any(|attribute| attribute.code == CompatCode::CUDA_ACCELERATOR_TARGET && says_so(&attribute.value))
+    }
+
+    /// The target, if it is one of the table. A file for `sm_100f` looks like one for `sm_100`.
+    pub fn target(&self) -> Option<&'static Target> {
+        let variant = if self.is_specific() { Variant::Specific } else { Variant::Base };
+        Target::find(self.sm(), variant)
+    }
+
+    /// `sm_90a`, also for targets that are not in the table.
+    pub fn target_name(&self) -> String {
+        format!("sm_{}{}", self.sm(), if self.is_specific() { "a" } else { "" })
+    }
+}

@@ -1,0 +1,123 @@
+//! Changes to a cubin.
+//!
+//! Contents can be changed freely through [`Cubin::section_mut`], [`Cubin::symbols_mut`] and the functions here; offsets,
+//! sizes and names follow when the file is written. What does not follow, because only the maker of the code knows it:
+//! offsets of instructions in attributes, relocations and debug data, when code moves.
+
+use crate::cubin::{Cubin, Piece};
+use crate::error::{Error, Result};
+use crate::info::{Attribute, Code, Value};
+use crate::section::{Content, Section, SectionType, TextInfo};
+use crate::symbol::SymbolSection;
+use crate::target::Style;
+
+impl Cubin {
+    /// Replaces the code of a function. If the length changes, so does the size of the function's symbol.
+    pub fn replace_code(&mut self, function: &str, code: Vec<u8>) -> Result<()> {
+        let index = self.text_section(function)?;
+        self.replace_bytes(index, code)
+    }
+
+    /// Replaces the bytes of a section that is carried as it is, and adjusts the symbols that span all of it.
+    pub fn replace_bytes(&mut self, index: usize, bytes: Vec<u8>) -> Result<()> {
+        let new = bytes.len() as u64;
+        let section = self.sections.get_mut(index).ok_or_else(|| Error::new(format!("the cubin has no section {index}")))?;
+        let Content::Bytes(old) = &mut section.content else {
+            return Err(Error::new(format!("section `{}` is not carried as bytes", section.name)));
+        };
+        let before = old.len() as u64;
+        *old = bytes;
+        for symbol in self.symbols_mut().into_iter().flatten() {
+            let inside = matches!(symbol.section, SymbolSection::Section(section) if usize::from(section) == index);
+            if inside && symbol.value == 0 && symbol.size == before {
+                symbol.size = new;
+            }
+        }
+        Ok(())
+    }
+
+    fn text_section(&self, function: &str) -> Result<usize> {
+        let name = format!(".text.{function}");
+        self.find(&name).ok_or_else(|| Error::new(format!("the cubin has no function `{function}`")))
+    }
+
+    /// The attributes of a section such as `.nv.info` or `.nv.info.NAME`, to change.
+    pub fn attributes_mut(&mut self, section: &str) -> Result<&mut Vec<Attribute>> {
+        match &mut self.require(section)?.content {
+            Content::Info(attributes) => Ok(attributes),
+            _ => Err(Error::new(format!("section `{section}` does not hold attributes"))),
+        }
+    }
+
+    /// The value of the first attribute with this code in a section.
+    pub fn attribute(&self, section: &str, code: Code) -> Option<&Value> {
+        let attributes = self.section_named(section).and_then(Section::attributes)?;
+        attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value)
+    }
+
+    /// Sets the value of the first attribute with this code, or adds one at the end.
+    pub fn set_attribute(&mut self, section: &str, code: Code, value: Value) -> Result<()> {
+        let attributes = self.attributes_mut(section)?;
+        match attributes.iter_mut().find(|attribute| attribute.code == code) {
+            Some(attribute) => attribute.value = value,
+            None => attributes.push(Attribute { code, value }),
+        }
+        Ok(())
+    }
+
+    /// The number that `.nv.info` holds for a function: registers, frame size, stack size.
+    pub fn function_value(&self, function: &str, code: Code) -> Option<u32> {
+        let wanted = self.functions().find(|other| other.name == function)?.symbol;
+        self.module_attributes().iter().find_map(|attribute| match attribute.value {
+            Value::PerSymbol { symbol, value } if attribute.code == code && symbol as usize == wanted => Some(value),
+            _ => None,
+        })
+    }
+
+    /// Changes or adds such a number.
+    pub fn set_function_value(&mut self, function: &str, code: Code, number: u32) -> Result<()> {
+        let text = self.text_section(function)?;
+        let wanted = self.sections[text].text_info().symbol();
+        let attributes = self.attributes_mut(".nv.info")?;
+        let found = attributes.iter_mut().find_map(|attribute| match &mut attribute.value {
+            Value::PerSymbol { symbol, value } if attribute.code == code && *symbol == wanted => Some(value),
+            _ => None,
+        });
+        match found {
+            Some(value) => *value = number,
+            None => attributes.push(Attribute::per_symbol(code, wanted, number)),
+        }
+        Ok(())
+    }
+
+    /// Registers for each thread of a function.
+    pub fn register_count(&self, function: &str) -> Option<u32> {
+        self.function_value(function, Code::REGCOUNT)
+    }
+
+    /// Sets the number of registers in all places that hold it.
+    pub fn set_register_count(&mut self, function: &str, registers: u8) -> Result<()> {
+        self.set_function_value(function, Code::REGCOUNT, u32::from(registers))?;
+        let index = self.text_section(function)?;
+        if self.target().is_some_and(|target| target.style == Style::Ampere) {
+            let section = &mut self.sections[index];
+            section.info = TextInfo::new(section.text_info().symbol(), registers).0;
+        }
+        Ok(())
+    }
+
+    /// Adds a section behind all others and returns its index.
+    pub fn push_section(&mut self, section: Section) -> usize {
+        let index = self.sections.len();
+        self.sections.push(section);
+        let end = self.layout.iter().position(|piece| matches!(piece, Piece::SectionHeaders)).unwrap_or(self.layout.len());
+        self.layout.insert(end, Piece::Section(index));
+        index
+    }
+
+    /// The symbol tables of the file: `.symtab` and its Mercury twin.
+    pub fn symbol_tables(&self) -> impl Iterator<Item = usize> {
+        let is_table = |section: &Section| [SectionType::SYMTAB, SectionType::MERCURY_SYMTAB].contains(&section.section_type);
+        self.sections.iter().enumerate().filter(move |(_, section)| is_table(section)).map(|(index, _)| index)
+    }
+}

@@ -1,0 +1,157 @@
+//! Attributes: `.nv.info`, `.nv.info.NAME` and their Mercury twins.
+//!
+//! What the driver must know about a function that its code does not say: registers, stack, parameters, the places of
+//! instructions it patches. A section is a run of records, each at a multiple of four bytes:
+//!
+//! ```text
+//! byte 0   format: 1 no value, 2 a byte, 3 a half word, 4 sized
+//! byte 1   code
+//! byte 2-3 the value, or for the sized format the number of bytes that follow
+//! ```
+//!
+//! [`Value`] is the decoded value. Which layout a sized value has is a column of the table in `codes.rs`; a value that
+//! does not fit its layout is kept as bytes, so that writing gives back what was read.
+
+mod codes;
+mod value;
+
+use std::fmt;
+
+pub use value::{BranchTargets, Mbarrier, MbarrierKind, Parameter, ParameterBank, ParameterV2, Value};
+
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+use value::Shape;
+
+/// The number of an attribute.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Code(pub u8);
+
+impl Code {
+    /// The name without `EIATTR_`, if the code has one.
+    pub fn name(self) -> Option<&'static str> {
+        self.row().map(|(_, name, _)| *name)
+    }
+
+    /// The code with this name, with or without `EIATTR_`.
+    pub fn named(name: &str) -> Option<Code> {
+        let name = name.strip_prefix("EIATTR_").unwrap_or(name);
+        codes::ROWS.iter().find(|(_, row, _)| *row == name).map(|(code, _, _)| Code(*code))
+    }
+
+    fn row(self) -> Option<&'static (u8, &'static str, Shape)> {
+        codes::ROWS.iter().find(|(code, _, _)| *code == self.0)
+    }
+
+    fn shape(self) -> Shape {
+        self.row().map_or(Shape::Bytes, |(_, _, shape)| *shape)
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "EIATTR_{name}"),
+            None => write!(f, "EIATTR {:#x}", self.0),
+        }
+    }
+}
+
+/// One attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    pub code: Code,
+    pub value: Value,
+}
+
+/// How a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Format {
+    /// `EIFMT_NVAL`
+    None = 1,
+    /// `EIFMT_BVAL`
+    Byte = 2,
+    /// `EIFMT_HVAL`
+    Half = 3,
+    /// `EIFMT_SVAL`
+    Sized = 4,
+}
+
+impl Format {
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::None => "EIFMT_NVAL",
+            Format::Byte => "EIFMT_BVAL",
+            Format::Half => "EIFMT_HVAL",
+            Format::Sized => "EIFMT_SVAL",
+        }
+    }
+
+    pub(crate) fn of(number: u8) -> Option<Format> {
+        [Format::None, Format::Byte, Format::Half, Format::Sized].into_iter().find(|format| *format as u8 == number)
+    }
+}
+
+/// A record before its value is looked at; `.nv.compat` has the same frame.
+pub(crate) struct Record<'a> {
+    pub format: Format,
+    pub code: u8,
+    /// Bytes 2 and 3.
+    pub half: u16,
+    /// What follows, for the sized format.
+    pub bytes: &'a [u8],
+}
+
+/// Cuts a section into records.
+pub(crate) fn records(data: Bytes<'_>) -> Result<Vec<Record<'_>>> {
+    let mut records = Vec::new();
+    let mut at = 0;
+    while at < data.len() {
+        let head = data.window(at, 4, "an attribute")?;
+        let (number, code, half) = (head.u8(0, "format")?, head.u8(1, "code")?, head.u16(2, "value")?);
+        let Some(format) = Format::of(number) else {
+            return Err(Error::at(head.place(0), format!("an attribute has format {number}; formats are 1 to 4")));
+        };
+        at += 4;
+        let size = if format == Format::Sized { u64::from(half) } else { 0 };
+        let bytes = data.window(at, size, "the value of an attribute")?.data();
+        at += size;
+        records.push(Record { format, code, half, bytes });
+    }
+    Ok(records)
+}
+
+pub(crate) fn decode(data: Bytes<'_>) -> Result<Vec<Attribute>> {
+    let decode = |record: Record<'_>| {
+        let code = Code(record.code);
+        Attribute { code, value: Value::decode(code.shape(), &record) }
+    };
+    Ok(records(data)?.into_iter().map(decode).collect())
+}
+
+pub(crate) fn encode(attributes: &[Attribute]) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for attribute in attributes {
+        attribute.value.encode(attribute.code.0, &mut out)?;
+    }
+    Ok(out)
+}
+
+/// Bits of `EIATTR_SPARSE_MMA_MASK`: which sparse instructions a function uses.
+pub const SPARSE_MMA: [&str; 8] = ["QGMMA.SP", "HGMMA.SP", "IGMMA.SP", "QMMA.SP", "HMMA.SP", "IMMA.SP", "UTC*MMASparse", "OMMA.SP"];
+
+impl Attribute {
+    pub fn new(code: Code, value: Value) -> Attribute {
+        Attribute { code, value }
+    }
+
+    /// An attribute that holds a number for a function.
+    pub fn per_symbol(code: Code, symbol: u32, value: u32) -> Attribute {
+        Attribute { code, value: Value::PerSymbol { symbol, value } }
+    }
+
+    pub fn words(code: Code, words: impl Into<Vec<u32>>) -> Attribute {
+        Attribute { code, value: Value::Words(words.into()) }
+    }
+}

@@ -1,0 +1,351 @@
+//! Values of attributes and their layouts.
+
+use super::{Format, Record};
+use crate::error::{Error, Result};
+
+/// Layouts of the sized format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Bytes,
+    Words,
+    Symbols,
+    PerSymbol,
+    Pairs,
+    Parameter,
+    ParameterV2,
+    ParameterBank,
+    BranchTargets,
+    Mbarriers,
+}
+
+/// A decoded value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The attribute itself is the message.
+    Flag,
+    Byte(u8),
+    Half(u16),
+    /// Offsets of instructions, sizes, extents.
+    Words(Vec<u32>),
+    /// Indices of symbols.
+    Symbols(Vec<u32>),
+    /// A number for one function.
+    PerSymbol {
+        symbol: u32,
+        value: u32,
+    },
+    Pairs(Vec<(u32, u32)>),
+    Parameter(Parameter),
+    ParameterV2(ParameterV2),
+    ParameterBank(ParameterBank),
+    BranchTargets(Vec<BranchTargets>),
+    Mbarriers(Vec<Mbarrier>),
+    /// A sized value of no known layout.
+    Bytes(Vec<u8>),
+    /// No value or a byte, with something in the bytes that should be zero.
+    Odd {
+        format: u8,
+        half: u16,
+    },
+}
+
+/// `EIATTR_KPARAM_INFO`: a kernel parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    pub index: u32,
+    /// Position among the parameters.
+    pub ordinal: u16,
+    /// From the first parameter, in bytes.
+    pub offset: u16,
+    /// In bytes; 14 bits.
+    pub size: u16,
+    /// Binary logarithm of the alignment of what is pointed to.
+    pub log_alignment: u8,
+    /// State space of what is pointed to, 4 bits: 4 is global, 0 is unknown.
+    pub space: u8,
+    /// Constant bank, 5 bits; 0x1f is the default.
+    pub bank: u8,
+    /// In shared memory instead of a constant bank.
+    pub in_shared: bool,
+}
+
+/// `EIATTR_KPARAM_INFO_V2`: a kernel parameter whose size needs 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterV2 {
+    pub index: u32,
+    pub ordinal: u16,
+    pub offset: u16,
+    pub size: u16,
+    pub log_alignment: u8,
+    pub space: u8,
+}
+
+/// `EIATTR_PARAM_CBANK`: where in its bank the parameters of a kernel are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterBank {
+    /// Symbol of the section with the bank, `.nv.constant0.NAME`.
+    pub symbol: u32,
+    pub offset: u16,
+    pub size: u16,
+}
+
+/// `EIATTR_INDIRECT_BRANCH_TARGETS`: where one indirect branch can go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchTargets {
+    /// Offset of the branch.
+    pub branch: u32,
+    /// Always 0 so far.
+    pub reserved: u32,
+    pub targets: Vec<u32>,
+}
+
+/// `EIATTR_MBARRIER_INSTR_OFFSETS`: an instruction on an mbarrier at `[R + UR + offset]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mbarrier {
+    /// Offset of the instruction.
+    pub instruction: u32,
+    /// Number of the register; 255 is none.
+    pub register: u32,
+    pub offset: u32,
+    pub kind: MbarrierKind,
+    /// 0, 1, 2 for ×4, ×8, ×16: four bits.
+    pub stride: u8,
+    /// Always 0 so far.
+    pub reserved: u8,
+    pub uniform_register: u8,
+    /// Always 0 so far.
+    pub reserved_high: u8,
+}
+
+/// What the instruction does with the mbarrier: four bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MbarrierKind(pub u8);
+
+impl MbarrierKind {
+    /// As cuobjdump prints it, without `MBARRIER_`.
+    pub fn name(self) -> Option<&'static str> {
+        const NAMES: [&str; 11] = [
+            "INIT",
+            "ARRIVE",
+            "ARRIVE_NOCOMPLETE",
+            "ARRIVE_DROP",
+            "ARRIVE_DROP_NOCOMPLETE",
+            "TEST_WAIT",
+            "TEST_WAIT_PARITY",
+            "CP_ASYNC_ARRIVE",
+            "INVAL",
+            "TRY_WAIT",
+            "TRY_WAIT_PARITY",
+        ];
+        NAMES.get(usize::from(self.0)).copied()
+    }
+}
+
+fn words(bytes: &[u8]) -> Option<Vec<u32>> {
+    let chunks = bytes.chunks_exact(4);
+    if !chunks.remainder().is_empty() {
+        return None;
+    }
+    Some(chunks.filter_map(|chunk| chunk.try_into().ok()).map(u32::from_le_bytes).collect())
+}
+
+/// Low and high half of a word.
+fn halves(word: u32) -> (u16, u16) {
+    (word as u16, (word >> 16) as u16)
+}
+
+fn join(low: u16, high: u16) -> u32 {
+    u32::from(low) | u32::from(high) << 16
+}
+
+impl Parameter {
+    fn decode(words: &[u32]) -> Option<Parameter> {
+        let &[index, place, kind] = words else { return None };
+        let (ordinal, offset) = halves(place);
+        Some(Parameter {
+            index,
+            ordinal,
+            offset,
+            size: (kind >> 18) as u16,
+            log_alignment: kind as u8,
+            space: (kind >> 8 & 0xf) as u8,
+            bank: (kind >> 12 & 0x1f) as u8,
+            in_shared: kind >> 17 & 1 != 0,
+        })
+    }
+
+    fn encode(&self) -> Result<[u32; 3]> {
+        if self.size >= 1 << 14 || self.space >= 1 << 4 || self.bank >= 1 << 5 {
+            return Err(Error::new(format!("parameter {} has a size, space or bank that EIATTR_KPARAM_INFO cannot hold", self.ordinal)));
+        }
+        let kind = u32::from(self.log_alignment)
+            | u32::from(self.space) << 8
+            | u32::from(self.bank) << 12
+            | u32::from(self.in_shared) << 17
+            | u32::from(self.size) << 18;
+        Ok([self.index, join(self.ordinal, self.offset), kind])
+    }
+}
+
+impl ParameterV2 {
+    fn decode(words: &[u32]) -> Option<ParameterV2> {
+        let &[index, place, kind] = words else { return None };
+        let (ordinal, offset) = halves(place);
+        let [_, _, log_alignment, space] = kind.to_le_bytes();
+        Some(ParameterV2 { index, ordinal, offset, size: kind as u16, log_alignment, space })
+    }
+
+    fn encode(&self) -> [u32; 3] {
+        let kind = u32::from(self.size) | u32::from(self.log_alignment) << 16 | u32::from(self.space) << 24;
+        [self.index, join(self.ordinal, self.offset), kind]
+    }
+}
+
+impl BranchTargets {
+    fn decode(mut words: &[u32]) -> Option<Vec<BranchTargets>> {
+        let mut list = Vec::new();
+        while let Some((&[branch, reserved, count], rest)) = words.split_first_chunk() {
+            let (targets, rest) = rest.split_at_checked(usize::try_from(count).ok()?)?;
+            list.push(BranchTargets { branch, reserved, targets: targets.to_vec() });
+            words = rest;
+        }
+        words.is_empty().then_some(list)
+    }
+
+    fn encode(&self) -> impl Iterator<Item = u32> {
+        [self.branch, self.reserved, self.targets.len() as u32].into_iter().chain(self.targets.iter().copied())
+    }
+}
+
+impl Mbarrier {
+    fn decode(words: &[u32]) -> Option<Vec<Mbarrier>> {
+        let chunks = words.chunks_exact(4);
+        if !chunks.remainder().is_empty() {
+            return None;
+        }
+        let one = |chunk: &[u32]| {
+            let &[instruction, register, offset, kind] = chunk else { return None };
+            let [low, reserved, uniform_register, reserved_high] = kind.to_le_bytes();
+            let (kind, stride) = (MbarrierKind(low & 0xf), low >> 4);
+            Some(Mbarrier { instruction, register, offset, kind, stride, reserved, uniform_register, reserved_high })
+        };
+        chunks.map(one).collect()
+    }
+
+    fn encode(&self) -> [u32; 4] {
+        let low = self.kind.0 & 0xf | self.stride << 4;
+        let kind = u32::from_le_bytes([low, self.reserved, self.uniform_register, self.reserved_high]);
+        [self.instruction, self.register, self.offset, kind]
+    }
+}
+
+impl Value {
+    pub fn format(&self) -> Format {
+        match self {
+            Value::Flag | Value::Odd { format: 1, .. } => Format::None,
+            Value::Byte(_) | Value::Odd { .. } => Format::Byte,
+            Value::Half(_) => Format::Half,
+            _ => Format::Sized,
+        }
+    }
+
+    pub(super) fn decode(shape: Shape, record: &Record<'_>) -> Value {
+        let [low, high] = record.half.to_le_bytes();
+        match record.format {
+            Format::None if record.half == 0 => Value::Flag,
+            Format::Byte if high == 0 => Value::Byte(low),
+            Format::None | Format::Byte => Value::Odd { format: record.format as u8, half: record.half },
+            Format::Half => Value::Half(record.half),
+            Format::Sized => Value::sized(shape, record.bytes).unwrap_or_else(|| Value::Bytes(record.bytes.to_vec())),
+        }
+    }
+
+    fn sized(shape: Shape, bytes: &[u8]) -> Option<Value> {
+        let words = words(bytes)?;
+        match shape {
+            Shape::Bytes => None,
+            Shape::Words => Some(Value::Words(words)),
+            Shape::Symbols => Some(Value::Symbols(words)),
+            Shape::PerSymbol => match words[..] {
+                [symbol, value] => Some(Value::PerSymbol { symbol, value }),
+                _ => None,
+            },
+            Shape::Pairs => {
+                let (pairs, rest) = words.as_chunks();
+                rest.is_empty().then(|| Value::Pairs(pairs.iter().map(|&[first, second]| (first, second)).collect()))
+            }
+            Shape::Parameter => Parameter::decode(&words).map(Value::Parameter),
+            Shape::ParameterV2 => ParameterV2::decode(&words).map(Value::ParameterV2),
+            Shape::ParameterBank => match words[..] {
+                [symbol, place] => {
+                    let (offset, size) = halves(place);
+                    Some(Value::ParameterBank(ParameterBank { symbol, offset, size }))
+                }
+                _ => None,
+            },
+            Shape::BranchTargets => BranchTargets::decode(&words).map(Value::BranchTargets),
+            Shape::Mbarriers => Mbarrier::decode(&words).map(Value::Mbarriers),
+        }
+    }
+
+    pub(super) fn encode(&self, code: u8, out: &mut Vec<u8>) -> Result<()> {
+        let unsized_record = |format: Format, half: u16, out: &mut Vec<u8>| {
+            out.extend([format as u8, code]);
+            out.extend(half.to_le_bytes());
+        };
+        match self {
+            Value::Flag => unsized_record(Format::None, 0, out),
+            Value::Byte(byte) => unsized_record(Format::Byte, u16::from(*byte), out),
+            Value::Half(half) => unsized_record(Format::Half, *half, out),
+            Value::Odd { half, .. } => unsized_record(self.format(), *half, out),
+            _ => {
+                let bytes = self.sized_bytes()?;
+                let Ok(size) = u16::try_from(bytes.len()) else {
+                    return Err(Error::new(format!("attribute {code:#x} has {} bytes; 65535 is the limit", bytes.len())));
+                };
+                unsized_record(Format::Sized, size, out);
+                out.extend(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn sized_bytes(&self) -> Result<Vec<u8>> {
+        let words: Vec<u32> = match self {
+            Value::Bytes(bytes) => return Ok(bytes.clone()),
+            Value::Flag | Value::Byte(_) | Value::Half(_) | Value::Odd { .. } => Vec::new(),
+            Value::Words(words) | Value::Symbols(words) => words.clone(),
+            Value::PerSymbol { symbol, value } => vec![*symbol, *value],
+            Value::Pairs(pairs) => pairs.iter().flat_map(|&(first, second)| [first, second]).collect(),
+            Value::Parameter(parameter) => parameter.encode()?.to_vec(),
+            Value::ParameterV2(parameter) => parameter.encode().to_vec(),
+            Value::ParameterBank(bank) => vec![bank.symbol, join(bank.offset, bank.size)],
+            Value::BranchTargets(list) => list.iter().flat_map(BranchTargets::encode).collect(),
+            Value::Mbarriers(list) => list.iter().flat_map(Mbarrier::encode).collect(),
+        };
+        Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words as ptxas 13.0.88 wrote them, and the fields that cuobjdump prints for them.
+    #[test]
+    fn a_parameter_is_taken_apart_as_cuobjdump_does() {
+        let words = [0, 0x0010_0002, 0x0021_f402];
+        let parameter = Parameter::decode(&words).unwrap();
+        assert_eq!((parameter.ordinal, parameter.offset, parameter.size), (2, 0x10, 8));
+        assert_eq!((parameter.log_alignment, parameter.space, parameter.bank, parameter.in_shared), (2, 4, 0x1f, false));
+        assert_eq!(parameter.encode().unwrap(), words);
+        assert!(Parameter { size: 1 << 14, ..parameter }.encode().is_err());
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_its_layout_stays_bytes() {
+        assert_eq!(Value::sized(Shape::Parameter, &[0; 8]), None);
+        assert_eq!(Value::sized(Shape::Words, &[0; 3]), None);
+        assert_eq!(BranchTargets::decode(&[0x10, 0, u32::MAX, 1]), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! NVIDIA cubins, in and out.
+//!
+//! A cubin is an ELF file for machine 190 with NVIDIA's own sections. This crate reads one into a model, writes the model
+//! back byte for byte, changes it, builds one from parts in the way ptxas does, and finds cubins in the files that carry
+//! them. It knows nothing of instructions: code is bytes. `docs/cubin.md` describes the format as observed.
+//!
+//! | to | use |
+//! |---|---|
+//! | find the images in a file of any kind | [`open`], [`Image`] |
+//! | take a cubin apart and put it together | [`Cubin::read`], [`Cubin::write`] |
+//! | list kernels and their code | [`Cubin::kernels`], [`Cubin::functions`] |
+//! | know the target | [`Cubin::target`], [`target`] |
+//! | read or change attributes | [`Cubin::function_attributes`], [`Cubin::set_attribute`], [`info`] |
+//! | replace code | [`Cubin::replace_code`], [`Cubin::set_register_count`] |
+//! | make a cubin | [`build`] |
+//!
+//! ```no_run
+//! let data = std::fs::read("a.out").unwrap();
+//! for image in oriole_cubin::open(&data)? {
+//!     println!("{:?} for {} at {:#x}", image.kind, image.target, image.offset);
+//!     if image.kind == oriole_cubin::ImageKind::Cubin {
+//!         let mut cubin = image.cubin()?;
+//!         for kernel in cubin.kernels() {
+//!             println!("  {}: {} bytes, {:?} registers", kernel.name, kernel.code.len(), cubin.register_count(kernel.name));
+//!         }
+//!         cubin.replace_code("saxpy", vec![0; 128])?;
+//!         std::fs::write(image.file_name("a"), cubin.write()?).unwrap();
+//!     }
+//! }
+//! # Ok::<(), oriole_cubin::Error>(())
+//! ```
+//!
+//! Files are not trusted. Whatever the bytes, reading ends with a model or an [`Error`] that says what is wrong at which
+//! byte, in time and memory bounded by the size of the file (and of what it decompresses to).
+
+pub mod build;
+mod bytes;
+pub mod callgraph;
+pub mod compat;
+pub mod container;
+mod cubin;
+mod edit;
+mod error;
+pub mod info;
+pub mod note;
+mod read;
+pub mod relocation;
+pub mod section;
+pub mod segment;
+mod strings;
+pub mod symbol;
+pub mod target;
+mod write;
+
+pub use container::{Compression, Image, ImageKind, open};
+pub use cubin::{Cubin, EM_CUDA, FileType, Function, Header, OS_ABI};
+pub use error::{Error, Result};
+pub use strings::StringTable;
+pub use target::Target;

@@ -1,0 +1,315 @@
+//! From bytes to a [`Cubin`].
+//!
+//! In steps: header, section headers, contents, layout, segments. Each step relies on what the ones before checked. No
+//! number of the file is trusted: every access goes through [`Bytes`], and work is bounded by the size of the file.
+
+use std::collections::HashMap;
+
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
+
+use crate::bytes::{Bytes, align_up};
+use crate::cubin::{Cubin, EM_CUDA, FileType, Header, Piece};
+use crate::error::{Error, Result};
+use crate::section::{Content, Section, SectionType};
+use crate::segment::{Cover, Place, Segment, Span, infer};
+use crate::strings::StringTable;
+use crate::target::Flags;
+use crate::{callgraph, compat, info, note, relocation, symbol};
+
+pub(crate) const HEADER_SIZE: u64 = size_of::<FileHeader64<LE>>() as u64;
+pub(crate) const SECTION_HEADER_SIZE: u64 = size_of::<SectionHeader64<LE>>() as u64;
+pub(crate) const PROGRAM_HEADER_SIZE: u64 = size_of::<ProgramHeader64<LE>>() as u64;
+pub(crate) const TABLE_ALIGNMENT: u64 = 8;
+
+/// Place of `e_shnum`.
+const NUMBER_OF_SECTIONS: u64 = 60;
+
+type RawHeader = FileHeader64<LE>;
+type RawSection = SectionHeader64<LE>;
+
+pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
+    let file = Bytes::new(data);
+    let raw = header_of(file)?;
+    let headers = section_headers(file, raw)?;
+    let header = header(raw);
+    let names = table_of(file, &headers, header.section_names, "the table of section names")?;
+    let mut sections = Vec::with_capacity(headers.len());
+    let mut seen = HashMap::new();
+    for (index, raw) in headers.iter().enumerate() {
+        let name_offset = raw.sh_name.get(LE);
+        let name = names.text(u64::from(name_offset), "the name of a section")?;
+        let size = raw.sh_size.get(LE);
+        let may_be_twin = size > 0 && has_bytes(raw) && raw.sh_type.get(LE) != SectionType::STRTAB.0;
+        let twin = if may_be_twin { *seen.entry((raw.sh_offset.get(LE), size)).or_insert(index) } else { index };
+        let content = if twin == index { content(file, &headers, index, name)? } else { Content::SameAs(twin) };
+        sections.push(section(raw, name, name_offset, content));
+    }
+    let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
+    let layout = layout(file, raw, &mut sections, &places)?;
+    let segments = segments(file, raw, &sections, &places)?;
+    Ok(Cubin { header, segments, sections, layout })
+}
+
+fn header_of(file: Bytes<'_>) -> Result<&RawHeader> {
+    let raw: &RawHeader = file.record(0, "an ELF header")?;
+    let ident = &raw.e_ident;
+    let wrong = |offset, message: String| Err(Error::at(offset, message));
+    if ident.magic != elf::ELFMAG {
+        return wrong(0, "this is not an ELF file".into());
+    }
+    if ident.class != elf::ELFCLASS64 {
+        return wrong(4, "this is not a 64-bit ELF file".into());
+    }
+    if ident.data != elf::ELFDATA2LSB || ident.version != elf::EV_CURRENT {
+        return wrong(5, "this is not a little-endian ELF file of version 1".into());
+    }
+    if raw.e_machine.get(LE) != EM_CUDA {
+        return wrong(18, format!("this ELF file is for machine {}, not for CUDA ({EM_CUDA})", raw.e_machine.get(LE)));
+    }
+    if u64::from(raw.e_ehsize.get(LE)) != HEADER_SIZE {
+        return wrong(52, format!("the ELF header says that it has {} bytes instead of {HEADER_SIZE}", raw.e_ehsize.get(LE)));
+    }
+    if u64::from(raw.e_shentsize.get(LE)) != SECTION_HEADER_SIZE {
+        return wrong(58, format!("section headers have {} bytes instead of {SECTION_HEADER_SIZE}", raw.e_shentsize.get(LE)));
+    }
+    if raw.e_phnum.get(LE) > 0 && u64::from(raw.e_phentsize.get(LE)) != PROGRAM_HEADER_SIZE {
+        return wrong(54, format!("program headers have {} bytes instead of {PROGRAM_HEADER_SIZE}", raw.e_phentsize.get(LE)));
+    }
+    if raw.e_shnum.get(LE) == 0 {
+        return wrong(NUMBER_OF_SECTIONS, "the file has no sections, or more than 65279".into());
+    }
+    if raw.e_shstrndx.get(LE) >= raw.e_shnum.get(LE) {
+        return wrong(62, format!("the table of section names is section {}, which does not exist", raw.e_shstrndx.get(LE)));
+    }
+    Ok(raw)
+}
+
+fn header(raw: &RawHeader) -> Header {
+    let no_segments = raw.e_phnum.get(LE) == 0;
+    Header {
+        file_type: FileType::of(raw.e_type.get(LE)),
+        os_abi: raw.e_ident.os_abi,
+        flags: Flags { bits: raw.e_flags.get(LE), abi_version: raw.e_ident.abi_version },
+        entry: raw.e_entry.get(LE),
+        section_names: usize::from(raw.e_shstrndx.get(LE)),
+        ident_padding: raw.e_ident.padding,
+        version: raw.e_version.get(LE),
+        program_header_size: raw.e_phentsize.get(LE),
+        stray_program_header_offset: if no_segments { raw.e_phoff.get(LE) } else { 0 },
+    }
+}
+
+fn section_headers<'a>(file: Bytes<'a>, raw: &RawHeader) -> Result<Vec<&'a RawSection>> {
+    let (offset, count) = (raw.e_shoff.get(LE), u64::from(raw.e_shnum.get(LE)));
+    let table = file.window(offset, count * SECTION_HEADER_SIZE, "the table of section headers")?;
+    let headers = (0..count).map(|index| table.record(index * SECTION_HEADER_SIZE, "a section header"));
+    let headers: Vec<&RawSection> = headers.collect::<Result<_>>()?;
+    let zero = [0; SECTION_HEADER_SIZE as usize];
+    match table.data().first_chunk() {
+        Some(null) if *null != zero => Err(Error::at(table.place(0), "section 0 must be all zero")),
+        _ => Ok(headers),
+    }
+}
+
+fn has_bytes(raw: &RawSection) -> bool {
+    let section_type = SectionType(raw.sh_type.get(LE));
+    section_type != SectionType::NULL && !section_type.occupies_no_file(raw.sh_flags.get(LE))
+}
+
+/// The bytes of a section.
+fn window_of<'a>(file: Bytes<'a>, headers: &[&RawSection], index: usize, what: &str) -> Result<Bytes<'a>> {
+    let Some(raw) = headers.get(index) else {
+        return Err(Error::at(NUMBER_OF_SECTIONS, format!("{what} is section {index}, which does not exist")));
+    };
+    if !has_bytes(raw) {
+        return Err(Error::at(raw.sh_offset.get(LE), format!("{what} has no bytes in the file")));
+    }
+    file.window(raw.sh_offset.get(LE), raw.sh_size.get(LE), what)
+}
+
+/// The bytes of a string table.
+fn table_of<'a>(file: Bytes<'a>, headers: &[&RawSection], index: usize, what: &str) -> Result<Bytes<'a>> {
+    let data = window_of(file, headers, index, what)?;
+    match headers.get(index).map(|raw| SectionType(raw.sh_type.get(LE))) {
+        Some(SectionType::STRTAB) => Ok(data),
+        _ => Err(Error::at(data.place(0), format!("{what} is section {index}, which is not a string table"))),
+    }
+}
+
+fn section(raw: &RawSection, name: &str, name_offset: u32, content: Content) -> Section {
+    Section {
+        name: name.to_owned(),
+        section_type: SectionType(raw.sh_type.get(LE)),
+        flags: raw.sh_flags.get(LE),
+        address: raw.sh_addr.get(LE),
+        link: raw.sh_link.get(LE),
+        info: raw.sh_info.get(LE),
+        alignment: raw.sh_addralign.get(LE),
+        entry_size: raw.sh_entsize.get(LE),
+        content,
+        name_offset: Some(name_offset),
+        fixed_offset: None,
+    }
+}
+
+fn content(file: Bytes<'_>, headers: &[&RawSection], index: usize, name: &str) -> Result<Content> {
+    let raw = headers[index];
+    let section_type = SectionType(raw.sh_type.get(LE));
+    if !has_bytes(raw) {
+        return Ok(Content::NoBits(raw.sh_size.get(LE)));
+    }
+    let data = window_of(file, headers, index, &format!("section `{name}`"))?;
+    let linked = || table_of(file, headers, raw.sh_link.get(LE) as usize, &format!("the string table of section `{name}`"));
+    let (decoded, again) = match section_type {
+        SectionType::STRTAB => return Ok(Content::Strings(StringTable::from_bytes(data.data()))),
+        SectionType::SYMTAB | SectionType::MERCURY_SYMTAB => return Ok(Content::Symbols(symbol::decode(data, linked()?)?)),
+        SectionType::CUDA_INFO | SectionType::MERCURY_INFO => {
+            let attributes = info::decode(data)?;
+            let again = info::encode(&attributes)?;
+            (Content::Info(attributes), again)
+        }
+        SectionType::CUDA_COMPAT_INFO => {
+            let attributes = compat::decode(data)?;
+            let again = compat::encode(&attributes)?;
+            (Content::Compat(attributes), again)
+        }
+        SectionType::CUDA_CALLGRAPH => return Ok(Content::CallGraph(callgraph::decode(data)?)),
+        SectionType::RELA | SectionType::MERCURY_RELA => return Ok(Content::Relocations(relocation::decode(data, true)?)),
+        SectionType::REL => return Ok(Content::Relocations(relocation::decode(data, false)?)),
+        SectionType::NOTE => {
+            let notes = note::decode(data)?;
+            let again = note::encode(&notes)?;
+            (Content::Notes(notes), again)
+        }
+        _ => return Ok(Content::Bytes(data.data().to_vec())),
+    };
+    Ok(if again == data.data() { decoded } else { Content::Bytes(data.data().to_vec()) })
+}
+
+/// Where a piece starts, whether it has bytes, and, among those equal, the order of the section table. A section
+/// without bytes goes behind the section before it in the table.
+type Key = (u64, bool, usize, usize);
+
+struct Part {
+    key: Key,
+    piece: Piece,
+    offset: u64,
+    size: u64,
+    alignment: u64,
+}
+
+/// Puts all parts in the order of the file and explains the space between them.
+fn layout(file: Bytes<'_>, raw: &RawHeader, sections: &mut [Section], places: &[Place]) -> Result<Vec<Piece>> {
+    let mut parts = parts(raw, sections, places);
+    parts.sort_by_key(|part| part.key);
+    let mut layout = Vec::with_capacity(parts.len());
+    let mut cursor = HEADER_SIZE;
+    let following = following_offsets(&parts, sections);
+    for (part, &next) in parts.iter().zip(&following) {
+        let usual = align_up(cursor, part.alignment);
+        if let Piece::Section(index) = part.piece
+            && matches!(sections[index].content, Content::NoBits(_))
+        {
+            // Its alignment moves what follows, unless that is known to start earlier.
+            let fits = part.offset == usual && next >= usual;
+            sections[index].fixed_offset = (!fits).then_some(part.offset);
+            if fits {
+                layout.extend(odd_gap(file, cursor, usual, usual)?);
+                cursor = usual;
+            }
+            layout.push(part.piece.clone());
+            continue;
+        }
+        if part.offset < cursor {
+            let message = format!("{} starts here, but what is before it ends at {cursor:#x}", describe(&part.piece, sections));
+            return Err(Error::at(part.offset, message));
+        }
+        if align_up(part.offset, part.alignment) != part.offset {
+            let message = format!("{} is not aligned to {:#x} bytes", describe(&part.piece, sections), part.alignment);
+            return Err(Error::at(part.offset, message));
+        }
+        layout.extend(odd_gap(file, cursor, part.offset, usual)?);
+        cursor = part.offset + part.size;
+        layout.push(part.piece.clone());
+    }
+    let tail = file.rest(cursor, "the end of the file")?.data();
+    if !tail.is_empty() {
+        layout.push(Piece::Gap(tail.to_vec()));
+    }
+    Ok(layout)
+}
+
+/// For each part, where the next one that has bytes starts.
+fn following_offsets(parts: &[Part], sections: &[Section]) -> Vec<u64> {
+    let mut next = u64::MAX;
+    let mut offsets: Vec<u64> = Vec::with_capacity(parts.len());
+    for part in parts.iter().rev() {
+        offsets.push(next);
+        if !matches!(part.piece, Piece::Section(index) if matches!(sections[index].content, Content::NoBits(_))) {
+            next = part.offset;
+        }
+    }
+    offsets.reverse();
+    offsets
+}
+
+/// The bytes between two parts, if they are not just the zeros that alignment asks for.
+fn odd_gap(file: Bytes<'_>, start: u64, end: u64, usual_end: u64) -> Result<Option<Piece>> {
+    let gap = file.window(start, end - start, "the space between two sections")?.data();
+    let odd = end != usual_end || gap.iter().any(|&byte| byte != 0);
+    Ok(odd.then(|| Piece::Gap(gap.to_vec())))
+}
+
+fn parts(raw: &RawHeader, sections: &[Section], places: &[Place]) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(sections.len() + 2);
+    let mut before: Key = (0, false, 0, 0);
+    for (index, (section, place)) in sections.iter().zip(places).enumerate().skip(1) {
+        let key = match section.content {
+            Content::SameAs(_) => continue,
+            Content::NoBits(_) => (before.0, before.1, before.2, index),
+            _ => (place.offset, place.size > 0, index, 0),
+        };
+        before = key;
+        parts.push(Part { key, piece: Piece::Section(index), offset: place.offset, size: place.size, alignment: section.alignment });
+    }
+    let mut table = |piece, offset, size| {
+        parts.push(Part { key: (offset, true, usize::MAX, 0), piece, offset, size, alignment: TABLE_ALIGNMENT });
+    };
+    table(Piece::SectionHeaders, raw.e_shoff.get(LE), sections.len() as u64 * SECTION_HEADER_SIZE);
+    if raw.e_phnum.get(LE) > 0 {
+        table(Piece::ProgramHeaders, raw.e_phoff.get(LE), u64::from(raw.e_phnum.get(LE)) * PROGRAM_HEADER_SIZE);
+    }
+    parts
+}
+
+fn describe(piece: &Piece, sections: &[Section]) -> String {
+    match piece {
+        Piece::Section(index) => format!("section `{}`", sections[*index].name),
+        Piece::SectionHeaders => "the table of section headers".into(),
+        Piece::ProgramHeaders => "the table of program headers".into(),
+        Piece::Gap(_) => "a gap".into(),
+    }
+}
+
+fn segments(file: Bytes<'_>, raw: &RawHeader, sections: &[Section], places: &[Place]) -> Result<Vec<Segment>> {
+    let count = u64::from(raw.e_phnum.get(LE));
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let offset = raw.e_phoff.get(LE);
+    let table = Span { offset, file_size: count * PROGRAM_HEADER_SIZE, memory_size: count * PROGRAM_HEADER_SIZE };
+    let segment = |index| {
+        let raw: &ProgramHeader64<LE> = file.record(offset + index * PROGRAM_HEADER_SIZE, "a program header")?;
+        let span = Span { offset: raw.p_offset.get(LE), file_size: raw.p_filesz.get(LE), memory_size: raw.p_memsz.get(LE) };
+        Ok(Segment {
+            segment_type: raw.p_type.get(LE),
+            flags: raw.p_flags.get(LE),
+            covers: if span == table { Cover::Table } else { infer(span, sections, places) },
+            virtual_address: raw.p_vaddr.get(LE),
+            physical_address: raw.p_paddr.get(LE),
+            alignment: raw.p_align.get(LE),
+        })
+    };
+    (0..count).map(segment).collect()
+}

@@ -1,0 +1,126 @@
+//! Symbols.
+//!
+//! Beside ELF's fields, a cubin uses the byte `st_other`:
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 2 | a managed variable |
+//! | 4 | a kernel, not a function that is only called |
+//! | 7:5 | the memory of an object of type `CUDA_OBJECT`: 1 global, 2 shared, 4 constant, 5 reserved shared |
+//!
+//! The null symbol of Hopper's files has bit 0 set.
+
+use object::LittleEndian as LE;
+use object::elf;
+use object::elf::Sym64;
+use object::pod::bytes_of;
+
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+use crate::strings::Names;
+
+/// The type that relocatable and debug files give to variables.
+pub const STT_CUDA_OBJECT: u8 = 13;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    pub name: String,
+    pub value: u64,
+    pub size: u64,
+    pub binding: u8,
+    pub symbol_type: u8,
+    pub other: u8,
+    pub section: SymbolSection,
+    /// Where `.strtab` held the name when the file was read.
+    pub(crate) name_offset: Option<u32>,
+}
+
+/// Where a symbol is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolSection {
+    Undefined,
+    Section(u16),
+    /// `SHN_ABS`, `SHN_COMMON` and the like.
+    Reserved(u16),
+}
+
+impl Symbol {
+    pub fn new(name: impl Into<String>, binding: u8, symbol_type: u8, section: SymbolSection) -> Symbol {
+        Symbol { name: name.into(), value: 0, size: 0, binding, symbol_type, other: 0, section, name_offset: None }
+    }
+
+    /// The symbol that stands for a section.
+    pub fn for_section(name: impl Into<String>, section: u16) -> Symbol {
+        Symbol::new(name, elf::STB_LOCAL, elf::STT_SECTION, SymbolSection::Section(section))
+    }
+
+    pub fn is_function(&self) -> bool {
+        self.symbol_type == elf::STT_FUNC
+    }
+
+    /// A kernel that the host can launch.
+    pub fn is_kernel(&self) -> bool {
+        self.is_function() && self.other & other::ENTRY != 0
+    }
+}
+
+/// Bits of `st_other`.
+pub mod other {
+    pub const NULL_MARK: u8 = 0x01;
+    pub const MANAGED: u8 = 0x04;
+    pub const ENTRY: u8 = 0x10;
+    pub const MEMORY: u8 = 0xe0;
+    pub const GLOBAL: u8 = 0x20;
+    pub const SHARED: u8 = 0x40;
+    pub const CONSTANT: u8 = 0x80;
+    pub const RESERVED_SHARED: u8 = 0xa0;
+}
+
+const SIZE: u64 = size_of::<Sym64<LE>>() as u64;
+
+/// `strings` is the table that the section links to.
+pub(crate) fn decode(data: Bytes<'_>, strings: Bytes<'_>) -> Result<Vec<Symbol>> {
+    if !data.len().is_multiple_of(SIZE) {
+        return Err(Error::at(data.place(0), format!("the symbol table has {:#x} bytes, not a multiple of {SIZE:#x}", data.len())));
+    }
+    let symbol = |at| {
+        let record: &Sym64<LE> = data.record(at, "a symbol")?;
+        let name_offset = record.st_name.get(LE);
+        Ok(Symbol {
+            name: strings.text(u64::from(name_offset), "the name of a symbol")?.to_owned(),
+            value: record.st_value.get(LE),
+            size: record.st_size.get(LE),
+            binding: record.st_bind(),
+            symbol_type: record.st_type(),
+            other: record.st_other,
+            section: match record.st_shndx.get(LE) {
+                elf::SHN_UNDEF => SymbolSection::Undefined,
+                index if index < elf::SHN_LORESERVE => SymbolSection::Section(index),
+                index => SymbolSection::Reserved(index),
+            },
+            name_offset: Some(name_offset),
+        })
+    };
+    (0..data.len()).step_by(SIZE as usize).map(symbol).collect()
+}
+
+pub(crate) fn encode(symbols: &[Symbol], names: &mut Names) -> Vec<u8> {
+    let mut out = Vec::with_capacity(symbols.len() * SIZE as usize);
+    for symbol in symbols {
+        let name = names.offset(&symbol.name, symbol.name_offset);
+        let section = match symbol.section {
+            SymbolSection::Undefined => elf::SHN_UNDEF,
+            SymbolSection::Section(index) | SymbolSection::Reserved(index) => index,
+        };
+        let record: Sym64<LE> = Sym64 {
+            st_name: object::U32::new(LE, name),
+            st_info: symbol.binding << 4 | symbol.symbol_type & 0xf,
+            st_other: symbol.other,
+            st_shndx: object::U16::new(LE, section),
+            st_value: object::U64::new(LE, symbol.value),
+            st_size: object::U64::new(LE, symbol.size),
+        };
+        out.extend(bytes_of(&record));
+    }
+    out
+}

@@ -1,0 +1,227 @@
+//! Targets and how a cubin says which one it is for.
+//!
+//! The header holds the number of the SM and whether the file carries Mercury code beside SASS. It does not hold the
+//! letter: that a cubin is for `sm_90a` and not for `sm_90` is an attribute of the section `.nv.compat`, and `sm_100f`
+//! cannot be told from `sm_100` at all (cuobjdump prints both as `sm=100`).
+//!
+//! Layout of `e_flags`, ABI version 8 (written by ptxas 13.0, for every target):
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 7:0 | 4: SASS only; 2: with a Mercury capsule for each function |
+//! | 15:8 | number of the SM |
+//! | 23:16 | 0 |
+//! | 31:24 | index of the section `.note.nv.cuinfo` |
+//!
+//! ABI version 7 (toolkits up to 12): bits 7:0 are the SM, bit 11 is the letter `a`, bits 23:16 the virtual SM.
+
+use std::fmt;
+
+/// What the letter behind the number says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// `sm_90`: runs on later SMs of the same major number too.
+    Base,
+    /// `sm_90a`: exactly this SM.
+    Specific,
+    /// `sm_100f`: this SM and its family.
+    Family,
+}
+
+/// How ptxas arranges a cubin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Style {
+    /// Turing to Ada: relocations without addends, constants before code, one loadable segment.
+    Ampere,
+    /// Hopper: relocations with addends, `.nv.compat`, reserved shared memory, constants after code.
+    Hopper,
+    /// Blackwell: as Hopper, and each code section has a Mercury twin.
+    Blackwell,
+}
+
+/// A row of the table of targets.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {
+    pub name: &'static str,
+    pub sm: u8,
+    pub variant: Variant,
+    pub style: Style,
+    /// Value of `EIATTR_SW_WAR` for every kernel, if there is one.
+    pub software_workarounds: Option<u32>,
+    /// Every kernel has `EIATTR_SW2861232_WAR`.
+    pub has_workaround_2861232: bool,
+    /// First word of `EICOMPAT_ATTR_CAN_FASTPATH_FINALIZE`, where there is a `.nv.compat`.
+    pub fastpath_finalize: u32,
+    /// A variable in reserved shared memory that every file has: name and size.
+    pub reserved_variable: Option<(&'static str, u64)>,
+}
+
+const fn row(name: &'static str, sm: u8, variant: Variant, style: Style, software_workarounds: Option<u32>) -> Target {
+    Target { name, sm, variant, style, software_workarounds, has_workaround_2861232: false, fastpath_finalize: 0, reserved_variable: None }
+}
+
+const fn ampere(name: &'static str, sm: u8, software_workarounds: Option<u32>) -> Target {
+    Target { has_workaround_2861232: true, ..row(name, sm, Base, Ampere, software_workarounds) }
+}
+
+const fn blackwell(name: &'static str, sm: u8, variant: Variant, fastpath_finalize: u32, software_workarounds: u32) -> Target {
+    Target { fastpath_finalize, ..row(name, sm, variant, Blackwell, Some(software_workarounds)) }
+}
+
+const fn thor(name: &'static str, variant: Variant) -> Target {
+    Target { reserved_variable: Some(("__nv_reservedSMEM_gb10b_war_var", 0x80)), ..blackwell(name, 110, variant, 0, 8) }
+}
+
+use Style::{Ampere, Blackwell, Hopper};
+use Variant::{Base, Family, Specific};
+
+/// Every target of ptxas 13.0.88, with what its cubins have in common.
+pub const TARGETS: &[Target] = &[
+    row("sm_75", 75, Base, Ampere, Some(1)),
+    ampere("sm_80", 80, None),
+    ampere("sm_86", 86, None),
+    ampere("sm_87", 87, Some(2)),
+    ampere("sm_88", 88, None),
+    row("sm_89", 89, Base, Ampere, None),
+    row("sm_90", 90, Base, Hopper, Some(8)),
+    row("sm_90a", 90, Specific, Hopper, Some(8)),
+    blackwell("sm_100", 100, Base, 9, 8),
+    blackwell("sm_100a", 100, Specific, 9, 8),
+    blackwell("sm_100f", 100, Family, 9, 8),
+    blackwell("sm_103", 103, Base, 0, 8),
+    blackwell("sm_103a", 103, Specific, 0, 8),
+    blackwell("sm_103f", 103, Family, 0, 8),
+    thor("sm_110", Base),
+    thor("sm_110a", Specific),
+    thor("sm_110f", Family),
+    blackwell("sm_120", 120, Base, 0x50, 0),
+    blackwell("sm_120a", 120, Specific, 0x50, 0),
+    blackwell("sm_120f", 120, Family, 0x50, 0),
+    blackwell("sm_121", 121, Base, 0, 0),
+    blackwell("sm_121a", 121, Specific, 0, 0),
+    blackwell("sm_121f", 121, Family, 0, 0),
+];
+
+impl Style {
+    /// Where kernel parameters start in constant bank 0.
+    pub fn parameter_base(self) -> u16 {
+        match self {
+            Ampere => 0x160,
+            Hopper => 0x210,
+            Blackwell => 0x380,
+        }
+    }
+
+    /// Shared memory that the system keeps at the start of each block's.
+    pub fn reserved_shared(self) -> u64 {
+        match self {
+            Ampere => 0,
+            Hopper | Blackwell => 0x400,
+        }
+    }
+
+    /// Value of the symbol `.nv.reservedSmem.offset0`.
+    pub(crate) fn reserved_offset(self) -> u64 {
+        match self {
+            Ampere | Hopper => 0,
+            Blackwell => 0x40,
+        }
+    }
+
+    /// Major and minor number in `EIATTR_MERCURY_ISA_VERSION`.
+    pub(crate) fn mercury_version(self) -> u16 {
+        match self {
+            Ampere => 0,
+            Hopper | Blackwell => 0x101,
+        }
+    }
+}
+
+impl Target {
+    /// The row with this name, for example `sm_90a`.
+    pub fn named(name: &str) -> Option<&'static Target> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    pub(crate) fn find(sm: u8, variant: Variant) -> Option<&'static Target> {
+        TARGETS.iter().find(|target| target.sm == sm && target.variant == variant)
+    }
+
+    /// Does the file carry a Mercury capsule for each function?
+    pub fn has_mercury(&self) -> bool {
+        self.style == Style::Blackwell
+    }
+}
+
+/// `e_flags`, read with the ABI version of the header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Flags {
+    pub bits: u32,
+    pub abi_version: u8,
+}
+
+/// The ABI version of the files of CUDA 13.
+pub const ABI_VERSION: u8 = 8;
+
+/// Values of bits 7:0 of `e_flags` in ABI version 8.
+const SASS_ONLY: u32 = 4;
+const WITH_MERCURY: u32 = 2;
+
+impl Flags {
+    /// The flags that ptxas writes for a target whose `.note.nv.cuinfo` is section `cuinfo`.
+    pub fn for_target(target: &Target, cuinfo: u8) -> Flags {
+        let class = if target.has_mercury() { WITH_MERCURY } else { SASS_ONLY };
+        Flags { bits: class | u32::from(target.sm) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
+    }
+
+    /// Number of the SM.
+    pub fn sm(self) -> u8 {
+        let [low, second, _, _] = self.bits.to_le_bytes();
+        if self.abi_version == ABI_VERSION { second } else { low }
+    }
+
+    /// Does the file carry Mercury code?
+    pub fn has_mercury(self) -> bool {
+        self.abi_version == ABI_VERSION && self.bits & 0xff == WITH_MERCURY
+    }
+
+    /// The letter `a`, which ABI version 7 keeps here.
+    pub(crate) fn is_specific(self) -> bool {
+        self.abi_version != ABI_VERSION && self.bits & 0x800 != 0
+    }
+
+    /// Index of the section `.note.nv.cuinfo`.
+    pub fn cuinfo_section(self) -> Option<u8> {
+        (self.abi_version == ABI_VERSION).then_some(self.bits.to_le_bytes()[3])
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Flags({:#x}, ABI version {})", self.bits, self.abi_version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cuobjdump 13.2 says of a file whose header was given these flags.
+    #[test]
+    fn flags_of_both_versions_are_read() {
+        let old = |bits| Flags { bits, abi_version: 7 };
+        assert_eq!((old(0x5a055a).sm(), old(0x5a055a).is_specific()), (90, false));
+        assert_eq!((old(0x5a0d5a).sm(), old(0x5a0d5a).is_specific()), (90, true));
+        assert_eq!(old(0x500556).sm(), 86);
+        let new = Flags { bits: 0x0b00_6402, abi_version: 8 };
+        assert_eq!((new.sm(), new.has_mercury(), new.cuinfo_section()), (100, true, Some(11)));
+    }
+
+    #[test]
+    fn targets_have_different_names_and_follow_their_number() {
+        for (target, next) in TARGETS.iter().zip(&TARGETS[1..]) {
+            assert!(target.sm <= next.sm && target.name != next.name);
+            assert!(target.name.starts_with(&format!("sm_{}", target.sm)));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! From a [`Cubin`] to bytes.
+//!
+//! In steps: names and contents become bytes, parts get their places in the order of the layout, then headers are
+//! written with those places.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64, Ident, SectionHeader64};
+use object::pod::bytes_of;
+
+use crate::bytes::align_up;
+use crate::cubin::{Cubin, EM_CUDA, Piece};
+use crate::error::{Error, Result};
+use crate::read::{HEADER_SIZE, PROGRAM_HEADER_SIZE, SECTION_HEADER_SIZE, TABLE_ALIGNMENT};
+use crate::section::{Content, SectionType};
+use crate::segment::{self, Cover, Place, Span};
+use crate::strings::{Names, StringTable};
+use crate::{callgraph, compat, info, note, relocation, symbol};
+
+pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
+    let encoded = Encoded::new(cubin)?;
+    let plan = Plan::new(cubin, &encoded)?;
+    let mut out = file_header(cubin, &plan)?;
+    for piece in &cubin.layout {
+        match piece {
+            Piece::Gap(bytes) => out.extend(bytes),
+            Piece::Section(index) => {
+                if !cubin.sections[*index].is_elsewhere() {
+                    out.resize(plan.places[*index].offset as usize, 0);
+                }
+                out.extend(encoded.contents[*index].iter().flat_map(|bytes| bytes.iter()));
+            }
+            Piece::SectionHeaders => {
+                out.resize(plan.section_headers as usize, 0);
+                for index in 0..cubin.sections.len() {
+                    out.extend(section_header(cubin, &encoded, &plan, index));
+                }
+            }
+            Piece::ProgramHeaders => {
+                out.resize(plan.program_headers as usize, 0);
+                for segment in &cubin.segments {
+                    out.extend(segment::encode(segment, plan.span(cubin, segment.covers)?));
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Where the sections would be in the file.
+pub(crate) fn places(cubin: &Cubin) -> Result<Vec<Place>> {
+    Ok(Plan::new(cubin, &Encoded::new(cubin)?)?.places)
+}
+
+/// Contents as bytes, and the offsets of the sections' names.
+struct Encoded<'a> {
+    /// None where the section has no bytes of its own in the file.
+    contents: Vec<Option<Cow<'a, [u8]>>>,
+    names: Vec<u32>,
+}
+
+impl<'a> Encoded<'a> {
+    fn new(cubin: &'a Cubin) -> Result<Encoded<'a>> {
+        let mut tables: BTreeMap<usize, Names> = BTreeMap::new();
+        let mut contents = Vec::with_capacity(cubin.sections.len());
+        for section in &cubin.sections {
+            contents.push(match &section.content {
+                Content::NoBits(_) | Content::SameAs(_) | Content::Strings(_) => None,
+                Content::Bytes(bytes) => Some(Cow::Borrowed(&bytes[..])),
+                Content::Symbols(symbols) => {
+                    let names = names(cubin, &mut tables, section.link as usize, &section.name)?;
+                    Some(Cow::Owned(symbol::encode(symbols, names)))
+                }
+                Content::Info(attributes) => Some(Cow::Owned(info::encode(attributes)?)),
+                Content::Compat(attributes) => Some(Cow::Owned(compat::encode(attributes)?)),
+                Content::CallGraph(edges) => Some(Cow::Owned(callgraph::encode(edges))),
+                Content::Relocations(list) => Some(Cow::Owned(relocation::encode(list, section.section_type != SectionType::REL)?)),
+                Content::Notes(notes) => Some(Cow::Owned(note::encode(notes)?)),
+            });
+        }
+        let table = names(cubin, &mut tables, cubin.header.section_names, "the ELF header")?;
+        let names = cubin.sections.iter().map(|section| table.offset(&section.name, section.name_offset)).collect();
+        for (index, section) in cubin.sections.iter().enumerate() {
+            if let Content::Strings(table) = &section.content {
+                contents[index] = Some(match tables.remove(&index) {
+                    Some(names) => Cow::Owned(names.into_table().bytes().to_vec()),
+                    None => Cow::Borrowed(table.bytes()),
+                });
+            }
+        }
+        Ok(Encoded { contents, names })
+    }
+}
+
+/// The names of the string table at `index`, which `user` refers to.
+fn names<'t>(cubin: &Cubin, tables: &'t mut BTreeMap<usize, Names>, index: usize, user: &str) -> Result<&'t mut Names> {
+    let table: &StringTable = match cubin.sections.get(index).map(|section| &section.content) {
+        Some(Content::Strings(table)) => table,
+        _ => return Err(Error::new(format!("section {index}, which `{user}` refers to, is not a string table"))),
+    };
+    Ok(tables.entry(index).or_insert_with(|| Names::new(table.clone())))
+}
+
+/// Where everything goes.
+struct Plan {
+    places: Vec<Place>,
+    section_headers: u64,
+    program_headers: u64,
+}
+
+impl Plan {
+    fn new(cubin: &Cubin, encoded: &Encoded<'_>) -> Result<Plan> {
+        let mut plan = Plan { places: vec![Place::default(); cubin.sections.len()], section_headers: 0, program_headers: 0 };
+        let mut cursor = HEADER_SIZE;
+        for piece in &cubin.layout {
+            match piece {
+                Piece::Gap(bytes) => cursor += bytes.len() as u64,
+                Piece::Section(index) => {
+                    let section = &cubin.sections[*index];
+                    let usual = align_up(cursor, section.alignment);
+                    plan.places[*index] = match (&section.content, &encoded.contents[*index]) {
+                        (Content::NoBits(size), _) => {
+                            cursor = if section.is_elsewhere() { cursor } else { usual };
+                            Place { offset: section.fixed_offset.unwrap_or(usual), size: *size }
+                        }
+                        (_, Some(bytes)) => {
+                            cursor = usual + bytes.len() as u64;
+                            Place { offset: usual, size: bytes.len() as u64 }
+                        }
+                        (_, None) => Place { offset: usual, size: 0 },
+                    };
+                }
+                Piece::SectionHeaders => {
+                    plan.section_headers = align_up(cursor, TABLE_ALIGNMENT);
+                    cursor = plan.section_headers + cubin.sections.len() as u64 * SECTION_HEADER_SIZE;
+                }
+                Piece::ProgramHeaders => {
+                    plan.program_headers = align_up(cursor, TABLE_ALIGNMENT);
+                    cursor = plan.program_headers + cubin.segments.len() as u64 * PROGRAM_HEADER_SIZE;
+                }
+            }
+        }
+        for (index, section) in cubin.sections.iter().enumerate() {
+            if let Content::SameAs(other) = section.content {
+                let missing = || Error::new(format!("section `{}` has the bytes of section {other}, which has none", section.name));
+                plan.places[index] = plan.places.get(other).copied().ok_or_else(missing)?;
+            }
+        }
+        Ok(plan)
+    }
+
+    fn span(&self, cubin: &Cubin, covers: Cover) -> Result<Span> {
+        match covers {
+            Cover::Fixed(span) => Ok(span),
+            Cover::Table => {
+                let size = cubin.segments.len() as u64 * PROGRAM_HEADER_SIZE;
+                Ok(Span { offset: self.program_headers, file_size: size, memory_size: size })
+            }
+            Cover::Sections { first, last } => match (cubin.sections.get(first..=last), self.places.get(first..=last)) {
+                (Some(sections), Some(places)) => Ok(segment::span(sections, places)),
+                _ => Err(Error::new(format!("a segment covers sections {first} to {last}, which do not exist"))),
+            },
+        }
+    }
+}
+
+fn file_header(cubin: &Cubin, plan: &Plan) -> Result<Vec<u8>> {
+    let header = &cubin.header;
+    let count = |number: usize, what: &str| {
+        let number = u16::try_from(number).ok().filter(|number| *number < elf::SHN_LORESERVE);
+        number.ok_or_else(|| Error::new(format!("the cubin has too many {what}")))
+    };
+    let record: FileHeader64<LE> = FileHeader64 {
+        e_ident: Ident {
+            magic: elf::ELFMAG,
+            class: elf::ELFCLASS64,
+            data: elf::ELFDATA2LSB,
+            version: elf::EV_CURRENT,
+            os_abi: header.os_abi,
+            abi_version: header.flags.abi_version,
+            padding: header.ident_padding,
+        },
+        e_type: object::U16::new(LE, header.file_type.number()),
+        e_machine: object::U16::new(LE, EM_CUDA),
+        e_version: object::U32::new(LE, header.version),
+        e_entry: object::U64::new(LE, header.entry),
+        e_phoff: object::U64::new(LE, if cubin.segments.is_empty() { header.stray_program_header_offset } else { plan.program_headers }),
+        e_shoff: object::U64::new(LE, plan.section_headers),
+        e_flags: object::U32::new(LE, header.flags.bits),
+        e_ehsize: object::U16::new(LE, HEADER_SIZE as u16),
+        e_phentsize: object::U16::new(LE, header.program_header_size),
+        e_phnum: object::U16::new(LE, count(cubin.segments.len(), "segments")?),
+        e_shentsize: object::U16::new(LE, SECTION_HEADER_SIZE as u16),
+        e_shnum: object::U16::new(LE, count(cubin.sections.len(), "sections")?),
+        e_shstrndx: object::U16::new(LE, count(header.section_names, "sections")?),
+    };
+    Ok(bytes_of(&record).to_vec())
+}
+
+fn section_header(cubin: &Cubin, encoded: &Encoded<'_>, plan: &Plan, index: usize) -> Vec<u8> {
+    let (section, place) = (&cubin.sections[index], plan.places[index]);
+    let record: SectionHeader64<LE> = SectionHeader64 {
+        sh_name: object::U32::new(LE, encoded.names[index]),
+        sh_type: object::U32::new(LE, section.section_type.0),
+        sh_flags: object::U64::new(LE, section.flags),
+        sh_addr: object::U64::new(LE, section.address),
+        sh_offset: object::U64::new(LE, place.offset),
+        sh_size: object::U64::new(LE, place.size),
+        sh_link: object::U32::new(LE, section.link),
+        sh_info: object::U32::new(LE, section.info),
+        sh_addralign: object::U64::new(LE, section.alignment),
+        sh_entsize: object::U64::new(LE, section.entry_size),
+    };
+    bytes_of(&record).to_vec()
+}

@@ -1,0 +1,94 @@
+//! What the tests share: the checked-in files and the vendor's tools.
+//!
+//! The tools are found by `ORIOLE_ORACLES`, the folder with them, or in `.oracles/bin`; `tools/oracles.sh` installs them.
+
+#![allow(dead_code)] // each test uses a part
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+pub fn data_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+}
+
+/// The checked-in files with this extension, by name.
+pub fn data_files(extension: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(data_folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no .{extension} files in tests/data");
+    files
+}
+
+pub fn data_file(name: &str) -> Vec<u8> {
+    fs::read(data_folder().join(name)).unwrap()
+}
+
+/// A tool of the vendor, or a printed line that says that the test is skipped.
+pub fn oracle(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
+    // Some tools are only beside those that the folder links to.
+    let beside = fs::canonicalize(folder.join("ptxas")).ok().and_then(|path| Some(path.parent()?.join(name)));
+    let found = [Some(folder.join(name)), beside].into_iter().flatten().find(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: no {name} in {}", folder.display());
+    }
+    found
+}
+
+/// A folder of its own for a test, removed when dropped.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("oriole-cubin-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a tool with bounded memory and time; None if it fails.
+pub fn run(tool: &Path, arguments: &[&str], folder: &Path) -> Option<Vec<u8>> {
+    let limited = format!("ulimit -v 4000000; exec timeout 20 {} \"$@\"", tool.display());
+    let output = Command::new("sh").args(["-c", &limited, "sh"]).args(arguments).current_dir(folder).output().unwrap();
+    output.status.success().then_some(output.stdout)
+}
+
+/// Compiles a PTX file; None if ptxas refuses it for the target.
+pub fn compile(ptxas: &Path, scratch: &Scratch, ptx: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
+    let arch = format!("-arch={target}");
+    let ptx = fs::canonicalize(ptx).unwrap();
+    let mut arguments = vec![&arch[..], ptx.to_str().unwrap(), "-o", "out.cubin"];
+    arguments.extend(options);
+    run(ptxas, &arguments, &scratch.0)?;
+    Some(fs::read(scratch.path("out.cubin")).unwrap())
+}
+
+/// PTX text for another target.
+pub fn retarget(ptx: &str, target: &str) -> String {
+    let line = |line: &str| match line {
+        _ if line.starts_with(".target") => format!(".target {target}\n"),
+        _ if line.starts_with(".version") => ".version 9.0\n".to_owned(),
+        _ => format!("{line}\n"),
+    };
+    ptx.lines().map(line).collect()
+}

@@ -1,0 +1,129 @@
+//! Damaged files are refused with a reason and a place, or read; they never stop the program.
+//!
+//! And what is read, however odd, is written back unchanged.
+
+mod common;
+
+use common::data_files;
+use oriole_cubin::{Cubin, ImageKind, open};
+
+/// Numbers that are the same on every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+fn check_cubin(what: &str, data: &[u8]) -> bool {
+    match Cubin::read(data) {
+        Ok(cubin) => {
+            let _ = (cubin.target_name(), cubin.kernels().count(), cubin.notes().count());
+            let again = cubin.write().unwrap_or_else(|error| panic!("{what}: read, but not written: {error}"));
+            let differs = again.iter().zip(data).position(|(a, b)| a != b);
+            assert!(again == data, "{what}: read and written differently, first at {differs:x?}");
+            true
+        }
+        Err(error) => {
+            assert!(!error.message.is_empty(), "{what}: no message");
+            false
+        }
+    }
+}
+
+fn check_container(data: &[u8]) {
+    if let Ok(images) = open(data) {
+        for image in images.iter().filter(|image| image.kind == ImageKind::Cubin) {
+            let _ = image.cubin();
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    for (name, data) in data_files("cubin") {
+        for length in 0..data.len() {
+            let error = Cubin::read(&data[..length]).expect_err("the file ends too early");
+            let place = error.offset.unwrap_or_else(|| panic!("{name} cut at {length}: no place in `{error}`"));
+            assert!(place <= data.len() as u64, "{name} cut at {length}: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_changed_byte_is_survived() {
+    let (mut total, mut read) = (0, 0);
+    for (name, data) in data_files("cubin") {
+        let mut damaged = data.clone();
+        for at in 0..data.len() {
+            for change in [0xff, 1 << (at % 8)] {
+                damaged[at] ^= change;
+                total += 1;
+                read += usize::from(check_cubin(&format!("{name}, byte {at:#x} ^ {change:#x}"), &damaged));
+                damaged[at] = data[at];
+            }
+        }
+    }
+    println!("{total} damaged cubins, {read} still readable");
+}
+
+#[test]
+fn random_damage_is_survived() {
+    let files = data_files("cubin");
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for round in 0..20_000 {
+        let (name, data) = &files[random.below(files.len())];
+        let mut damaged = data.clone();
+        // Headers are where damage does most, so half of it goes there.
+        let tables = damaged.len().saturating_sub(2000);
+        for _ in 0..=random.below(6) {
+            let at = if random.below(2) == 0 { random.below(damaged.len()) } else { tables + random.below(damaged.len() - tables) };
+            match random.below(3) {
+                0 => damaged[at] = random.next() as u8,
+                1 => damaged[at..].iter_mut().take(8).for_each(|byte| *byte = 0xff),
+                _ => damaged[at..].iter_mut().take(4).for_each(|byte| *byte = 0),
+            }
+        }
+        check_cubin(&format!("round {round}, {name}"), &damaged);
+    }
+}
+
+#[test]
+fn damaged_containers_are_survived() {
+    let mut files = data_files("fatbin");
+    files.extend(data_files("o"));
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for (name, data) in &files {
+        for length in 0..data.len() {
+            check_container(&data[..length]);
+        }
+        let mut damaged = data.clone();
+        for at in 0..data.len() {
+            damaged[at] ^= 1 << random.below(8);
+            check_container(&damaged);
+            damaged[at] = data[at];
+        }
+        assert!(open(data).is_ok(), "{name} itself is read");
+    }
+}
+
+#[test]
+fn garbage_is_refused() {
+    let mut random = Random(88_172_645_463_325_252);
+    for _ in 0..2000 {
+        let mut data: Vec<u8> = (0..random.below(500)).map(|_| random.next() as u8).collect();
+        check_container(&data);
+        for start in [&b"\x7fELF\x02\x01\x01\x41\x08"[..], b"\x50\xed\x55\xba\x01\x00\x10\x00", b"!<arch>\n"] {
+            data.splice(..start.len().min(data.len()), start.iter().copied());
+            check_container(&data);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Cubins built from their semantic parts are ptxas' cubins, byte for byte.
+//!
+//! A cubin of ptxas is read, what it means is handed to the builder (code, registers, parameters, shared memory, what
+//! each kernel needs), and the result is compared. Layout, names, symbols, relocations, notes, headers and segments come
+//! from the builder alone.
+
+mod common;
+
+use std::fs;
+
+use common::{Scratch, compile, data_files, oracle, retarget, root};
+use oriole_cubin::build::{Capsule, Frame, Home, Kernel, Module, Shared, Variable, decode_frames, kernel_attributes};
+use oriole_cubin::info::{Attribute, Code, Parameter, Value};
+use oriole_cubin::note::Note;
+use oriole_cubin::section::{Content, Section};
+use oriole_cubin::symbol::{Symbol, SymbolSection};
+use oriole_cubin::target::TARGETS;
+use oriole_cubin::{Cubin, Result, Target};
+
+/// Small modules beside the examples: several kernels, shared memory in one, two or all of them, no parameters.
+const KERNELS: &str = r"
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry nothing() { ret; }
+.visible .entry second(.param .u64 p) {
+    .reg .b64 %a; .reg .b32 %t; .shared .align 16 .b8 buffer[48];
+    mov.u32 %t, %tid.x; ld.param.u64 %a, [p]; st.shared.u32 [buffer], %t; bar.sync 0;
+    ld.shared.u32 %t, [buffer+4]; st.global.u32 [%a], %t; ret;
+}
+.visible .entry a_third_one(.param .u64 p, .param .u16 q) .reqntid 32, 2, 1 {
+    .reg .b64 %a; .reg .b32 %t; .shared .align 4 .b8 other[64];
+    mov.u32 %t, %tid.x; ld.param.u64 %a, [p]; st.shared.u32 [other], %t; bar.sync 0;
+    ld.shared.u32 %t, [other+4]; st.global.u32 [%a], %t; ret;
+}
+.weak .entry last(.param .align 16 .b8 s[40]) { ret; }
+";
+
+/// Variables that others see and variables of the module's own, in all three homes.
+const VARIABLES: &str = r"
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .u32 counter;
+.visible .global .align 8 .u64 table[2] = {1, 2};
+.global .align 4 .f32 scale = 0f3F800000;
+.visible .const .align 4 .f32 weights[4] = {0f3F800000, 0f40000000, 0f40400000, 0f40800000};
+.visible .entry uses(.param .u64 p) {
+    .reg .b64 %a<6>; .reg .b32 %t<6>; .reg .f32 %f<5>;
+    ld.param.u64 %a1, [p]; mov.u32 %t1, %tid.x; atom.global.add.u32 %t2, [counter], %t1;
+    ld.global.u64 %a2, [table]; ld.const.f32 %f1, [weights+4]; ld.global.f32 %f2, [scale]; mul.f32 %f1, %f1, %f2;
+    cvt.rzi.u32.f32 %t3, %f1; add.u32 %t2, %t2, %t3; cvt.u32.u64 %t4, %a2; add.u32 %t2, %t2, %t4;
+    st.global.u32 [%a1], %t2; ret;
+}
+.visible .entry plain(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 5; ret; }
+";
+
+/// Constants first, one kernel, which also has shared memory.
+const CONSTANTS: &str = r"
+.version 9.0
+.target sm_90
+.address_size 64
+.const .align 4 .u32 limits[3] = {7, 8, 9};
+.global .align 4 .u32 total;
+.visible .entry only(.param .u64 p) {
+    .reg .b64 %a; .reg .b32 %t<4>; .shared .align 8 .b8 space[128];
+    ld.param.u64 %a, [p]; mov.u32 %t1, %tid.x; st.shared.u32 [space], %t1; bar.sync 0; ld.shared.u32 %t2, [space+8];
+    ld.const.u32 %t3, [limits+8]; add.u32 %t2, %t2, %t3; atom.global.add.u32 %t1, [total], %t2; st.global.u32 [%a], %t1; ret;
+}
+";
+
+fn bytes(section: Option<&Section>) -> Vec<u8> {
+    section.and_then(Section::bytes).unwrap_or_default().to_vec()
+}
+
+/// Everything of a file that its maker knows, and nothing of how it is written.
+fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
+    let frames = decode_frames(&bytes(cubin.section_named(".debug_frame")))?;
+    let mercury = decode_frames(&bytes(cubin.section_named(".nv.merc.debug_frame")))?;
+    let capsules = mercury.into_iter().map(Some).chain(std::iter::repeat(None));
+    let kernels = cubin.kernels().zip(frames).zip(capsules);
+    let kernels = kernels.map(|((function, frame), mercury)| kernel(cubin, target, function.name, function.symbol, frame, mercury));
+    let mut module = Module::new(target, kernels.collect());
+    for note in cubin.notes() {
+        match note {
+            Note::Tool(tool) => module.tool = tool.clone(),
+            Note::Cuda(info) => (module.virtual_sm, module.toolkit) = (info.virtual_sm, info.toolkit),
+            Note::Other { .. } => {}
+        }
+    }
+    module.variables = variables(cubin);
+    module.addresses = addresses(cubin, &module.variables);
+    Ok(module)
+}
+
+fn variables(cubin: &Cubin) -> Vec<Variable> {
+    let mut list = Vec::new();
+    for symbol in cubin.symbols().iter().filter(|symbol| symbol.symbol_type == 1) {
+        let SymbolSection::Section(index) = symbol.section else { continue };
+        let section = cubin.section(usize::from(index)).unwrap();
+        let range = symbol.value as usize..(symbol.value + symbol.size) as usize;
+        let home = match &section.name[..] {
+            ".nv.global" => Home::Zero,
+            ".nv.global.init" => Home::Initialized(section.bytes().unwrap()[range].to_vec()),
+            ".nv.constant3" => Home::Constant(section.bytes().unwrap()[range].to_vec()),
+            _ => continue,
+        };
+        let (is_visible, is_managed) = (symbol.binding == 1, symbol.other == 4);
+        let alignment = section.alignment;
+        list.push(Variable { name: symbol.name.clone(), home, offset: symbol.value, size: symbol.size, alignment, is_visible, is_managed });
+    }
+    list.sort_by_key(|variable| !variable.is_visible);
+    list
+}
+
+/// Bank 4, from the relocations that fill it.
+fn addresses(cubin: &Cubin, variables: &[Variable]) -> Vec<usize> {
+    let section = cubin.section_named(".rela.nv.constant4").or(cubin.section_named(".rel.nv.constant4"));
+    let Some(Content::Relocations(list)) = section.map(|section| &section.content) else { return Vec::new() };
+    let mut addresses = vec![0; list.len()];
+    for relocation in list {
+        let name = &cubin.symbols()[relocation.symbol as usize].name;
+        addresses[relocation.offset as usize / 8] = variables.iter().position(|variable| variable.name == *name).unwrap();
+    }
+    addresses
+}
+
+fn kernel(cubin: &Cubin, target: &Target, name: &str, symbol: usize, frame: Frame, mercury: Option<Frame>) -> Kernel {
+    let value = |code| cubin.function_value(name, code).unwrap();
+    let bank = bytes(cubin.section_named(&format!(".nv.constant0.{name}")));
+    let shared = cubin.section_named(&format!(".nv.shared.{name}")).map(|section| match section.content {
+        Content::NoBits(size) => Shared { size: size - target.style.reserved_shared(), alignment: section.alignment },
+        _ => panic!("shared memory has bytes"),
+    });
+    Kernel {
+        is_weak: cubin.symbols()[symbol].binding == 2,
+        code: bytes(cubin.section_named(&format!(".text.{name}"))),
+        registers: value(Code::REGCOUNT) as u8,
+        frame_size: value(Code::FRAME_SIZE),
+        min_stack_size: value(Code::MIN_STACK_SIZE),
+        attributes: attributes(cubin, target, name),
+        parameter_bytes: bank.len() as u16 - target.style.parameter_base(),
+        shared,
+        had_relocations: cubin.find(&format!(".rela.text.{name}")).is_some(),
+        frame,
+        capsule: mercury.map(|frame| capsule(cubin, name, frame)),
+        ..Kernel::new(name)
+    }
+}
+
+/// Parameters and what depends on the code; the rest, and the order, are the builder's.
+fn attributes(cubin: &Cubin, target: &Target, name: &str) -> Vec<Attribute> {
+    let derived = [
+        Code::CUDA_API_VERSION,
+        Code::MAXREG_COUNT,
+        Code::MERCURY_ISA_VERSION,
+        Code::SW2861232_WAR,
+        Code::SW_WAR,
+        Code::SPARSE_MMA_MASK,
+        Code::VRC_CTA_INIT_COUNT,
+        Code::PARAM_CBANK,
+        Code::CBANK_PARAM_SIZE,
+        Code::KPARAM_INFO,
+    ];
+    let all = cubin.function_attributes(name);
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for attribute in all {
+        if let Value::Parameter(parameter) = attribute.value {
+            parameters.push(parameter);
+        }
+    }
+    parameters.reverse();
+    let always_reserved = target.reserved_variable.is_some();
+    let is_derived = |code| derived.contains(&code) || always_reserved && code == Code::RESERVED_SMEM_USED;
+    let mut extra: Vec<Attribute> = all.iter().filter(|attribute| !is_derived(attribute.code)).cloned().collect();
+    extra.reverse();
+    kernel_attributes(target, &parameters, extra)
+}
+
+fn capsule(cubin: &Cubin, name: &str, frame: Frame) -> Capsule {
+    let table = cubin.section_named(".nv.merc.symtab").unwrap();
+    let Content::Symbols(symbols) = &table.content else { panic!("no Mercury symbols") };
+    let is_function = |symbol: &&Symbol| symbol.is_function() && symbol.name == name;
+    Capsule {
+        bytes: bytes(cubin.section_named(&format!(".nv.capmerc.text.{name}"))),
+        size: symbols.iter().find(is_function).unwrap().size,
+        attributes: cubin.section_named(&format!(".nv.merc.nv.info.{name}")).and_then(Section::attributes).unwrap().to_vec(),
+        relocations: match cubin.section_named(&format!(".nv.merc.rela.text.{name}")).map(|section| &section.content) {
+            Some(Content::Relocations(list)) => list.clone(),
+            _ => Vec::new(),
+        },
+        frame,
+    }
+}
+
+/// The first section in which two files differ.
+fn difference(ours: &[u8], theirs: &[u8]) -> String {
+    let (a, b) = (Cubin::read(ours).unwrap(), Cubin::read(theirs).unwrap());
+    let names = |cubin: &Cubin| cubin.sections().iter().map(|section| section.name.clone()).collect::<Vec<_>>();
+    if names(&a) != names(&b) {
+        return format!("sections\n  ours   {:?}\n  theirs {:?}", names(&a), names(&b));
+    }
+    if a.header != b.header || a.segments != b.segments {
+        return format!("headers\n  ours   {:?} {:?}\n  theirs {:?} {:?}", a.header, a.segments, b.header, b.segments);
+    }
+    match a.sections().iter().zip(b.sections()).find(|(a, b)| a != b) {
+        Some((a, b)) => format!("\n  ours   {a:?}\n  theirs {b:?}"),
+        None => "layout".into(),
+    }
+}
+
+/// The only bytes that cannot come out alike: the Mercury twin of sm_110's reserved variable, which ptxas fills with
+/// whatever was in memory.
+fn without_garbage(cubin: &mut Cubin) {
+    if let Some(index) = cubin.find(".nv.merc.nv.shared.reserved.0")
+        && let Some(section) = cubin.section_mut(index)
+        && let Content::Bytes(bytes) = &mut section.content
+    {
+        bytes.fill(0);
+    }
+}
+
+fn check(name: &str, original: &[u8], target: &'static Target, failures: &mut Vec<String>) {
+    let mut cubin = Cubin::read(original).unwrap();
+    without_garbage(&mut cubin);
+    let expected = cubin.write().unwrap();
+    match parts(&cubin, target).and_then(|module| module.build()?.write()) {
+        Ok(rebuilt) if rebuilt == expected => {}
+        Ok(rebuilt) => failures.push(format!("{name}: {}", difference(&rebuilt, &expected))),
+        Err(error) => failures.push(format!("{name}: {error}")),
+    }
+}
+
+fn report(count: usize, failures: &[String]) {
+    println!("{count} cubins rebuilt, {} differ", failures.len());
+    assert!(failures.is_empty(), "{} of {count} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn checked_in_files_are_rebuilt() {
+    let mut failures = Vec::new();
+    let files: Vec<_> = data_files("cubin").into_iter().filter(|(name, _)| name.starts_with("plain")).collect();
+    for (name, original) in &files {
+        let target = Cubin::read(original).unwrap().target().unwrap();
+        check(name, original, target, &mut failures);
+    }
+    report(files.len(), &failures);
+}
+
+#[test]
+fn fresh_files_are_rebuilt_for_every_target() {
+    let Some(ptxas) = oracle("ptxas") else { return };
+    let scratch = Scratch::new("rebuild");
+    // At -O0, block_sum calls functions of its own: out of the builder's reach.
+    let mut sources = vec![("kernels", KERNELS.to_owned(), &["-O3", "-O0"][..])];
+    sources.push(("variables", VARIABLES.to_owned(), &["-O3", "-O0"]));
+    sources.push(("constants", CONSTANTS.to_owned(), &["-O3", "-O0"]));
+    for (name, options) in [("saxpy", &["-O3", "-O2", "-O1", "-O0"][..]), ("vector_add", &["-O3", "-O0"]), ("block_sum", &["-O3", "-O1"])] {
+        sources.push((name, fs::read_to_string(root().join(format!("examples/{name}.ptx"))).unwrap(), options));
+    }
+    let (mut count, mut failures) = (0, Vec::new());
+    for target in TARGETS {
+        for (name, text, options) in &sources {
+            if target.has_mercury() && ["variables", "constants"].contains(name) {
+                continue;
+            }
+            let ptx = scratch.path("in.ptx");
+            fs::write(&ptx, retarget(text, target.name)).unwrap();
+            for option in *options {
+                let original = compile(&ptxas, &scratch, &ptx, target.name, &[option]);
+                let original = original.unwrap_or_else(|| panic!("ptxas refuses {name} for {}", target.name));
+                check(&format!("{name} {} {option}", target.name), &original, target, &mut failures);
+                count += 1;
+            }
+        }
+    }
+    report(count, &failures);
+}

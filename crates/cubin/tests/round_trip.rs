@@ -1,0 +1,90 @@
+//! A cubin that is read and written is the same file, byte for byte.
+//!
+//! Checked on the files in `tests/data`, and, where ptxas is at hand, on what it makes of the corpus: each file for some
+//! targets with options that change from file to file. `ORIOLE_REFRESH=1` tries every target with every option.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::{Scratch, compile, data_files, oracle, root};
+use oriole_cubin::Cubin;
+use oriole_cubin::info::{Code, Value};
+use oriole_cubin::section::Content;
+use oriole_cubin::segment::Cover;
+use oriole_cubin::target::TARGETS;
+
+const OPTIONS: &[&[&str]] = &[&[], &["-O0"], &["-O1"], &["-O2"], &["-g"], &["-lineinfo"], &["-c"], &["-c", "-g"], &["-c", "-lineinfo"]];
+
+/// The same bytes, and nothing that ptxas writes stays unexplained.
+fn check(name: &str, original: &[u8], failures: &mut Vec<String>) {
+    let cubin = match Cubin::read(original) {
+        Ok(cubin) => cubin,
+        Err(error) => return failures.push(format!("{name}: {error}")),
+    };
+    if cubin.write().unwrap() != original {
+        failures.push(format!("{name}: differs"));
+    }
+    if cubin.segments.iter().any(|segment| matches!(segment.covers, Cover::Fixed(_))) {
+        failures.push(format!("{name}: a segment covers no sections"));
+    }
+    for section in cubin.sections() {
+        let Content::Info(attributes) = &section.content else { continue };
+        for attribute in attributes {
+            let carried = [Code::ANNOTATIONS, Code::MERCURY_FINALIZER_OPTIONS].contains(&attribute.code);
+            let decoded = !matches!(attribute.value, Value::Bytes(_) | Value::Odd { .. });
+            if !decoded && !carried || attribute.code.name().is_none() {
+                failures.push(format!("{name}: {attribute:?} in {} is not understood", section.name));
+            }
+        }
+    }
+}
+
+#[test]
+fn checked_in_files_come_out_unchanged() {
+    let mut failures = Vec::new();
+    for (name, original) in data_files("cubin") {
+        check(&name, &original, &mut failures);
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn corpus() -> Vec<PathBuf> {
+    let folders = ["corpus", "corpus/handwritten", "examples"];
+    let mut files: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(root().join(folder)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ptx"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn fresh_files_come_out_unchanged() {
+    let Some(ptxas) = oracle("ptxas") else { return };
+    let everything = std::env::var_os("ORIOLE_REFRESH").is_some();
+    let scratch = Scratch::new("round-trip");
+    let (mut count, mut bytes, mut failures) = (0, 0, Vec::new());
+    for (number, ptx) in corpus().into_iter().enumerate() {
+        // 23 targets and 9 options have no factor in common, so a walk through both meets every pair.
+        let cases = TARGETS.len() * OPTIONS.len();
+        let tries = if everything { cases } else { 12 };
+        let mut left = if everything { cases } else { 2 };
+        for case in (0..tries).map(|step| number * 12 + step) {
+            let (target, options) = (TARGETS[case % TARGETS.len()].name, OPTIONS[case % OPTIONS.len()]);
+            let Some(original) = compile(&ptxas, &scratch, &ptx, target, options) else { continue };
+            let name = format!("{} {target} {}", ptx.file_name().unwrap().display(), options.join(" "));
+            check(&name, &original, &mut failures);
+            (count, bytes, left) = (count + 1, bytes + original.len(), left - 1);
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    println!("{count} cubins, {bytes} bytes");
+    assert!(count > 50, "ptxas made only {count} cubins");
+    assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
+}
