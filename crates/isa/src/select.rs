@@ -226,7 +226,7 @@ impl Filler {
     fn core(mut self, core: &Core, value: &Value) -> Option<Filler> {
         let fits = match (core, value) {
             (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
-            (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.integer(Format::Signed, bits, *distance),
+            (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
             (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
             (Core::Number(format @ (Format::Unsigned | Format::Signed), bits), Value::Integer(number)) => {
                 self.integer(*format, bits, *number)
@@ -240,7 +240,8 @@ impl Filler {
                 self.assign(bits, float::nan(*format, *negative, *quiet))
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, offset)) => {
-                *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, *offset)
+                let fits = *file == *given && self.register(*file, register, *number);
+                fits && if *format == Format::Relative { self.offset(bits, *offset) } else { self.integer(*format, bits, *offset) }
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
@@ -279,21 +280,22 @@ impl Filler {
         self.assign(bits, if bits.complemented { !stored & limit } else { stored })
     }
 
-    /// A number that fits with or without sign.
+    /// A number that fits with or without sign: instructions compute modulo the width of what they read. Negative ones make
+    /// sense only in fields as wide as a register.
     fn integer(&mut self, format: Format, bits: &Bits, number: i64) -> bool {
-        let scale = i64::from(bits.scale);
-        if number % scale != 0 {
-            return false;
-        }
-        let (number, limit) = (number / scale, bits.limit());
-        let fits = if bits.width >= 64 {
-            true
-        } else if number < 0 {
-            number >= -(1 << (bits.width - 1)) && (format != Format::Unsigned || bits.width > 1)
-        } else {
-            number as u64 <= limit
+        let Some(number) = unscaled(bits, number) else { return false };
+        let fits = match number {
+            0.. => number as u64 <= bits.limit(),
+            _ if format == Format::Unsigned && bits.width < 32 => false,
+            _ => is_signed(bits, number),
         };
-        fits && self.assign(bits, number as u64 & limit)
+        fits && self.assign(bits, number as u64 & bits.limit())
+    }
+
+    /// A number that is added to something wider, so its sign matters.
+    fn offset(&mut self, bits: &Bits, number: i64) -> bool {
+        let number = unscaled(bits, number).filter(|&number| is_signed(bits, number));
+        number.is_some_and(|number| self.assign(bits, number as u64 & bits.limit()))
     }
 
     fn parts(mut self, parts: &[Part], given: &[AddressPart]) -> Option<Filler> {
@@ -320,7 +322,12 @@ impl Filler {
                     }
                     _ => return None,
                 },
-                Term::Number(format, bits) => self.integer(*format, bits, offset.take().unwrap_or_default()).then_some(())?,
+                Term::Number(format, bits) => {
+                    let number = offset.take().unwrap_or_default();
+                    let is_lone = given.registers.is_empty();
+                    let fits = if is_lone || *format == Format::Unsigned { self.integer(*format, bits, number) } else { self.offset(bits, number) };
+                    fits.then_some(())?;
+                }
             }
         }
         if !registers.is_empty() || offset.is_some_and(|offset| offset != 0) {
@@ -328,6 +335,18 @@ impl Filler {
         }
         self.pieces(part.suffixes, &given.suffixes)
     }
+}
+
+/// The stored number of one that is a multiple of the scale.
+fn unscaled(bits: &Bits, number: i64) -> Option<i64> {
+    let scale = i64::from(bits.scale);
+    (number % scale == 0).then_some(number / scale)
+}
+
+/// Whether bits can hold a number with sign.
+fn is_signed(bits: &Bits, number: i64) -> bool {
+    let unused = 64 - u32::from(bits.width);
+    number << unused >> unused == number
 }
 
 /// Modifiers that one value of a field has at most.
