@@ -205,6 +205,14 @@ impl Filler {
         self.pieces(slot.suffixes, &[])?.operands(rest, operands)
     }
 
+    /// How many operands, from the first on, find a slot.
+    fn placed(self, slots: &[Slot], operands: &[Operand]) -> usize {
+        let (Some((slot, rest)), Some((operand, others))) = (slots.split_first(), operands.split_first()) else { return 0 };
+        let with = self.slot(slot, operand).map_or(0, |filled| 1 + filled.placed(rest, others));
+        let without = if slot.optional.is_some() { self.placed(rest, operands) } else { 0 };
+        with.max(without)
+    }
+
     fn slot(mut self, slot: &Slot, operand: &Operand) -> Option<Filler> {
         let signs =
             [(slot.negate, operand.negate), (slot.invert, operand.invert), (slot.not, operand.not), (slot.absolute, operand.absolute)];
@@ -387,16 +395,16 @@ fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
     if start.pieces(form.modifiers, &instruction.modifiers).is_none() {
         return Mismatch { depth, reason: format!("these modifiers do not go together in the nearest form, {}", nearest()) };
     }
-    for (position, operand) in instruction.operands.iter().enumerate() {
-        if !form.operands.iter().any(|slot| start.slot(slot, operand).is_some()) {
-            return Mismatch {
-                depth: depth + 1 + position,
-                reason: format!("operand {} does not fit the nearest form, {}", position + 1, nearest()),
-            };
-        }
-    }
-    let reason = format!("its {} operands do not fit the nearest form, {}", instruction.operands.len(), nearest());
-    Mismatch { depth: depth + 1 + instruction.operands.len(), reason }
+    let placed = start.placed(form.operands, &instruction.operands);
+    let depth = depth + 1 + placed;
+    let what = if placed < instruction.operands.len() {
+        format!("operand {} does not fit", placed + 1)
+    } else if start.operands(form.operands, &instruction.operands).is_none() {
+        format!("its {placed} operands are too few for")
+    } else {
+        "its guard does not fit".into()
+    };
+    Mismatch { depth, reason: format!("{what} the nearest form, {}", nearest()) }
 }
 
 fn piece_has(piece: &Piece, symbol: Symbol) -> bool {
