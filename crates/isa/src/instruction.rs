@@ -90,6 +90,7 @@ impl From<Value> for Operand {
 
 /// What an operand is.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant, reason = "addresses are frequent, and decoding one should not allocate")]
 pub enum Value {
     /// A register; no number is the constant one (`RZ`, `PT`).
     Register(File, Option<u16>),

@@ -158,11 +158,10 @@ impl Filler {
         if let Some(value) = symbols.first().and_then(|symbol| symbol.invalid_value()) {
             let has_no_spelling = field.spellings.get(value as usize).is_some_and(Option::is_none);
             let mut set = self;
-            if has_no_spelling && set.assign(&field.bits, value) {
-                if let Some(filled) = set.pieces(rest, &symbols[1..]) {
+            if has_no_spelling && set.assign(&field.bits, value)
+                && let Some(filled) = set.pieces(rest, &symbols[1..]) {
                     return Some(filled);
                 }
-            }
         }
         for length in (0..=symbols.len().min(LONGEST_SPELLING)).rev() {
             for (value, spelling) in field.spellings.iter().enumerate() {
@@ -170,11 +169,10 @@ impl Filler {
                     continue;
                 }
                 let mut set = self;
-                if set.assign(&field.bits, value as u64) {
-                    if let Some(filled) = set.pieces(rest, &symbols[length..]) {
+                if set.assign(&field.bits, value as u64)
+                    && let Some(filled) = set.pieces(rest, &symbols[length..]) {
                         return Some(filled);
                     }
-                }
             }
         }
         None
@@ -182,11 +180,10 @@ impl Filler {
 
     fn operands(mut self, slots: &[Slot], operands: &[Operand]) -> Option<Filler> {
         let Some((slot, rest)) = slots.split_first() else { return operands.is_empty().then_some(self) };
-        if let Some((operand, others)) = operands.split_first() {
-            if let Some(filled) = self.slot(slot, operand).and_then(|filled| filled.operands(rest, others)) {
+        if let Some((operand, others)) = operands.split_first()
+            && let Some(filled) = self.slot(slot, operand).and_then(|filled| filled.operands(rest, others)) {
                 return Some(filled);
             }
-        }
         if operands.len() >= slots.len() {
             return None;
         }
