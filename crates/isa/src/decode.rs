@@ -58,14 +58,8 @@ pub fn decode(word: u128, target: Target) -> Option<Instruction> {
     };
     let mut control = Control::of(word);
     let operands = form.operands.iter().map(|slot| operand(slot, word, &mut control)).collect();
-    let mut instruction = Instruction {
-        opcode: form.opcode,
-        guard,
-        modifiers: symbols(form.modifiers, word),
-        operands,
-        control,
-        residue: 0,
-    };
+    let mut instruction =
+        Instruction { opcode: form.opcode, guard, modifiers: symbols(form.modifiers, word), operands, control, residue: 0 };
     instruction.residue = residue(form, &instruction, word);
     Some(instruction)
 }
@@ -128,7 +122,9 @@ fn value(core: &Core, word: u128) -> Value {
             let known = field.spellings[stored as usize].and_then(|spelling| spelling.first().copied());
             Value::Name(known.unwrap_or_else(|| Symbol::invalid(stored)))
         }
-        Core::Address(prefix, parts) => Value::Address(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() }),
+        Core::Address(prefix, parts) => {
+            Value::Address(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() })
+        }
     }
 }
 
@@ -162,7 +158,11 @@ fn address_part(part: &Part, word: u128) -> AddressPart {
     for term in part.terms {
         match term {
             Term::Register { file, bits, suffixes, .. } => {
-                registers.push(AddressRegister { file: *file, number: register_number(*file, bits, word), suffixes: symbols(suffixes, word) });
+                registers.push(AddressRegister {
+                    file: *file,
+                    number: register_number(*file, bits, word),
+                    suffixes: symbols(suffixes, word),
+                });
             }
             Term::Number(format, bits) => offset = Some(integer(*format, bits, word)),
         }

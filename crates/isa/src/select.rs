@@ -158,10 +158,12 @@ impl Filler {
         if let Some(value) = symbols.first().and_then(|symbol| symbol.invalid_value()) {
             let has_no_spelling = field.spellings.get(value as usize).is_some_and(Option::is_none);
             let mut set = self;
-            if has_no_spelling && set.assign(&field.bits, value)
-                && let Some(filled) = set.pieces(rest, &symbols[1..]) {
-                    return Some(filled);
-                }
+            if has_no_spelling
+                && set.assign(&field.bits, value)
+                && let Some(filled) = set.pieces(rest, &symbols[1..])
+            {
+                return Some(filled);
+            }
         }
         for length in (0..=symbols.len().min(LONGEST_SPELLING)).rev() {
             for (value, spelling) in field.spellings.iter().enumerate() {
@@ -170,9 +172,10 @@ impl Filler {
                 }
                 let mut set = self;
                 if set.assign(&field.bits, value as u64)
-                    && let Some(filled) = set.pieces(rest, &symbols[length..]) {
-                        return Some(filled);
-                    }
+                    && let Some(filled) = set.pieces(rest, &symbols[length..])
+                {
+                    return Some(filled);
+                }
             }
         }
         None
@@ -181,9 +184,10 @@ impl Filler {
     fn operands(mut self, slots: &[Slot], operands: &[Operand]) -> Option<Filler> {
         let Some((slot, rest)) = slots.split_first() else { return operands.is_empty().then_some(self) };
         if let Some((operand, others)) = operands.split_first()
-            && let Some(filled) = self.slot(slot, operand).and_then(|filled| filled.operands(rest, others)) {
-                return Some(filled);
-            }
+            && let Some(filled) = self.slot(slot, operand).and_then(|filled| filled.operands(rest, others))
+        {
+            return Some(filled);
+        }
         if operands.len() >= slots.len() {
             return None;
         }
@@ -330,7 +334,11 @@ impl Filler {
                 Term::Number(format, bits) => {
                     let number = offset.take().unwrap_or_default();
                     let is_lone = given.registers.is_empty();
-                    let fits = if is_lone || *format == Format::Unsigned { self.integer(*format, bits, number) } else { self.offset(bits, number) };
+                    let fits = if is_lone || *format == Format::Unsigned {
+                        self.integer(*format, bits, number)
+                    } else {
+                        self.offset(bits, number)
+                    };
                     fits.then_some(())?;
                 }
             }

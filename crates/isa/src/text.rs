@@ -93,7 +93,8 @@ impl<'t> Reader<'t> {
             return self.fail(unknown(mnemonic, Opcode::all().map(Opcode::mnemonic), "instruction"));
         };
         self.branches = opcode.forms().any(|form| {
-            let is_branch = |core: &Core| matches!(core, Core::Number(Format::Relative, _) | Core::RegisterAndNumber(_, _, Format::Relative, _));
+            let is_branch =
+                |core: &Core| matches!(core, Core::Number(Format::Relative, _) | Core::RegisterAndNumber(_, _, Format::Relative, _));
             form.form().operands.iter().any(|slot| is_branch(&slot.core))
         });
         let modifiers = self.modifiers()?;
@@ -296,7 +297,11 @@ impl<'t> Reader<'t> {
             Some(symbol) if !name.is_empty() => Ok(Value::Name(symbol)),
             _ => {
                 self.at = start;
-                self.fail(if name.is_empty() { "operand expected".to_string() } else { unknown(name, Symbol::all().map(Symbol::spelling), "name") })
+                self.fail(if name.is_empty() {
+                    "operand expected".to_string()
+                } else {
+                    unknown(name, Symbol::all().map(Symbol::spelling), "name")
+                })
             }
         }
     }
