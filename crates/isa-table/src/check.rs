@@ -124,11 +124,12 @@ fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), E
             }
         }
     }
-    let used = usages.iter().fold(0, |mask, usage| mask | usage.mask);
+    let mut used = usages.iter().fold(RESERVED | REUSE, |mask, usage| mask | usage.mask);
     for (bits, _) in &form.with {
-        if bits.mask() & (used | RESERVED) != 0 {
-            return Err(fail("a default for bits that a field carries".into()));
+        if bits.mask() & used != 0 {
+            return Err(fail(format!("a default for bit {}, which is not free", (bits.mask() & used).trailing_zeros())));
         }
+        used |= bits.mask();
     }
     Ok(())
 }

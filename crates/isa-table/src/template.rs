@@ -69,7 +69,8 @@ impl<'t> Reader<'t> {
         }
         let inside = self.until(')')?;
         let (digits, when) = inside.strip_prefix('!').map_or((inside, true), |digits| (digits, false));
-        digits.parse().map(|bit| Some((bit, when))).map_err(|_| format!("bad bit {inside}"))
+        let bit = digits.parse().ok().filter(|&bit: &u8| bit < 128).ok_or_else(|| format!("bad bit {inside}"))?;
+        Ok(Some((bit, when)))
     }
 
     /// Modifiers as far as they go.
@@ -191,6 +192,9 @@ impl<'t> Reader<'t> {
                 _ => return Err(format!("width missing in ({inside})")),
             };
             found.runs[0].1 = width;
+            if found.runs[0].0 > 128 - width {
+                return Err(format!("bits {inside} do not fit into an instruction"));
+            }
         }
         Ok(found)
     }
@@ -235,7 +239,7 @@ impl<'t> Reader<'t> {
 }
 
 fn all_ones(bits: &Bits) -> u64 {
-    let ones = (1u64 << bits.width()) - 1;
+    let ones = u64::MAX >> (64 - bits.width());
     if bits.complemented { 0 } else { ones }
 }
 

@@ -25,6 +25,23 @@ pub struct Instruction {
     pub residue: u128,
 }
 
+impl Instruction {
+    /// For each operand whether it is written.
+    pub fn written(&self) -> SmallVec<[bool; 6]> {
+        let mut written: SmallVec<[bool; 6]> = self.operands.iter().map(|_| false).collect();
+        let mut at = 0;
+        for leading in self.opcode.properties().leading {
+            let file =
+                self.operands.get(at).and_then(|operand| if let Value::Register(file, _) = operand.value { Some(file) } else { None });
+            if file.is_some_and(|file| leading.files.contains(&file)) {
+                written[at] = leading.written;
+                at += 1;
+            }
+        }
+        written
+    }
+}
+
 /// A predicate and whether it is negated; `PT` is number 7.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guard {
@@ -73,6 +90,7 @@ impl From<Value> for Operand {
 
 /// What an operand is.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant, reason = "addresses are frequent, and decoding one should not allocate")]
 pub enum Value {
     /// A register; no number is the constant one (`RZ`, `PT`).
     Register(File, Option<u16>),

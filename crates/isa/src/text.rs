@@ -377,7 +377,8 @@ impl<'t> Reader<'t> {
             let mut part = AddressPart::default();
             while !self.eat("]") {
                 self.spaces();
-                if !(part.registers.is_empty() && part.offset.is_none()) && !self.eat("+") {
+                let is_first = part.registers.is_empty() && part.offset.is_none();
+                if !is_first && !self.eat("+") {
                     return self.fail("`+` or `]` expected");
                 }
                 if let Some((file, number)) = self.register()? {
