@@ -43,16 +43,18 @@ fn fields_are_used(instruction: &Instruction) -> Result<(), Error> {
 pub(crate) struct Usage {
     pub mask: u128,
     pub field: Option<usize>,
+    /// Whether another use of the very same bits says the same: fields printed at two places, registers printed twice.
+    may_repeat: bool,
     is_reuse: bool,
 }
 
 /// Everything in a form that has bits.
 pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
     let mut found = Vec::new();
-    let mut add = |bits: &Bits| found.push(Usage { mask: bits.mask(), field: None, is_reuse: false });
     for (bits, _) in &form.fixed {
-        add(bits);
+        found.push(Usage { mask: bits.mask(), field: None, may_repeat: false, is_reuse: false });
     }
+    let mut add = |bits: &Bits| found.push(Usage { mask: bits.mask(), field: None, may_repeat: true, is_reuse: false });
     let mut pieces: Vec<&Piece> = form.modifiers.iter().collect();
     let mut names = Vec::new();
     for slot in &form.operands {
@@ -89,19 +91,19 @@ pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
     for piece in pieces {
         match piece {
             Piece::Field(field) => names.push(*field),
-            Piece::Flag { bit, .. } => found.push(Usage { mask: 1 << bit, field: None, is_reuse: false }),
-            Piece::Reuse(bit) => found.push(Usage { mask: 1 << bit, field: None, is_reuse: true }),
+            Piece::Flag { bit, .. } => found.push(Usage { mask: 1 << bit, field: None, may_repeat: false, is_reuse: false }),
+            Piece::Reuse(bit) => found.push(Usage { mask: 1 << bit, field: None, may_repeat: false, is_reuse: true }),
             Piece::Literal(_) | Piece::Alias(_) => {}
         }
     }
     for field in names {
-        found.push(Usage { mask: instruction.fields[field].bits.mask(), field: Some(field), is_reuse: false });
+        found.push(Usage { mask: instruction.fields[field].bits.mask(), field: Some(field), may_repeat: true, is_reuse: false });
     }
     found
 }
 
 fn single(bit: u8) -> Bits {
-    Bits { runs: vec![(bit, 1)], scale: 1, complemented: false }
+    Bits { runs: vec![(bit, 1)], scale: 1, ..Bits::default() }
 }
 
 fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), Error> {
@@ -114,7 +116,8 @@ fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), E
             return Err(fail(format!("bits {:#x} belong to the opcode, guard or control", usage.mask & reserved)));
         }
         for other in &usages[..position] {
-            let shared_on_purpose = usage.field.is_some() && other.field.is_some() && usage.mask == other.mask;
+            let shared_on_purpose =
+                usage.may_repeat && other.may_repeat && usage.field.is_some() == other.field.is_some() && usage.mask == other.mask;
             let overlap = usage.mask & other.mask;
             if overlap != 0 && !shared_on_purpose {
                 return Err(fail(format!("bit {} has two meanings", overlap.trailing_zeros())));

@@ -244,7 +244,14 @@ fn bits(bits: &Bits) -> String {
     let mut runs = bits.runs.clone();
     runs.resize(MOST_RUNS, (0, 0));
     let runs: Vec<String> = runs.iter().map(|(low, width)| format!("({low},{width})")).collect();
-    format!("Bits{{runs:[{}],width:{},scale:{},complemented:{}}}", runs.join(","), bits.width(), bits.scale, bits.complemented)
+    format!(
+        "Bits{{runs:[{}],width:{},scale:{},complemented:{},bias:{}}}",
+        runs.join(","),
+        bits.width(),
+        bits.scale,
+        bits.complemented,
+        bits.bias
+    )
 }
 
 fn file_name(file: File) -> &'static str {
@@ -268,5 +275,7 @@ fn format_name(format: Format) -> &'static str {
         Format::Bf16 => "Bf16",
         Format::Relative => "Relative",
         Format::Set => "Set",
+        Format::SignedAlone => "SignedAlone",
+        Format::Absolute => "Absolute",
     }
 }

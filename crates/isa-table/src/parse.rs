@@ -124,7 +124,7 @@ fn pieces(word: &str) -> Option<Vec<String>> {
 /// Runs that a number may be kept in; the generated data has room for this many.
 pub(crate) const MOST_RUNS: usize = 4;
 
-/// `81`, `81:3`, `72:8+90:1`, each with an optional `*scale` and `^` at the end.
+/// `81`, `81:3`, `72:8+90:1`, each with an optional `@bias`, `*scale` and `^` at the end.
 pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     let mut rest = text;
     let mut bits = Bits { scale: 1, ..Bits::default() };
@@ -134,6 +134,10 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     }
     if let Some((head, scale)) = rest.split_once('*') {
         bits.scale = scale.parse().map_err(|_| format!("bad scale in {text}"))?;
+        rest = head;
+    }
+    if let Some((head, bias)) = rest.split_once('@') {
+        bits.bias = bias.parse().map_err(|_| format!("bad bias in {text}"))?;
         rest = head;
     }
     for run in rest.split('+') {

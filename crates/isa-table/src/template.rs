@@ -116,6 +116,8 @@ impl<'t> Reader<'t> {
                 (_, "") => return Err("only registers are optional without a value".into()),
                 _ => digits.parse().map_err(|_| format!("bad default {digits}"))?,
             })
+        } else if let Core::Field(field) = core {
+            self.fields[field].spellings.iter().position(|spelling| spelling.as_ref().is_some_and(Vec::is_empty)).map(|value| value as u64)
         } else {
             None
         };
@@ -140,7 +142,7 @@ impl<'t> Reader<'t> {
         match file(word) {
             Some(file) => {
                 let bits = self.register_bits(file)?;
-                if self.rest().starts_with(" u(") || self.rest().starts_with(" s(") || self.rest().starts_with(" pc(") {
+                if [" u(", " s(", " pc(", " abs("].iter().any(|number| self.rest().starts_with(number)) {
                     self.at += 1;
                     let (format, number) = self.number()?;
                     return Ok(Core::RegisterAndNumber(file, bits, format, number));
@@ -166,6 +168,8 @@ impl<'t> Reader<'t> {
             "bf16" => Format::Bf16,
             "pc" => Format::Relative,
             "set" => Format::Set,
+            "i" => Format::SignedAlone,
+            "abs" => Format::Absolute,
             _ => return Err(format!("unknown operand kind `{word}`")),
         };
         self.expect("(")?;

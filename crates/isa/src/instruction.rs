@@ -109,14 +109,25 @@ pub enum Value {
     },
     /// Distance in bytes from the next instruction.
     Relative(i64),
+    /// A number that may be a place in the code, as read from text.
+    Place(Place),
     /// A register and a number behind it.
-    RegisterAndNumber(File, Option<u16>, i64),
+    RegisterAndNumber(File, Option<u16>, Place),
     /// A set of small numbers, one bit each.
     Set(u64),
     /// A name.
     Name(Symbol),
     /// Something in brackets.
     Address(Address),
+}
+
+/// A number behind a branch: which of the two readings counts is the form's business.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The number itself.
+    pub number: i64,
+    /// How far that address is from the next instruction.
+    pub distance: i64,
 }
 
 /// An operand in brackets: `c[0x0][0x210]`, `desc[UR4][R2.64+0x10]`.

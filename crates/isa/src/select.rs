@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::Target;
 use crate::alias;
 use crate::float;
-use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Value};
+use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Place, Value};
 use crate::table::{self, Bits, Core, FieldId, File, Form, FormId, Format, Part, Piece, Sign, Slot, Symbol, Term};
 
 /// Why an instruction has no encoding.
@@ -237,7 +237,8 @@ impl Filler {
             (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
             (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
             (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
-            (Core::Number(format @ (Format::Unsigned | Format::Signed), bits), Value::Integer(number)) => {
+            (Core::Number(Format::Relative, bits), Value::Place(place)) => self.offset(bits, place.distance),
+            (Core::Number(format, bits), Value::Integer(number) | Value::Place(Place { number, .. })) if is_integer(*format) => {
                 self.integer(*format, bits, *number)
             }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
@@ -248,9 +249,10 @@ impl Filler {
             (Core::Number(format, bits), Value::Nan { negative, quiet }) if is_float(*format) => {
                 self.assign(bits, float::nan(*format, *negative, *quiet))
             }
-            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, offset)) => {
+            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, place)) => {
                 let fits = *file == *given && self.register(*file, register, *number);
-                fits && if *format == Format::Relative { self.offset(bits, *offset) } else { self.integer(*format, bits, *offset) }
+                let is_relative = *format == Format::Relative;
+                fits && if is_relative { self.offset(bits, place.distance) } else { self.integer(*format, bits, place.number) }
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
@@ -276,16 +278,19 @@ impl Filler {
     }
 
     fn register(&mut self, file: File, bits: &Bits, number: Option<u16>) -> bool {
-        let limit = bits.limit();
-        let stored = match number {
-            None => limit,
-            Some(number) if u32::from(number) % bits.scale != 0 => return false,
-            Some(number) => u64::from(u32::from(number) / bits.scale),
+        let (limit, bias) = (bits.limit(), u64::from(bits.bias));
+        let Some(number) = number else {
+            let is_before_constant = bias > 0 && self.assigned & bits.mask() != 0 && bits.unsigned(self.word) + bias >= limit;
+            return is_before_constant || self.assign(bits, if bits.complemented { 0 } else { limit });
         };
-        let is_taken = number.is_some() && file.constant_letter().is_some() && stored == limit;
-        if stored > limit || is_taken {
+        if u32::from(number) % bits.scale != 0 || u64::from(number) / u64::from(bits.scale) < bias {
             return false;
         }
+        let printed = u64::from(number) / u64::from(bits.scale);
+        if printed > limit || file.constant_letter().is_some() && printed == limit {
+            return false;
+        }
+        let stored = printed - bias;
         self.assign(bits, if bits.complemented { !stored & limit } else { stored })
     }
 
@@ -322,23 +327,27 @@ impl Filler {
                 Term::Register { file, bits, suffixes, omit } => match registers.split_first() {
                     Some((register, others)) if register.file == *file => {
                         self.register(*file, bits, register.number).then_some(())?;
-                        self = self.pieces(suffixes, &register.suffixes)?;
+                        self = match self.pieces(suffixes, &register.suffixes) {
+                            Some(filled) => filled,
+                            None if *omit && register.number.is_none() && register.suffixes.is_empty() => self,
+                            None => return None,
+                        };
                         registers = others;
                     }
                     _ if *omit => {
                         self.register(*file, bits, None).then_some(())?;
-                        self = self.pieces(suffixes, &[])?;
+                        self = self.pieces(suffixes, &[]).unwrap_or(self);
                     }
                     _ => return None,
                 },
                 Term::Number(format, bits) => {
                     let number = offset.take().unwrap_or_default();
-                    let is_lone = given.registers.is_empty();
-                    let fits = if is_lone || *format == Format::Unsigned {
-                        self.integer(*format, bits, number)
-                    } else {
-                        self.offset(bits, number)
+                    let keeps_sign = match format {
+                        Format::Unsigned => false,
+                        Format::SignedAlone => true,
+                        _ => !given.registers.is_empty(),
                     };
+                    let fits = if keeps_sign { self.offset(bits, number) } else { self.integer(*format, bits, number) };
                     fits.then_some(())?;
                 }
             }
@@ -364,6 +373,10 @@ fn is_signed(bits: &Bits, number: i64) -> bool {
 
 /// Modifiers that one value of a field has at most.
 const LONGEST_SPELLING: usize = 6;
+
+fn is_integer(format: Format) -> bool {
+    matches!(format, Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute)
+}
 
 fn is_float(format: Format) -> bool {
     matches!(format, Format::F32 | Format::F64High | Format::F16 | Format::Bf16)

@@ -9,7 +9,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 use crate::table::{Core, File, Format, Opcode, Symbol};
 
 /// What is wrong with a line of text, and in which column.
@@ -280,7 +280,7 @@ impl<'t> Reader<'t> {
             return self.after_register(file, number);
         }
         match self.number()? {
-            Some(Number::Integer(target)) if self.branches => return Ok(Value::Relative(self.distance_to(target))),
+            Some(Number::Integer(number)) if self.branches => return Ok(Value::Place(self.place(number))),
             Some(Number::Integer(value)) => return Ok(Value::Integer(value)),
             Some(Number::Real(value)) => return Ok(Value::Real(value)),
             Some(Number::Nan { negative, quiet }) => return Ok(Value::Nan { negative, quiet }),
@@ -322,6 +322,10 @@ impl<'t> Reader<'t> {
         target.wrapping_sub(self.address as i64).wrapping_sub(16)
     }
 
+    fn place(&self, number: i64) -> Place {
+        Place { number, distance: self.distance_to(number) }
+    }
+
     /// `` `(.L_x_0) ``
     fn label_value(&mut self) -> Result<i64, ParseError> {
         self.at += 1;
@@ -339,14 +343,14 @@ impl<'t> Reader<'t> {
         let start = self.at;
         if self.eat(" ") {
             if self.rest().starts_with('`') {
-                return Ok(Value::RegisterAndNumber(file, number, self.label_value()?));
+                let distance = self.label_value()?;
+                return Ok(Value::RegisterAndNumber(file, number, Place { number: distance, distance }));
             }
             if let Some(distance) = self.distance()? {
-                return Ok(Value::RegisterAndNumber(file, number, distance));
+                return Ok(Value::RegisterAndNumber(file, number, Place { number: distance, distance }));
             }
             if let Some(Number::Integer(value)) = self.number()? {
-                let value = if self.branches { self.distance_to(value) } else { value };
-                return Ok(Value::RegisterAndNumber(file, number, value));
+                return Ok(Value::RegisterAndNumber(file, number, self.place(value)));
             }
             self.at = start;
         }
