@@ -24,7 +24,7 @@ fn operand(text: &str) -> Slot {
 }
 
 fn bits(runs: &[(u8, u8)]) -> Bits {
-    Bits { runs: runs.to_vec(), scale: 1, complemented: false }
+    Bits { runs: runs.to_vec(), scale: 1, ..Bits::default() }
 }
 
 fn literal(text: &str) -> Piece {
@@ -151,6 +151,7 @@ fn registers() {
     expect_register(&operand("SB(44:3)"), File::Scoreboard, &bits(&[(44, 3)]));
     expect_register(&operand("P(64^)"), File::Predicate, &Bits { complemented: true, ..bits(&[(64, 3)]) });
     expect_register(&operand("R(24:7*2)"), File::General, &Bits { scale: 2, ..bits(&[(24, 7)]) });
+    expect_register(&operand("UR(24:6@1)"), File::Uniform, &Bits { bias: 1, ..bits(&[(24, 6)]) });
 }
 
 #[test]
@@ -167,6 +168,18 @@ fn numbers() {
 }
 
 #[test]
+fn register_printed_twice() {
+    let form = template(" R(32), R(32)");
+    form.operands.iter().for_each(|slot| expect_register(slot, File::General, &bits(&[(32, 8)])));
+}
+
+#[test]
+fn operand_that_a_field_may_leave_out() {
+    let found = instruction("FOO\n  field gsb 86:2 ? gsb0 - ?\n  form 221 on 90\n     R(16), {gsb}\n");
+    assert_eq!(found.forms[0].operands[1].optional, Some(2), "the value whose spelling is nothing");
+}
+
+#[test]
 fn register_and_number() {
     match operand("R(24) pc(34:30)").core {
         Core::RegisterAndNumber(File::General, register, Format::Relative, number) => {
@@ -174,6 +187,7 @@ fn register_and_number() {
         }
         other => panic!("{other:?}"),
     }
+    assert!(matches!(operand("R(24) abs(32:24)").core, Core::RegisterAndNumber(File::General, _, Format::Absolute, _)));
 }
 
 #[test]
@@ -222,6 +236,12 @@ fn constant_bank() {
     let [bank, offset] = parts.as_slice() else { panic!("two pairs of brackets") };
     assert!(matches!(bank.terms.as_slice(), [Term::Number(Format::Unsigned, place)] if *place == bits(&[(54, 5)])));
     assert!(matches!(offset.terms.as_slice(), [Term::Number(Format::Signed, place)] if *place == Bits { scale: 4, ..bits(&[(40, 14)]) }));
+}
+
+#[test]
+fn offset_that_keeps_its_sign() {
+    let (_, parts) = parts("[i(40:24)]");
+    assert!(matches!(parts[0].terms.as_slice(), [Term::Number(Format::SignedAlone, place)] if *place == bits(&[(40, 24)])));
 }
 
 #[test]

@@ -38,6 +38,7 @@ fn correct_table_is_built() {
 #[test]
 fn overlapping_operands() {
     refused(&form("form 221 on 75", " R(16), R(23)"), "foo.sass:2", "FOO: bit 23 has two meanings");
+    refused(&form("form 221 on 75", " R(16), UR(16:6)"), "foo.sass:2", "FOO: bit 16 has two meanings");
 }
 
 #[test]
@@ -216,6 +217,7 @@ fn template_garbage() {
     template(" [R(24)", "`+` expected at ``");
     template(" gsb0?", "only registers are optional without a value");
     template(" R(24)?x", "bad default x");
+    template(" UR(24:6@x)", "bad bias in 24:6@x");
     template(" u(32:8)*x", "bad scale before ``");
 }
 

@@ -218,7 +218,8 @@ impl Printer<'_> {
             match term {
                 Term::Register { file, bits, suffixes, .. } => {
                     let says_something = self.says_something(term);
-                    if !says_something && !(nothing_else && last_register == Some(position)) {
+                    let stands_alone = nothing_else && last_register == Some(position);
+                    if !says_something && !stands_alone {
                         continue;
                     }
                     self.plus(&mut first);

@@ -251,11 +251,8 @@ impl Filler {
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, place)) => {
                 let fits = *file == *given && self.register(*file, register, *number);
-                fits && if *format == Format::Relative {
-                    self.offset(bits, place.distance)
-                } else {
-                    self.integer(*format, bits, place.number)
-                }
+                let is_relative = *format == Format::Relative;
+                fits && if is_relative { self.offset(bits, place.distance) } else { self.integer(*format, bits, place.number) }
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
@@ -345,12 +342,12 @@ impl Filler {
                 },
                 Term::Number(format, bits) => {
                     let number = offset.take().unwrap_or_default();
-                    let is_lone = given.registers.is_empty();
-                    let fits = if is_lone || *format == Format::Unsigned {
-                        self.integer(*format, bits, number)
-                    } else {
-                        self.offset(bits, number)
+                    let keeps_sign = match format {
+                        Format::Unsigned => false,
+                        Format::SignedAlone => true,
+                        _ => !given.registers.is_empty(),
                     };
+                    let fits = if keeps_sign { self.offset(bits, number) } else { self.integer(*format, bits, number) };
                     fits.then_some(())?;
                 }
             }
