@@ -1,6 +1,8 @@
 //! `oriole`: the command line.
 
 mod check;
+mod disasm;
+mod sass;
 
 use std::process::ExitCode;
 
@@ -20,11 +22,13 @@ struct Arguments {
 enum Command {
     Check(check::CheckArguments),
     Codes(check::CodesArguments),
+    Disasm(disasm::DisasmArguments),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Codes(arguments) => check::print_codes(&arguments),
+        Command::Disasm(arguments) => disasm::run(&arguments),
     }
 }
