@@ -28,7 +28,7 @@ impl Cubin {
         let before = old.len() as u64;
         *old = bytes;
         for symbol in self.symbols_mut().into_iter().flatten() {
-            let inside = matches!(symbol.section, SymbolSection::Section(section) if usize::from(section) == index);
+            let inside = matches!(symbol.section, SymbolSection::Section(section) if section as usize == index);
             if inside && symbol.value == 0 && symbol.size == before {
                 symbol.size = new;
             }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
+use object::pod::bytes_of;
 
 use crate::bytes::{Bytes, align_up};
 use crate::cubin::{Cubin, EM_CUDA, FileType, Header, Piece};
@@ -22,6 +23,9 @@ pub(crate) const SECTION_HEADER_SIZE: u64 = size_of::<SectionHeader64<LE>>() as 
 pub(crate) const PROGRAM_HEADER_SIZE: u64 = size_of::<ProgramHeader64<LE>>() as u64;
 pub(crate) const TABLE_ALIGNMENT: u64 = 8;
 
+/// Segments beyond these keep their numbers; ptxas writes at most six.
+const EXPLAINED_SEGMENTS: u64 = 32;
+
 /// Place of `e_shnum`.
 const NUMBER_OF_SECTIONS: u64 = 60;
 
@@ -32,23 +36,63 @@ pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
     let file = Bytes::new(data);
     let raw = header_of(file)?;
     let headers = section_headers(file, raw)?;
-    let header = header(raw);
+    let header = header(raw, headers[0]);
     let names = table_of(file, &headers, header.section_names, "the table of section names")?;
+    let mut budget = NameBudget::new(file);
+    let mut sections = outline(file, &headers, names, &mut budget)?;
+    let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
+    // Before contents are copied, so that no byte is copied twice.
+    let layout = layout(file, raw, &mut sections, &places)?;
+    let indices = index_sections(&headers);
+    for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| matches!(section.content, Content::Bytes(_))) {
+        let indices = indices.get(&index).map(|&at| window_of(file, &headers, at, "the section indices of symbols")).transpose()?;
+        section.content = content(file, &headers, index, &section.name, indices, &mut budget)?;
+    }
+    carry_stray_indices(&indices, &mut sections);
+    let segments = segments(file, raw, &sections, &places)?;
+    Ok(Cubin { header, segments, sections, layout })
+}
+
+/// Bounds how much text the names of a file become. Each name of ptxas' files is in the file once; in a damaged file, all
+/// sections and symbols may share one long string.
+pub(crate) struct NameBudget {
+    left: u64,
+}
+
+impl NameBudget {
+    fn new(file: Bytes<'_>) -> NameBudget {
+        NameBudget { left: file.len().saturating_mul(16) }
+    }
+
+    pub fn name<'a>(&mut self, strings: Bytes<'a>, offset: u32, what: &str) -> Result<&'a str> {
+        let name = strings.text(u64::from(offset), what)?;
+        let too_long = || Error::at(strings.place(u64::from(offset)), format!("{what} and those before it are too long for this file"));
+        self.left = self.left.checked_sub(name.len() as u64).ok_or_else(too_long)?;
+        Ok(name)
+    }
+}
+
+/// The sections with their names; those with bytes of their own are empty yet.
+fn outline(file: Bytes<'_>, headers: &[&RawSection], names: Bytes<'_>, budget: &mut NameBudget) -> Result<Vec<Section>> {
     let mut sections = Vec::with_capacity(headers.len());
     let mut seen = HashMap::new();
     for (index, raw) in headers.iter().enumerate() {
         let name_offset = raw.sh_name.get(LE);
-        let name = names.text(u64::from(name_offset), "the name of a section")?;
+        let name = budget.name(names, name_offset, "the name of a section")?;
         let size = raw.sh_size.get(LE);
         let may_be_twin = size > 0 && has_bytes(raw) && raw.sh_type.get(LE) != SectionType::STRTAB.0;
         let twin = if may_be_twin { *seen.entry((raw.sh_offset.get(LE), size)).or_insert(index) } else { index };
-        let content = if twin == index { content(file, &headers, index, name)? } else { Content::SameAs(twin) };
+        let content = match has_bytes(raw) {
+            false => Content::NoBits(size),
+            true if twin != index => Content::SameAs(twin),
+            true => {
+                window_of(file, headers, index, &format!("section `{name}`"))?;
+                Content::Bytes(Vec::new())
+            }
+        };
         sections.push(section(raw, name, name_offset, content));
     }
-    let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
-    let layout = layout(file, raw, &mut sections, &places)?;
-    let segments = segments(file, raw, &sections, &places)?;
-    Ok(Cubin { header, segments, sections, layout })
+    Ok(sections)
 }
 
 fn header_of(file: Bytes<'_>) -> Result<&RawHeader> {
@@ -76,23 +120,28 @@ fn header_of(file: Bytes<'_>) -> Result<&RawHeader> {
     if raw.e_phnum.get(LE) > 0 && u64::from(raw.e_phentsize.get(LE)) != PROGRAM_HEADER_SIZE {
         return wrong(54, format!("program headers have {} bytes instead of {PROGRAM_HEADER_SIZE}", raw.e_phentsize.get(LE)));
     }
-    if raw.e_shnum.get(LE) == 0 {
-        return wrong(NUMBER_OF_SECTIONS, "the file has no sections, or more than 65279".into());
-    }
-    if raw.e_shstrndx.get(LE) >= raw.e_shnum.get(LE) {
-        return wrong(62, format!("the table of section names is section {}, which does not exist", raw.e_shstrndx.get(LE)));
+    if raw.e_shnum.get(LE) >= elf::SHN_LORESERVE {
+        return wrong(NUMBER_OF_SECTIONS, format!("{} sections are said in another way", raw.e_shnum.get(LE)));
     }
     Ok(raw)
 }
 
-fn header(raw: &RawHeader) -> Header {
+/// Index of `.shstrtab`; one that is too large for its field is in the null section.
+fn section_names(raw: &RawHeader, null: &RawSection) -> usize {
+    match raw.e_shstrndx.get(LE) {
+        elf::SHN_XINDEX => null.sh_link.get(LE) as usize,
+        index => usize::from(index),
+    }
+}
+
+fn header(raw: &RawHeader, null: &RawSection) -> Header {
     let no_segments = raw.e_phnum.get(LE) == 0;
     Header {
         file_type: FileType::of(raw.e_type.get(LE)),
         os_abi: raw.e_ident.os_abi,
         flags: Flags { bits: raw.e_flags.get(LE), abi_version: raw.e_ident.abi_version },
         entry: raw.e_entry.get(LE),
-        section_names: usize::from(raw.e_shstrndx.get(LE)),
+        section_names: section_names(raw, null),
         ident_padding: raw.e_ident.padding,
         version: raw.e_version.get(LE),
         program_header_size: raw.e_phentsize.get(LE),
@@ -100,15 +149,47 @@ fn header(raw: &RawHeader) -> Header {
     }
 }
 
+/// At least one: the null section, which holds numbers that are too large for the ELF header, and else zeros.
 fn section_headers<'a>(file: Bytes<'a>, raw: &RawHeader) -> Result<Vec<&'a RawSection>> {
-    let (offset, count) = (raw.e_shoff.get(LE), u64::from(raw.e_shnum.get(LE)));
-    let table = file.window(offset, count * SECTION_HEADER_SIZE, "the table of section headers")?;
-    let headers = (0..count).map(|index| table.record(index * SECTION_HEADER_SIZE, "a section header"));
-    let headers: Vec<&RawSection> = headers.collect::<Result<_>>()?;
-    let zero = [0; SECTION_HEADER_SIZE as usize];
-    match table.data().first_chunk() {
-        Some(null) if *null != zero => Err(Error::at(table.place(0), "section 0 must be all zero")),
-        _ => Ok(headers),
+    let offset = raw.e_shoff.get(LE);
+    let null: &RawSection = file.record(offset, "the table of section headers")?;
+    let large = u64::from(elf::SHN_LORESERVE);
+    let count = match raw.e_shnum.get(LE) {
+        0 if null.sh_size.get(LE) < large => return Err(Error::at(NUMBER_OF_SECTIONS, "the file has no sections")),
+        0 => null.sh_size.get(LE),
+        count => u64::from(count),
+    };
+    let names = section_names(raw, null);
+    let mut expected = zero_header();
+    if raw.e_shnum.get(LE) == 0 {
+        expected.sh_size = object::U64::new(LE, count);
+    }
+    if raw.e_shstrndx.get(LE) == elf::SHN_XINDEX && names >= usize::from(elf::SHN_LORESERVE) {
+        expected.sh_link = object::U32::new(LE, names as u32);
+    }
+    if bytes_of(null) != bytes_of(&expected) {
+        return Err(Error::at(offset, "section 0 must be empty"));
+    }
+    if names as u64 >= count {
+        return Err(Error::at(62, format!("the table of section names is section {names}, which does not exist")));
+    }
+    let table = file.window(offset, count.saturating_mul(SECTION_HEADER_SIZE), "the table of section headers")?;
+    (0..count).map(|index| table.record(index * SECTION_HEADER_SIZE, "a section header")).collect()
+}
+
+fn zero_header() -> RawSection {
+    let (word, long) = (object::U32::new(LE, 0), object::U64::new(LE, 0));
+    SectionHeader64 {
+        sh_name: word,
+        sh_type: word,
+        sh_flags: long,
+        sh_addr: long,
+        sh_offset: long,
+        sh_size: long,
+        sh_link: word,
+        sh_info: word,
+        sh_addralign: long,
+        sh_entsize: long,
     }
 }
 
@@ -153,17 +234,24 @@ fn section(raw: &RawSection, name: &str, name_offset: u32, content: Content) -> 
     }
 }
 
-fn content(file: Bytes<'_>, headers: &[&RawSection], index: usize, name: &str) -> Result<Content> {
+fn content(
+    file: Bytes<'_>,
+    headers: &[&RawSection],
+    index: usize,
+    name: &str,
+    indices: Option<Bytes<'_>>,
+    budget: &mut NameBudget,
+) -> Result<Content> {
     let raw = headers[index];
     let section_type = SectionType(raw.sh_type.get(LE));
-    if !has_bytes(raw) {
-        return Ok(Content::NoBits(raw.sh_size.get(LE)));
-    }
     let data = window_of(file, headers, index, &format!("section `{name}`"))?;
     let linked = || table_of(file, headers, raw.sh_link.get(LE) as usize, &format!("the string table of section `{name}`"));
     let (decoded, again) = match section_type {
         SectionType::STRTAB => return Ok(Content::Strings(StringTable::from_bytes(data.data()))),
-        SectionType::SYMTAB | SectionType::MERCURY_SYMTAB => return Ok(Content::Symbols(symbol::decode(data, linked()?)?)),
+        SectionType::SYMTAB | SectionType::MERCURY_SYMTAB => {
+            return Ok(Content::Symbols(symbol::decode(data, linked()?, indices, budget)?));
+        }
+        SectionType::SYMTAB_SHNDX => return Ok(Content::SymbolSections(symbol::decode_indices(data)?)),
         SectionType::CUDA_INFO | SectionType::MERCURY_INFO => {
             let attributes = info::decode(data)?;
             let again = info::encode(&attributes)?;
@@ -185,6 +273,31 @@ fn content(file: Bytes<'_>, headers: &[&RawSection], index: usize, name: &str) -
         _ => return Ok(Content::Bytes(data.data().to_vec())),
     };
     Ok(if again == data.data() { decoded } else { Content::Bytes(data.data().to_vec()) })
+}
+
+/// For each symbol table, the `.symtab_shndx` that belongs to it.
+fn index_sections(headers: &[&RawSection]) -> HashMap<usize, usize> {
+    let mut sections = HashMap::new();
+    for (index, raw) in headers.iter().enumerate().filter(|(_, raw)| raw.sh_type.get(LE) == SectionType::SYMTAB_SHNDX.0) {
+        sections.entry(raw.sh_link.get(LE) as usize).or_insert(index);
+    }
+    sections
+}
+
+/// A table of section indices that does not belong to the symbols of any table is only bytes.
+fn carry_stray_indices(indices: &HashMap<usize, usize>, sections: &mut [Section]) {
+    for index in 0..sections.len() {
+        let link = sections[index].link as usize;
+        let Content::SymbolSections(words) = &sections[index].content else { continue };
+        let belongs = match sections.get(link).map(|table| &table.content) {
+            Some(Content::Symbols(symbols)) => symbols.len() == words.len() && indices.get(&link) == Some(&index),
+            _ => false,
+        };
+        if !belongs {
+            let bytes = words.iter().copied().flat_map(u32::to_le_bytes).collect();
+            sections[index].content = Content::Bytes(bytes);
+        }
+    }
 }
 
 /// Where a piece starts, whether it has bytes, and, among those equal, the order of the section table. A section
@@ -305,7 +418,11 @@ fn segments(file: Bytes<'_>, raw: &RawHeader, sections: &[Section], places: &[Pl
         Ok(Segment {
             segment_type: raw.p_type.get(LE),
             flags: raw.p_flags.get(LE),
-            covers: if span == table { Cover::Table } else { infer(span, sections, places) },
+            covers: match span {
+                _ if span == table => Cover::Table,
+                _ if index < EXPLAINED_SEGMENTS => infer(span, raw.p_flags.get(LE), sections, places),
+                _ => Cover::Fixed(span),
+            },
             virtual_address: raw.p_vaddr.get(LE),
             physical_address: raw.p_paddr.get(LE),
             alignment: raw.p_align.get(LE),

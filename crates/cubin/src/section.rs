@@ -25,6 +25,7 @@ impl SectionType {
     pub const NOTE: Self = Self(elf::SHT_NOTE);
     pub const NOBITS: Self = Self(elf::SHT_NOBITS);
     pub const REL: Self = Self(elf::SHT_REL);
+    pub const SYMTAB_SHNDX: Self = Self(elf::SHT_SYMTAB_SHNDX);
     pub const CUDA_INFO: Self = Self(0x7000_0000);
     pub const CUDA_CALLGRAPH: Self = Self(0x7000_0001);
     pub const CUDA_GLOBAL: Self = Self(0x7000_0007);
@@ -220,6 +221,9 @@ pub enum Content {
     SameAs(usize),
     Strings(StringTable),
     Symbols(Vec<Symbol>),
+    /// `.symtab_shndx`, in files with more than 65279 sections. Large indices are the symbols'; the words of other symbols
+    /// mean nothing, but ptxas leaves old numbers there.
+    SymbolSections(Vec<u32>),
     Info(Vec<Attribute>),
     Compat(Vec<CompatAttribute>),
     CallGraph(Vec<CallEdge>),

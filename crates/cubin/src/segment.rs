@@ -34,7 +34,7 @@ pub enum Cover {
 }
 
 /// The three numbers of a program header that depend on the rest of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub offset: u64,
     pub file_size: u64,
@@ -60,36 +60,67 @@ pub(crate) fn is_loaded(section: &Section) -> bool {
     section.flags & flags::ALLOC != 0 && section.flags & flags::MERCURY == 0
 }
 
-/// Bytes of the file come first, then what has a place in memory only, each with its alignment.
+/// A span that grows section by section. Bytes of the file come first, then what has a place in memory only, each with
+/// its alignment.
+#[derive(Default)]
+struct Growing {
+    span: Span,
+    /// Alignment and size of sections without bytes, for as long as the bytes before them may still grow.
+    memory: Vec<(u64, u64)>,
+}
+
+impl Growing {
+    fn starting_at(offset: u64) -> Growing {
+        Growing { span: Span { offset, ..Span::default() }, memory: Vec::new() }
+    }
+
+    fn add(&mut self, section: &Section, place: Place) {
+        let has_bytes = !matches!(section.content, Content::NoBits(_));
+        let end = place.offset.saturating_add(if has_bytes { place.size } else { 0 });
+        let file_size = end.saturating_sub(self.span.offset).max(self.span.file_size);
+        if !has_bytes {
+            self.memory.push((section.alignment, place.size));
+        }
+        if file_size == self.span.file_size && !has_bytes {
+            self.span.memory_size = align_up(self.span.memory_size, section.alignment).saturating_add(place.size);
+        } else if file_size != self.span.file_size {
+            self.span.file_size = file_size;
+            let grow = |size, &(alignment, more): &(u64, u64)| align_up(size, alignment).saturating_add(more);
+            self.span.memory_size = self.memory.iter().fold(file_size, grow);
+        }
+    }
+}
+
 pub(crate) fn span(sections: &[Section], places: &[Place]) -> Span {
-    let offset = places.first().map_or(0, |place| place.offset);
-    let in_file = |section: &Section| !matches!(section.content, Content::NoBits(_));
-    let ends =
-        sections.iter().zip(places).map(|(section, place)| place.offset.saturating_add(if in_file(section) { place.size } else { 0 }));
-    let file_size = ends.max().map_or(0, |end| end.saturating_sub(offset));
-    let memory = sections.iter().zip(places).filter(|(section, _)| !in_file(section));
-    let memory_size = memory.fold(file_size, |size, (section, place)| align_up(size, section.alignment).saturating_add(place.size));
-    Span { offset, file_size, memory_size }
+    let mut growing = Growing::starting_at(places.first().map_or(0, |place| place.offset));
+    for (section, place) in sections.iter().zip(places) {
+        growing.add(section, *place);
+    }
+    growing.span
 }
 
 /// How many places for the start of a segment are tried; only a damaged file has more.
 const TRIES: usize = 64;
 
-/// Finds the run of sections that a segment spans.
-pub(crate) fn infer(wanted: Span, sections: &[Section], places: &[Place]) -> Cover {
-    let starts = (0..sections.len()).filter(|&i| is_loaded(&sections[i]) && places[i].offset == wanted.offset).take(TRIES);
+/// Finds the run of sections that a segment spans. All may be accessed in the segment's way, and written only if it is.
+pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], places: &[Place]) -> Cover {
+    let fits = |index: usize| {
+        let access = access(&sections[index]);
+        is_loaded(&sections[index]) && access & !segment_access == 0 && (access ^ segment_access) & elf::PF_W == 0
+    };
+    let starts = (0..sections.len()).filter(|&i| places[i].offset == wanted.offset && fits(i)).take(TRIES);
     for first in starts {
-        let mut last = first;
+        let mut growing = Growing::starting_at(wanted.offset);
         let mut found = None;
-        while last < sections.len() && is_loaded(&sections[last]) && last - first < TRIES * TRIES {
-            let run = span(&sections[first..=last], &places[first..=last]);
-            if run == wanted {
+        let run = (first..sections.len()).take_while(|&last| fits(last));
+        for last in run {
+            growing.add(&sections[last], places[last]);
+            if growing.span == wanted {
                 found = Some(last);
             }
-            if run.file_size > wanted.file_size || run.memory_size > wanted.memory_size {
+            if growing.span.file_size > wanted.file_size || growing.memory.len() > LONGEST {
                 break;
             }
-            last += 1;
         }
         if let Some(last) = found {
             return Cover::Sections { first, last };
@@ -97,6 +128,9 @@ pub(crate) fn infer(wanted: Span, sections: &[Section], places: &[Place]) -> Cov
     }
     Cover::Fixed(wanted)
 }
+
+/// Sections without bytes in one segment that are looked at; each kernel has at most one.
+const LONGEST: usize = 1 << 15;
 
 pub(crate) fn encode(segment: &Segment, span: Span) -> Vec<u8> {
     let record: ProgramHeader64<LE> = ProgramHeader64 {

@@ -17,6 +17,7 @@ use object::pod::bytes_of;
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
+use crate::read::NameBudget;
 use crate::strings::Names;
 
 /// The type that relocatable and debug files give to variables.
@@ -39,7 +40,7 @@ pub struct Symbol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolSection {
     Undefined,
-    Section(u16),
+    Section(u32),
     /// `SHN_ABS`, `SHN_COMMON` and the like.
     Reserved(u16),
 }
@@ -50,7 +51,7 @@ impl Symbol {
     }
 
     /// The symbol that stands for a section.
-    pub fn for_section(name: impl Into<String>, section: u16) -> Symbol {
+    pub fn for_section(name: impl Into<String>, section: u32) -> Symbol {
         Symbol::new(name, elf::STB_LOCAL, elf::STT_SECTION, SymbolSection::Section(section))
     }
 
@@ -76,32 +77,42 @@ pub mod other {
     pub const RESERVED_SHARED: u8 = 0xa0;
 }
 
-const SIZE: u64 = size_of::<Sym64<LE>>() as u64;
+pub(crate) const SIZE: u64 = size_of::<Sym64<LE>>() as u64;
 
-/// `strings` is the table that the section links to.
-pub(crate) fn decode(data: Bytes<'_>, strings: Bytes<'_>) -> Result<Vec<Symbol>> {
+/// Section indices from here on do not fit into `st_shndx` and go to `.symtab_shndx`.
+const LARGE: u32 = elf::SHN_LORESERVE as u32;
+
+/// `strings` is the table that the section links to; `indices` is `.symtab_shndx`, in files with very many sections.
+pub(crate) fn decode(data: Bytes<'_>, strings: Bytes<'_>, indices: Option<Bytes<'_>>, budget: &mut NameBudget) -> Result<Vec<Symbol>> {
     if !data.len().is_multiple_of(SIZE) {
         return Err(Error::at(data.place(0), format!("the symbol table has {:#x} bytes, not a multiple of {SIZE:#x}", data.len())));
     }
-    let symbol = |at| {
+    let mut symbol = |at| {
         let record: &Sym64<LE> = data.record(at, "a symbol")?;
         let name_offset = record.st_name.get(LE);
         Ok(Symbol {
-            name: strings.text(u64::from(name_offset), "the name of a symbol")?.to_owned(),
+            name: budget.name(strings, name_offset, "the name of a symbol")?.to_owned(),
             value: record.st_value.get(LE),
             size: record.st_size.get(LE),
             binding: record.st_bind(),
             symbol_type: record.st_type(),
             other: record.st_other,
-            section: match record.st_shndx.get(LE) {
-                elf::SHN_UNDEF => SymbolSection::Undefined,
-                index if index < elf::SHN_LORESERVE => SymbolSection::Section(index),
-                index => SymbolSection::Reserved(index),
+            section: match (record.st_shndx.get(LE), indices) {
+                (elf::SHN_UNDEF, _) => SymbolSection::Undefined,
+                (elf::SHN_XINDEX, Some(indices)) => {
+                    let index = indices.u32(at / SIZE * 4, "the section of a symbol")?;
+                    if index < LARGE {
+                        return Err(Error::at(indices.place(at / SIZE * 4), format!("section {index} of a symbol needs no place here")));
+                    }
+                    SymbolSection::Section(index)
+                }
+                (index, _) if index < elf::SHN_LORESERVE => SymbolSection::Section(u32::from(index)),
+                (index, _) => SymbolSection::Reserved(index),
             },
             name_offset: Some(name_offset),
         })
     };
-    (0..data.len()).step_by(SIZE as usize).map(symbol).collect()
+    (0..data.len()).step_by(SIZE as usize).map(&mut symbol).collect()
 }
 
 pub(crate) fn encode(symbols: &[Symbol], names: &mut Names) -> Vec<u8> {
@@ -110,7 +121,9 @@ pub(crate) fn encode(symbols: &[Symbol], names: &mut Names) -> Vec<u8> {
         let name = names.offset(&symbol.name, symbol.name_offset);
         let section = match symbol.section {
             SymbolSection::Undefined => elf::SHN_UNDEF,
-            SymbolSection::Section(index) | SymbolSection::Reserved(index) => index,
+            SymbolSection::Section(index) if index >= LARGE => elf::SHN_XINDEX,
+            SymbolSection::Section(index) => index as u16,
+            SymbolSection::Reserved(index) => index,
         };
         let record: Sym64<LE> = Sym64 {
             st_name: object::U32::new(LE, name),
@@ -123,4 +136,27 @@ pub(crate) fn encode(symbols: &[Symbol], names: &mut Names) -> Vec<u8> {
         out.extend(bytes_of(&record));
     }
     out
+}
+
+/// Do some symbols need `.symtab_shndx`?
+pub(crate) fn need_indices(symbols: &[Symbol]) -> bool {
+    symbols.iter().any(|symbol| matches!(symbol.section, SymbolSection::Section(index) if index >= LARGE))
+}
+
+/// `.symtab_shndx`, a word for each symbol.
+pub(crate) fn decode_indices(data: Bytes<'_>) -> Result<Vec<u32>> {
+    if !data.len().is_multiple_of(4) {
+        return Err(Error::at(data.place(0), format!("the table of section indices has {:#x} bytes, not a multiple of 4", data.len())));
+    }
+    (0..data.len()).step_by(4).map(|at| data.u32(at, "a section index")).collect()
+}
+
+/// Large indices from the symbols, the other words as they were.
+pub(crate) fn encode_indices(symbols: &[Symbol], words: &[u32]) -> Vec<u8> {
+    let words = words.iter().copied().chain(std::iter::repeat(0));
+    let index = |(symbol, word): (&Symbol, u32)| match symbol.section {
+        SymbolSection::Section(index) if index >= LARGE => index,
+        _ => word,
+    };
+    symbols.iter().zip(words).map(index).flat_map(u32::to_le_bytes).collect()
 }

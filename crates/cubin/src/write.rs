@@ -70,9 +70,16 @@ impl<'a> Encoded<'a> {
                 Content::NoBits(_) | Content::SameAs(_) | Content::Strings(_) => None,
                 Content::Bytes(bytes) => Some(Cow::Borrowed(&bytes[..])),
                 Content::Symbols(symbols) => {
+                    if symbol::need_indices(symbols) && !has_indices(cubin, contents.len()) {
+                        return Err(Error::new(format!("`{}` needs a section for large section indices", section.name)));
+                    }
                     let names = names(cubin, &mut tables, section.link as usize, &section.name)?;
                     Some(Cow::Owned(symbol::encode(symbols, names)))
                 }
+                Content::SymbolSections(words) => match cubin.sections.get(section.link as usize).map(|table| &table.content) {
+                    Some(Content::Symbols(symbols)) => Some(Cow::Owned(symbol::encode_indices(symbols, words))),
+                    _ => return Err(Error::new(format!("section `{}` does not link to a symbol table", section.name))),
+                },
                 Content::Info(attributes) => Some(Cow::Owned(info::encode(attributes)?)),
                 Content::Compat(attributes) => Some(Cow::Owned(compat::encode(attributes)?)),
                 Content::CallGraph(edges) => Some(Cow::Owned(callgraph::encode(edges))),
@@ -92,6 +99,11 @@ impl<'a> Encoded<'a> {
         }
         Ok(Encoded { contents, names })
     }
+}
+
+/// Is there a `.symtab_shndx` for the symbol table at `table`?
+fn has_indices(cubin: &Cubin, table: usize) -> bool {
+    cubin.sections.iter().any(|section| section.section_type == SectionType::SYMTAB_SHNDX && section.link as usize == table)
 }
 
 /// The names of the string table at `index`, which `user` refers to.
@@ -166,12 +178,17 @@ impl Plan {
     }
 }
 
+/// Does not fit into a field for the index of a section?
+fn is_large(number: usize) -> bool {
+    number >= usize::from(elf::SHN_LORESERVE)
+}
+
 fn file_header(cubin: &Cubin, plan: &Plan) -> Result<Vec<u8>> {
     let header = &cubin.header;
-    let count = |number: usize, what: &str| {
-        let number = u16::try_from(number).ok().filter(|number| *number < elf::SHN_LORESERVE);
-        number.ok_or_else(|| Error::new(format!("the cubin has too many {what}")))
-    };
+    // Numbers that are too large stand in the null section.
+    let or_elsewhere = |number: usize, elsewhere: u16| if is_large(number) { elsewhere } else { number as u16 };
+    let segments = u16::try_from(cubin.segments.len()).ok().filter(|&number| number < elf::PN_XNUM);
+    let segments = segments.ok_or_else(|| Error::new("the cubin has too many segments"))?;
     let record: FileHeader64<LE> = FileHeader64 {
         e_ident: Ident {
             magic: elf::ELFMAG,
@@ -191,16 +208,21 @@ fn file_header(cubin: &Cubin, plan: &Plan) -> Result<Vec<u8>> {
         e_flags: object::U32::new(LE, header.flags.bits),
         e_ehsize: object::U16::new(LE, HEADER_SIZE as u16),
         e_phentsize: object::U16::new(LE, header.program_header_size),
-        e_phnum: object::U16::new(LE, count(cubin.segments.len(), "segments")?),
+        e_phnum: object::U16::new(LE, segments),
         e_shentsize: object::U16::new(LE, SECTION_HEADER_SIZE as u16),
-        e_shnum: object::U16::new(LE, count(cubin.sections.len(), "sections")?),
-        e_shstrndx: object::U16::new(LE, count(header.section_names, "sections")?),
+        e_shnum: object::U16::new(LE, or_elsewhere(cubin.sections.len(), 0)),
+        e_shstrndx: object::U16::new(LE, or_elsewhere(header.section_names, elf::SHN_XINDEX)),
     };
     Ok(bytes_of(&record).to_vec())
 }
 
 fn section_header(cubin: &Cubin, encoded: &Encoded<'_>, plan: &Plan, index: usize) -> Vec<u8> {
-    let (section, place) = (&cubin.sections[index], plan.places[index]);
+    let (section, mut place, mut link) = (&cubin.sections[index], plan.places[index], cubin.sections[index].link);
+    if index == 0 {
+        let elsewhere = |number: usize| if is_large(number) { number } else { 0 };
+        place.size = elsewhere(cubin.sections.len()) as u64;
+        link = elsewhere(cubin.header.section_names) as u32;
+    }
     let record: SectionHeader64<LE> = SectionHeader64 {
         sh_name: object::U32::new(LE, encoded.names[index]),
         sh_type: object::U32::new(LE, section.section_type.0),
@@ -208,7 +230,7 @@ fn section_header(cubin: &Cubin, encoded: &Encoded<'_>, plan: &Plan, index: usiz
         sh_addr: object::U64::new(LE, section.address),
         sh_offset: object::U64::new(LE, place.offset),
         sh_size: object::U64::new(LE, place.size),
-        sh_link: object::U32::new(LE, section.link),
+        sh_link: object::U32::new(LE, link),
         sh_info: object::U32::new(LE, section.info),
         sh_addralign: object::U64::new(LE, section.alignment),
         sh_entsize: object::U64::new(LE, section.entry_size),

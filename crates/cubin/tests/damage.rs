@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::data_files;
+use common::{data_file, data_files};
 use oriole_cubin::{Cubin, ImageKind, open};
 
 /// Numbers that are the same on every run.
@@ -125,5 +125,46 @@ fn garbage_is_refused() {
             data.splice(..start.len().min(data.len()), start.iter().copied());
             check_container(&data);
         }
+    }
+}
+
+/// A file of `count` sections over one long string, which is also their name.
+fn bomb(count: u16, section_type: u32, size: impl Fn(u64) -> u64) -> Vec<u8> {
+    let mut data = data_file("plain_saxpy.sm_90a.cubin")[..64].to_vec();
+    let mut strings = vec![b'x'; 1 << 20];
+    strings.push(0);
+    strings.resize(strings.len().next_multiple_of(8), 0);
+    let table = 64 + strings.len() as u64;
+    data.extend(&strings);
+    data[32..40].fill(0);
+    data[40..48].copy_from_slice(&table.to_le_bytes());
+    data[56..58].fill(0);
+    data[60..62].copy_from_slice(&(count + 2).to_le_bytes());
+    data[62..64].copy_from_slice(&1_u16.to_le_bytes());
+    let mut header = |name: u32, section_type: u32, size: u64| {
+        let mut record = [0; 64];
+        record[0..4].copy_from_slice(&name.to_le_bytes());
+        record[4..8].copy_from_slice(&section_type.to_le_bytes());
+        record[24..32].copy_from_slice(&64_u64.to_le_bytes());
+        record[32..40].copy_from_slice(&size.to_le_bytes());
+        data.extend(record);
+    };
+    header(1 << 20, 3, strings.len() as u64);
+    for index in 0..u64::from(count) {
+        header(0, section_type, size(index));
+    }
+    let null = [0; 64];
+    data.splice(table as usize..table as usize, null);
+    data
+}
+
+/// Files in which everything shares the same megabyte are refused before the copies fill the memory.
+#[test]
+fn shared_bytes_are_not_multiplied() {
+    for data in [bomb(60_000, 8, |_| 0), bomb(60_000, 1, |index| 1_000_000 - index), bomb(60_000, 2, |index| 24 * index)] {
+        let start = std::time::Instant::now();
+        let error = Cubin::read(&data).expect_err("the file makes no sense");
+        assert!(error.offset.is_some(), "{error}");
+        assert!(start.elapsed().as_secs() < 5, "took {:?}: {error}", start.elapsed());
     }
 }

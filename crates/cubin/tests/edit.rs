@@ -8,6 +8,7 @@ use common::{Scratch, data_file, data_files, oracle, run};
 use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::{Content, Section, SectionType};
+use oriole_cubin::symbol::SymbolSection;
 
 const SAXPY: &str = "plain_saxpy.sm_90a.cubin";
 
@@ -144,4 +145,25 @@ fn nvdisasm_reads_edited_files() {
         cubin.replace_code(&function, code).unwrap();
         assert_eq!(instructions(cubin.write().unwrap()), 2 * before, "{name}");
     }
+}
+
+/// ELF keeps numbers from 0xff00 on in other places; ptxas does so, too, for a module of 22500 kernels.
+#[test]
+fn very_many_sections_are_numbered_elsewhere() {
+    let mut cubin = read(SAXPY);
+    let mut last = 0;
+    for _ in 0..0xff20 {
+        last = cubin.push_section(Section::new(".text.empty", SectionType::PROGBITS, 0, 1, Content::Bytes(Vec::new())));
+    }
+    cubin.symbols_mut().unwrap()[8].section = SymbolSection::Section(last as u32);
+    assert_eq!(cubin.write().unwrap_err().to_string(), "`.symtab` needs a section for large section indices");
+    let mut indices = Section::new(".symtab_shndx", SectionType::SYMTAB_SHNDX, 0, 4, Content::SymbolSections(Vec::new()));
+    indices.link = cubin.find(".symtab").unwrap() as u32;
+    cubin.push_section(indices);
+    let bytes = cubin.write().unwrap();
+    // e_shnum is 0, and the size of section 0 is the number.
+    assert_eq!(bytes[60..62], [0, 0]);
+    let cubin = Cubin::read(&bytes).unwrap();
+    assert_eq!((cubin.sections().len(), cubin.symbols()[8].section), (last + 2, SymbolSection::Section(last as u32)));
+    assert!(cubin.write().unwrap() == bytes);
 }

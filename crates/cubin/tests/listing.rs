@@ -144,7 +144,8 @@ fn hex(number: u64) -> String {
 fn symbol_line(index: usize, symbol: &Symbol) -> String {
     let section = match symbol.section {
         SymbolSection::Undefined => 0,
-        SymbolSection::Section(index) | SymbolSection::Reserved(index) => u64::from(index),
+        SymbolSection::Section(index) => u64::from(index),
+        SymbolSection::Reserved(index) => u64::from(index),
     };
     let info = u64::from(symbol.binding << 4 | symbol.symbol_type);
     let name = if symbol.name.is_empty() { "(null)" } else { &symbol.name };

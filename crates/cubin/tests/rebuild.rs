@@ -97,7 +97,7 @@ fn variables(cubin: &Cubin) -> Vec<Variable> {
     let mut list = Vec::new();
     for symbol in cubin.symbols().iter().filter(|symbol| symbol.symbol_type == 1) {
         let SymbolSection::Section(index) = symbol.section else { continue };
-        let section = cubin.section(usize::from(index)).unwrap();
+        let section = cubin.section(index as usize).unwrap();
         let range = symbol.value as usize..(symbol.value + symbol.size) as usize;
         let home = match &section.name[..] {
             ".nv.global" => Home::Zero,

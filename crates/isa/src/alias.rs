@@ -7,27 +7,25 @@ pub(crate) fn is_derived(symbol: Symbol) -> bool {
     matches!(symbol, Symbol::MOV | Symbol::IADD | Symbol::SHL)
 }
 
-/// The derived modifier of a word in a form that has some.
+/// Powers of two that the disassembler does not call a shift.
+const NO_SHIFTS: [u64; 2] = [0x1_0000, 0x8000_0000];
+
+/// The derived modifier of a word in a form that has some: destination, two factors and a summand.
 pub(crate) fn derive(form: &Form, word: u128) -> Option<Symbol> {
-    let sources: Vec<&Slot> = form.operands.iter().filter(|slot| slot.optional.is_none()).skip(1).take(3).collect();
-    let [a, b, c] = sources.as_slice() else { return None };
-    if is_zero_register(a, word) || is_zero_register(b, word) {
+    let mut sources = form.operands.iter().filter(|slot| slot.optional.is_none()).skip(1);
+    let (first, second, summand) = (sources.next()?, sources.next()?, sources.next()?);
+    if is_zero_register(first, word) || is_zero_register(second, word) {
         return Some(Symbol::MOV);
     }
-    match immediate(b, word) {
-        Some(1) => Some(Symbol::IADD),
-        Some(value) if value.is_power_of_two() && is_zero_register(c, word) => Some(Symbol::SHL),
+    let Core::Number(_, bits) = &second.core else { return None };
+    match (bits.unsigned(word), is_zero_register(summand, word)) {
+        (0, _) | (1, true) => Some(Symbol::MOV),
+        (1, false) => Some(Symbol::IADD),
+        (factor, true) if factor.is_power_of_two() && !NO_SHIFTS.contains(&factor) => Some(Symbol::SHL),
         _ => None,
     }
 }
 
 fn is_zero_register(slot: &Slot, word: u128) -> bool {
     matches!(&slot.core, Core::Register(_, bits) if bits.unsigned(word) == bits.limit())
-}
-
-fn immediate(slot: &Slot, word: u128) -> Option<u64> {
-    match &slot.core {
-        Core::Number(_, bits) => Some(bits.unsigned(word)),
-        _ => None,
-    }
 }

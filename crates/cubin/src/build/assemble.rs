@@ -291,11 +291,11 @@ impl Maker<'_> {
 
     fn symbol(&self, role: SymbolRole) -> Symbol {
         let style = self.module.target.style;
-        let defined = |role| SymbolSection::Section(self.index(role) as u16);
+        let defined = |role| SymbolSection::Section(self.index(role));
         let weak = |symbol_type, section| Symbol::new(self.module.symbol_name(role), elf::STB_WEAK, symbol_type, section);
         match role {
             SymbolRole::Null => Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined),
-            SymbolRole::Section(section) => Symbol::for_section(self.module.symbol_name(role), self.index(section) as u16),
+            SymbolRole::Section(section) => Symbol::for_section(self.module.symbol_name(role), self.index(section)),
             SymbolRole::ReservedOffset => {
                 Symbol { value: style.reserved_offset(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
             }
@@ -348,7 +348,7 @@ impl Maker<'_> {
             SymbolRole::Null | SymbolRole::ReservedOffset | SymbolRole::ReservedEnd | SymbolRole::Variable(_) => None,
         };
         if let Some(section) = section {
-            symbol.section = SymbolSection::Section(self.index(section) as u16);
+            symbol.section = SymbolSection::Section(self.index(section));
         }
         symbol
     }
