@@ -1,15 +1,17 @@
 //! Names for addresses in code, numbered as nvdisasm numbers them.
 //!
-//! nvdisasm walks the code sections in the order of the file. Each address that an instruction, a relocation or the list
-//! of an indirect branch refers to and at which no function starts gets the next number, in the order in which the
-//! references are met. Then the ends of the functions get numbers, in the order of the symbol table, also where another
-//! function starts: such a number is used up but never seen, because the function's own name is printed.
+//! nvdisasm gives numbers in three rounds: to places that relocations refer to; to places that branches go to, indirect
+//! ones included; to the ends of functions. The first two go through the code sections in the order of the file and
+//! through each by address, and number what is referred to in the order in which the references are met; a place at which
+//! a function starts needs no number. The third takes the functions in the order of the symbol table and uses up a number
+//! for each, also where the place has a number or a name already.
 
 use std::collections::HashMap;
 
 use oriole_cubin::symbol::{Symbol, SymbolSection};
 
 use super::program::{CodeSection, Program, SIZE, relative_target};
+use super::relocated::code_target;
 
 /// What addresses are called, for each code section of a program.
 pub struct Labels {
@@ -29,16 +31,19 @@ impl Labels {
     pub fn new(program: &Program<'_>) -> Labels {
         let mut sections: Vec<Names> = program.sections.iter().map(|section| Names::new(program, section)).collect();
         let mut next = 0;
+        let relocations = program.sections.iter().flat_map(|section| &section.relocations);
+        for (position, address) in relocations.filter_map(|relocation| code_target(program, relocation)) {
+            sections[position].add_reference(address, &mut next);
+        }
         for position in 0..sections.len() {
-            let mut references = Vec::new();
-            collect_references(program, position, &mut references);
-            for (section, address) in references {
-                sections[section].add_reference(address, &mut next);
+            for address in branch_targets(program, position) {
+                sections[position].add_reference(address, &mut next);
             }
         }
         for symbol in program.cubin.symbols().iter().filter(|symbol| symbol.is_function()) {
             if let Some(position) = section_of(program, symbol) {
-                sections[position].add_end(symbol.value.wrapping_add(symbol.size), &mut next);
+                sections[position].numbers.entry(symbol.value.wrapping_add(symbol.size)).or_insert(next);
+                next += 1;
             }
         }
         Labels { sections }
@@ -53,24 +58,22 @@ impl Labels {
 /// The position of a symbol's section among the code sections.
 pub fn section_of(program: &Program<'_>, symbol: &Symbol) -> Option<usize> {
     let SymbolSection::Section(index) = symbol.section else { return None };
-    program.sections.iter().position(|section| section.index == usize::from(index))
+    program.sections.iter().position(|section| section.index == index as usize)
 }
 
-/// What the code of a section refers to, in order: position of the section and address.
-fn collect_references(program: &Program<'_>, position: usize, references: &mut Vec<(usize, u64)>) {
+/// Where the branches of a section go, in order.
+fn branch_targets(program: &Program<'_>, position: usize) -> Vec<u64> {
     let section = &program.sections[position];
+    let mut targets = Vec::new();
     for (index, &word) in section.words.iter().enumerate() {
         let address = index as u64 * SIZE;
-        if let Some(relocation) = section.relocation_at(address) {
-            references.extend(super::relocated::code_target(program, relocation));
-            continue;
-        }
-        if let Some(targets) = section.branch_targets_at(address) {
-            references.extend(targets.iter().map(|&target| (position, u64::from(target))));
-        } else if let Some(target) = relative_target(word, program.target, address) {
-            references.push((position, target));
+        if let Some(list) = section.branch_targets_at(address) {
+            targets.extend(list.iter().copied().map(u64::from));
+        } else if section.relocation_at(address).is_none() {
+            targets.extend(relative_target(word, program.target, address));
         }
     }
+    targets
 }
 
 impl Names {
@@ -78,6 +81,9 @@ impl Names {
         let mut functions = HashMap::new();
         for &index in &section.symbols {
             let symbol = &program.cubin.symbols()[index];
+            if !symbol.is_function() {
+                continue;
+            }
             functions.entry(symbol.value).or_insert_with(|| symbol.name.clone());
         }
         Names { functions, numbers: HashMap::new() }
@@ -85,15 +91,11 @@ impl Names {
 
     fn add_reference(&mut self, address: u64, next: &mut u32) {
         if !self.functions.contains_key(&address) {
-            self.add_end(address, next);
+            self.numbers.entry(address).or_insert_with(|| {
+                *next += 1;
+                *next - 1
+            });
         }
-    }
-
-    fn add_end(&mut self, address: u64, next: &mut u32) {
-        self.numbers.entry(address).or_insert_with(|| {
-            *next += 1;
-            *next - 1
-        });
     }
 
     /// What an address is called; none if nothing refers to it.

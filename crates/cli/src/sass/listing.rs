@@ -46,9 +46,6 @@ impl<'p> Listing<'p> {
             while let Some(symbol) = symbols.next_if(|&&symbol| self.symbol(symbol).value <= address) {
                 self.function_header(out, names, self.symbol(*symbol));
             }
-            if address == 0 {
-                let _ = writeln!(out, "{}:", section.name);
-            }
             if let Some(label) = names.label(address) {
                 let _ = writeln!(out, "{label}:");
             }
@@ -78,6 +75,10 @@ impl<'p> Listing<'p> {
 
     fn function_header(&self, out: &mut String, names: &Names, symbol: &Symbol) {
         let name = &symbol.name;
+        if !symbol.is_function() {
+            let _ = writeln!(out, "{name}:");
+            return;
+        }
         match symbol.binding {
             1 => {
                 let _ = writeln!(out, "        .global         {name}");

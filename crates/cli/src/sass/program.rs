@@ -11,6 +11,9 @@ use oriole_isa::{Target, form_of};
 /// Bytes of an instruction.
 pub const SIZE: u64 = 16;
 
+/// ELF's type of a symbol that stands for a section.
+const STT_SECTION: u8 = 3;
+
 /// Every code section of a cubin.
 pub struct Program<'c> {
     pub cubin: &'c Cubin,
@@ -30,7 +33,8 @@ pub struct CodeSection<'c> {
     pub words: Vec<u128>,
     /// Bytes behind the last whole instruction; none in files that a compiler made.
     pub tail: &'c [u8],
-    /// Indices of the functions' symbols in it, by address; of those at the same address, in the order of the table.
+    /// Indices of the symbols of functions in it and of its own, by address; of those at the same address the last one of
+    /// the table comes first.
     pub symbols: Vec<usize>,
     /// Relocations that patch it, by offset.
     pub relocations: Vec<Relocation>,
@@ -76,8 +80,9 @@ pub fn words_of(bytes: &[u8]) -> (Vec<u128>, &[u8]) {
 
 fn symbols_in(cubin: &Cubin, section: usize) -> Vec<usize> {
     let all = cubin.symbols();
-    let inside = |symbol: &Symbol| matches!(symbol.section, SymbolSection::Section(index) if usize::from(index) == section);
-    let mut symbols: Vec<usize> = (0..all.len()).filter(|&index| all[index].is_function() && inside(&all[index])).collect();
+    let inside = |symbol: &Symbol| matches!(symbol.section, SymbolSection::Section(index) if index as usize == section);
+    let is_shown = |symbol: &Symbol| (symbol.is_function() || symbol.symbol_type == STT_SECTION) && inside(symbol);
+    let mut symbols: Vec<usize> = (0..all.len()).rev().filter(|&index| is_shown(&all[index])).collect();
     symbols.sort_by_key(|&index| all[index].value);
     symbols
 }
