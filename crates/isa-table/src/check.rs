@@ -24,10 +24,16 @@ pub fn check(table: &Table) -> Result<(), Error> {
 fn fields_are_used(instruction: &Instruction) -> Result<(), Error> {
     for (position, field) in instruction.fields.iter().enumerate() {
         if !instruction.forms.iter().any(|form| uses(instruction, form).iter().any(|usage| usage.field == Some(position))) {
-            return Err(Error { place: instruction.place.clone(), message: format!("{}: field {} is not used by any form", instruction.mnemonic, field.name) });
+            return Err(Error {
+                place: instruction.place.clone(),
+                message: format!("{}: field {} is not used by any form", instruction.mnemonic, field.name),
+            });
         }
         if !field.spellings.iter().any(Option::is_some) {
-            return Err(Error { place: instruction.place.clone(), message: format!("{}: field {} has no value", instruction.mnemonic, field.name) });
+            return Err(Error {
+                place: instruction.place.clone(),
+                message: format!("{}: field {} has no value", instruction.mnemonic, field.name),
+            });
         }
     }
     Ok(())
@@ -37,16 +43,18 @@ fn fields_are_used(instruction: &Instruction) -> Result<(), Error> {
 pub(crate) struct Usage {
     pub mask: u128,
     pub field: Option<usize>,
+    /// Whether another use of the very same bits says the same: fields printed at two places, registers printed twice.
+    may_repeat: bool,
     is_reuse: bool,
 }
 
 /// Everything in a form that has bits.
 pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
     let mut found = Vec::new();
-    let mut add = |bits: &Bits| found.push(Usage { mask: bits.mask(), field: None, is_reuse: false });
     for (bits, _) in &form.fixed {
-        add(bits);
+        found.push(Usage { mask: bits.mask(), field: None, may_repeat: false, is_reuse: false });
     }
+    let mut add = |bits: &Bits| found.push(Usage { mask: bits.mask(), field: None, may_repeat: true, is_reuse: false });
     let mut pieces: Vec<&Piece> = form.modifiers.iter().collect();
     let mut names = Vec::new();
     for slot in &form.operands {
@@ -83,19 +91,19 @@ pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
     for piece in pieces {
         match piece {
             Piece::Field(field) => names.push(*field),
-            Piece::Flag { bit, .. } => found.push(Usage { mask: 1 << bit, field: None, is_reuse: false }),
-            Piece::Reuse(bit) => found.push(Usage { mask: 1 << bit, field: None, is_reuse: true }),
+            Piece::Flag { bit, .. } => found.push(Usage { mask: 1 << bit, field: None, may_repeat: false, is_reuse: false }),
+            Piece::Reuse(bit) => found.push(Usage { mask: 1 << bit, field: None, may_repeat: false, is_reuse: true }),
             Piece::Literal(_) | Piece::Alias(_) => {}
         }
     }
     for field in names {
-        found.push(Usage { mask: instruction.fields[field].bits.mask(), field: Some(field), is_reuse: false });
+        found.push(Usage { mask: instruction.fields[field].bits.mask(), field: Some(field), may_repeat: true, is_reuse: false });
     }
     found
 }
 
 fn single(bit: u8) -> Bits {
-    Bits { runs: vec![(bit, 1)], scale: 1, complemented: false }
+    Bits { runs: vec![(bit, 1)], scale: 1, ..Bits::default() }
 }
 
 fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), Error> {
@@ -108,18 +116,20 @@ fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), E
             return Err(fail(format!("bits {:#x} belong to the opcode, guard or control", usage.mask & reserved)));
         }
         for other in &usages[..position] {
-            let shared_on_purpose = usage.field.is_some() && other.field.is_some() && usage.mask == other.mask;
+            let shared_on_purpose =
+                usage.may_repeat && other.may_repeat && usage.field.is_some() == other.field.is_some() && usage.mask == other.mask;
             let overlap = usage.mask & other.mask;
             if overlap != 0 && !shared_on_purpose {
                 return Err(fail(format!("bit {} has two meanings", overlap.trailing_zeros())));
             }
         }
     }
-    let used = usages.iter().fold(0, |mask, usage| mask | usage.mask);
+    let mut used = usages.iter().fold(RESERVED | REUSE, |mask, usage| mask | usage.mask);
     for (bits, _) in &form.with {
-        if bits.mask() & (used | RESERVED) != 0 {
-            return Err(fail("a default for bits that a field carries".into()));
+        if bits.mask() & used != 0 {
+            return Err(fail(format!("a default for bit {}, which is not free", (bits.mask() & used).trailing_zeros())));
         }
+        used |= bits.mask();
     }
     Ok(())
 }
@@ -164,7 +174,9 @@ fn mnemonics_are_distinct(table: &Table) -> Result<(), Error> {
     let mut names: Vec<(&str, &str)> = table.instructions.iter().map(|i| (i.mnemonic.as_str(), i.place.as_str())).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(Error { place: pair[1].1.to_string(), message: format!("{} is described twice, also in {}", pair[0].0, pair[0].1) }),
+        Some(pair) => {
+            Err(Error { place: pair[1].1.to_string(), message: format!("{} is described twice, also in {}", pair[0].0, pair[0].1) })
+        }
         None => Ok(()),
     }
 }

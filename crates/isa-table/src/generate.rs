@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::check::{identity, uses};
 use crate::model::{Bits, Core, File, Form, Format, Guard, Instruction, Part, Piece, Prefix, Slot, Table, Term};
+use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 
 /// The Rust code of a table.
@@ -126,7 +127,7 @@ fn property_table(out: &mut String, instructions: &[&Instruction], properties: &
     }
     out.push_str("];\n");
     match properties.iter().find(|p| !instructions.iter().any(|i| i.mnemonic == p.mnemonic)) {
-        Some(unknown) => Err(format!("properties for {}, which has no form", unknown.mnemonic)),
+        Some(unknown) => Err(format!("{}: properties for {}, which has no form", unknown.place, unknown.mnemonic)),
         None => Ok(()),
     }
 }
@@ -241,9 +242,16 @@ fn sign(prefixes: &[Prefix], symbol: char) -> String {
 
 fn bits(bits: &Bits) -> String {
     let mut runs = bits.runs.clone();
-    runs.resize(4, (0, 0));
+    runs.resize(MOST_RUNS, (0, 0));
     let runs: Vec<String> = runs.iter().map(|(low, width)| format!("({low},{width})")).collect();
-    format!("Bits{{runs:[{}],width:{},scale:{},complemented:{}}}", runs.join(","), bits.width(), bits.scale, bits.complemented)
+    format!(
+        "Bits{{runs:[{}],width:{},scale:{},complemented:{},bias:{}}}",
+        runs.join(","),
+        bits.width(),
+        bits.scale,
+        bits.complemented,
+        bits.bias
+    )
 }
 
 fn file_name(file: File) -> &'static str {
@@ -267,5 +275,7 @@ fn format_name(format: Format) -> &'static str {
         Format::Bf16 => "Bf16",
         Format::Relative => "Relative",
         Format::Set => "Set",
+        Format::SignedAlone => "SignedAlone",
+        Format::Absolute => "Absolute",
     }
 }

@@ -43,6 +43,8 @@ pub struct Bits {
     pub scale: u32,
     /// Whether it is stored complemented.
     pub complemented: bool,
+    /// What is added to the stored number.
+    pub bias: u32,
 }
 
 impl Bits {
@@ -182,6 +184,10 @@ pub enum Format {
     Relative,
     /// A set of bit numbers.
     Set,
+    /// As [`Format::Signed`], with its sign also where it is the only term of an address.
+    SignedAlone,
+    /// As [`Format::Signed`], behind a register, printed also when 0.
+    Absolute,
 }
 
 /// The kind of an operand.

@@ -29,14 +29,20 @@ impl Table {
         for (number, line) in text.lines().enumerate() {
             let place = format!("{file}:{}", number + 1);
             let fail = |message: String| Error { place: place.clone(), message };
-            let content = strip_comment(line);
-            if content.trim().is_empty() {
+            if let Some(mut form) = awaiting_template.take() {
+                if line.starts_with('#') {
+                    awaiting_template = Some(form);
+                    continue;
+                }
+                let instruction = self.instructions.last_mut().ok_or_else(|| fail("template outside an instruction".into()))?;
+                let template =
+                    template_line(line).ok_or_else(|| Error { place: form.place.clone(), message: "form without template".into() })?;
+                template::read(template, &instruction.fields, &mut form).map_err(fail)?;
+                instruction.forms.push(form);
                 continue;
             }
-            if let Some(mut form) = awaiting_template.take() {
-                let instruction = self.instructions.last_mut().ok_or_else(|| fail("template outside an instruction".into()))?;
-                template::read(content.trim(), &instruction.fields, &mut form).map_err(fail)?;
-                instruction.forms.push(form);
+            let content = strip_comment(line);
+            if content.trim().is_empty() {
                 continue;
             }
             if !content.starts_with(' ') {
@@ -60,6 +66,15 @@ impl Table {
     }
 }
 
+/// The template of a form whose text is the bare mnemonic.
+const EMPTY_TEMPLATE: &str = "-";
+
+/// A template stands deeper than its form; nothing but `-`, or nothing at all at that depth, is the bare mnemonic.
+fn template_line(line: &str) -> Option<&str> {
+    let template = strip_comment(line.strip_prefix("    ")?).trim();
+    Some(if template == EMPTY_TEMPLATE { "" } else { template })
+}
+
 fn strip_comment(line: &str) -> &str {
     if line.starts_with('#') {
         return "";
@@ -79,7 +94,8 @@ fn field<'t>(mut words: impl Iterator<Item = &'t str>) -> Result<Field, String> 
         let sparse = word.split_once('=').filter(|(value, _)| value.bytes().all(|b| b.is_ascii_digit()));
         match sparse {
             Some((value, spelling)) => {
-                let value: usize = value.parse().map_err(|_| format!("bad value in {word}"))?;
+                let value =
+                    value.parse().ok().filter(|&value: &usize| value < size).ok_or_else(|| format!("value outside its bits in {word}"))?;
                 if spellings.len() <= value {
                     spellings.resize(value + 1, None);
                 }
@@ -105,7 +121,10 @@ fn pieces(word: &str) -> Option<Vec<String>> {
     }
 }
 
-/// `81`, `81:3`, `72:8+90:1`, each with an optional `*scale` and `^` at the end.
+/// Runs that a number may be kept in; the generated data has room for this many.
+pub(crate) const MOST_RUNS: usize = 4;
+
+/// `81`, `81:3`, `72:8+90:1`, each with an optional `@bias`, `*scale` and `^` at the end.
 pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     let mut rest = text;
     let mut bits = Bits { scale: 1, ..Bits::default() };
@@ -117,6 +136,10 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
         bits.scale = scale.parse().map_err(|_| format!("bad scale in {text}"))?;
         rest = head;
     }
+    if let Some((head, bias)) = rest.split_once('@') {
+        bits.bias = bias.parse().map_err(|_| format!("bad bias in {text}"))?;
+        rest = head;
+    }
     for run in rest.split('+') {
         let (low, width) = run.split_once(':').unwrap_or((run, "1"));
         let low: u8 = low.parse().map_err(|_| format!("bad bit in {text}"))?;
@@ -124,7 +147,14 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
         if width == 0 || u32::from(low) + u32::from(width) > 128 || width > 64 {
             return Err(format!("bits {text} do not fit into an instruction"));
         }
+        let run = Bits { runs: vec![(low, width)], ..Bits::default() };
+        if bits.mask() & run.mask() != 0 {
+            return Err(format!("a bit twice in {text}"));
+        }
         bits.runs.push((low, width));
+    }
+    if bits.runs.len() > MOST_RUNS {
+        return Err(format!("more than {MOST_RUNS} runs in {text}"));
     }
     if bits.width() > 64 {
         return Err(format!("more than 64 bits in {text}"));
@@ -134,9 +164,18 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
 
 fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form, String> {
     let mut words = words.peekable();
-    let opcode = words.next().and_then(|word| u16::from_str_radix(word, 16).ok()).filter(|&code| code < 4096).ok_or("form without opcode")?;
-    let mut form =
-        Form { opcode, targets: 0, fixed: Vec::new(), with: Vec::new(), guard: Guard::Predicate, modifiers: Vec::new(), operands: Vec::new(), place };
+    let opcode =
+        words.next().and_then(|word| u16::from_str_radix(word, 16).ok()).filter(|&code| code < 4096).ok_or("form without opcode")?;
+    let mut form = Form {
+        opcode,
+        targets: 0,
+        fixed: Vec::new(),
+        with: Vec::new(),
+        guard: Guard::Predicate,
+        modifiers: Vec::new(),
+        operands: Vec::new(),
+        place,
+    };
     while let Some(word) = words.next() {
         match word {
             "on" => form.targets = targets(words.next().ok_or("`on` without targets")?)?,
@@ -173,7 +212,8 @@ fn assignment_of(text: &str) -> Result<(Bits, u64), String> {
     Ok((bits, value))
 }
 
-fn targets(text: &str) -> Result<u32, String> {
+/// `75..89,100`
+pub(crate) fn targets(text: &str) -> Result<u32, String> {
     let position = |name: &str| {
         let number: u16 = name.parse().map_err(|_| format!("bad target {name}"))?;
         TARGETS.iter().position(|&target| target == number).ok_or_else(|| format!("unknown target {name}"))

@@ -3,26 +3,43 @@
 //! One line for each mnemonic, columns separated by `|`:
 //!
 //! ```text
-//! IADD3 | R P P | none  | none   | alu | fixed    | 3 4
-//! LDG   | P R   | read  | global | lsu | variable |
+//! IADD3 | R P P | none    | none   | alu    | fixed           | 0 1
+//! LDG   | P R R | read    | global | lsu    | variable        |
+//! DADD  | R     | none    | none   | double | fixed on 90,100 | 0 1
+//! BSSY  | (P) B | control | none   | branch | fixed           |
 //! ```
 //!
-//! mnemonic; register files of the leading operands that are written (one that a form does not have is skipped); effect beyond
-//! registers; memory; pipe; latency class; pairs of operands that may be swapped. A mnemonic without a line fails the build.
+//! mnemonic; the leading operands up to the last that is written; effect beyond registers; memory; pipe; latency class; pairs of
+//! sources that may be swapped. A mnemonic without a line fails the build, and so does a line without a mnemonic.
+//!
+//! A leading operand is named by its register file, or by several (`R/B`) of which a form has one. In parentheses it is read, not
+//! written. One that a form or a text does not have is skipped. All operands that are not written are sources; pairs to swap
+//! count sources from 0, so that a destination left out of the text does not shift them.
 
-use crate::parse::Error;
+use crate::model::TARGETS;
+use crate::parse::{Error, targets};
 
 /// A line of the file.
 #[derive(Debug)]
 pub struct Properties {
     /// Of which instruction.
     pub mnemonic: String,
-    destinations: Vec<&'static str>,
+    /// File and line, for messages.
+    pub place: String,
+    leading: Vec<Leading>,
     effect: &'static str,
     memory: &'static str,
     pipe: &'static str,
-    latency: &'static str,
+    /// Targets on which the latency is fixed.
+    fixed_latency: u32,
     commute: Vec<(u8, u8)>,
+}
+
+/// One of the operands that a text begins with.
+#[derive(Debug)]
+struct Leading {
+    files: Vec<&'static str>,
+    written: bool,
 }
 
 const FILES: &[(&str, &str)] =
@@ -35,6 +52,8 @@ const EFFECTS: &[(&str, &str)] = &[
     ("control", "Control"),
     ("barrier", "Barrier"),
     ("fence", "Fence"),
+    ("lanes", "Lanes"),
+    ("state", "State"),
     ("other", "Other"),
 ];
 const MEMORIES: &[(&str, &str)] = &[
@@ -63,7 +82,6 @@ const PIPES: &[(&str, &str)] = &[
     ("async", "Async"),
     ("none", "None"),
 ];
-const LATENCIES: &[(&str, &str)] = &[("fixed", "Fixed"), ("variable", "Variable")];
 
 /// Reads the file.
 pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error> {
@@ -74,7 +92,7 @@ pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error
         if content.trim().is_empty() {
             continue;
         }
-        let found = read(content).map_err(|message| Error { place: place.clone(), message })?;
+        let found = read(content, &place).map_err(|message| Error { place: place.clone(), message })?;
         if all.iter().any(|other| other.mnemonic == found.mnemonic) {
             return Err(Error { place, message: format!("{} is described twice", found.mnemonic) });
         }
@@ -83,9 +101,9 @@ pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error
     Ok(all)
 }
 
-fn read(line: &str) -> Result<Properties, String> {
+fn read(line: &str, place: &str) -> Result<Properties, String> {
     let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [mnemonic, destinations, effect, memory, pipe, latency, commute] = columns.as_slice() else {
+    let [mnemonic, leading, effect, memory, pipe, latency, commute] = columns.as_slice() else {
         return Err(format!("seven columns expected, {} found", columns.len()));
     };
     let numbers: Result<Vec<u8>, _> = commute.split_whitespace().map(str::parse).collect();
@@ -95,13 +113,30 @@ fn read(line: &str) -> Result<Properties, String> {
     }
     Ok(Properties {
         mnemonic: mnemonic.to_string(),
-        destinations: destinations.split_whitespace().map(|word| lookup(FILES, word)).collect::<Result<_, _>>()?,
+        place: place.to_string(),
+        leading: leading.split_whitespace().map(leading_operand).collect::<Result<_, _>>()?,
         effect: lookup(EFFECTS, effect)?,
         memory: lookup(MEMORIES, memory)?,
         pipe: lookup(PIPES, pipe)?,
-        latency: lookup(LATENCIES, latency)?,
+        fixed_latency: fixed_latency(latency)?,
         commute: numbers.chunks(2).map(|pair| (pair[0], pair[1])).collect(),
     })
+}
+
+/// `R`, `R/B` or `(P)`.
+fn leading_operand(word: &str) -> Result<Leading, String> {
+    let inside = word.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    let files = inside.unwrap_or(word).split('/').map(|file| lookup(FILES, file)).collect::<Result<_, _>>()?;
+    Ok(Leading { files, written: inside.is_none() })
+}
+
+/// The targets on which a latency is fixed: all, none, or those that are named.
+fn fixed_latency(text: &str) -> Result<u32, String> {
+    match text {
+        "fixed" => Ok((1 << TARGETS.len()) - 1),
+        "variable" => Ok(0),
+        _ => targets(text.strip_prefix("fixed on ").ok_or_else(|| format!("`{text}` is none of fixed, variable, fixed on TARGETS"))?),
+    }
 }
 
 fn lookup(names: &'static [(&'static str, &'static str)], word: &str) -> Result<&'static str, String> {
@@ -112,16 +147,23 @@ fn lookup(names: &'static [(&'static str, &'static str)], word: &str) -> Result<
 impl Properties {
     /// The properties as Rust code.
     pub(crate) fn code(&self) -> String {
-        let files: Vec<String> = self.destinations.iter().map(|file| format!("File::{file}")).collect();
+        let leading: Vec<String> = self.leading.iter().map(Leading::code).collect();
         let commute: Vec<String> = self.commute.iter().map(|pair| format!("{pair:?}")).collect();
         format!(
-            "Properties{{destinations:&[{}],effect:Effect::{},memory:Memory::{},pipe:Pipe::{},latency:Latency::{},commute:&[{}]}}",
-            files.join(","),
+            "Properties{{leading:&[{}],effect:Effect::{},memory:Memory::{},pipe:Pipe::{},fixed_latency:{:#x},commute:&[{}]}}",
+            leading.join(","),
             self.effect,
             self.memory,
             self.pipe,
-            self.latency,
+            self.fixed_latency,
             commute.join(",")
         )
+    }
+}
+
+impl Leading {
+    fn code(&self) -> String {
+        let files: Vec<String> = self.files.iter().map(|file| format!("File::{file}")).collect();
+        format!("Leading{{files:&[{}],written:{}}}", files.join(","), self.written)
     }
 }

@@ -69,7 +69,8 @@ impl<'t> Reader<'t> {
         }
         let inside = self.until(')')?;
         let (digits, when) = inside.strip_prefix('!').map_or((inside, true), |digits| (digits, false));
-        digits.parse().map(|bit| Some((bit, when))).map_err(|_| format!("bad bit {inside}"))
+        let bit = digits.parse().ok().filter(|&bit: &u8| bit < 128).ok_or_else(|| format!("bad bit {inside}"))?;
+        Ok(Some((bit, when)))
     }
 
     /// Modifiers as far as they go.
@@ -115,6 +116,8 @@ impl<'t> Reader<'t> {
                 (_, "") => return Err("only registers are optional without a value".into()),
                 _ => digits.parse().map_err(|_| format!("bad default {digits}"))?,
             })
+        } else if let Core::Field(field) = core {
+            self.fields[field].spellings.iter().position(|spelling| spelling.as_ref().is_some_and(Vec::is_empty)).map(|value| value as u64)
         } else {
             None
         };
@@ -130,12 +133,16 @@ impl<'t> Reader<'t> {
             return Ok(Core::Address(word.to_string(), self.parts()?));
         }
         if !self.rest().starts_with('(') {
-            return if word.is_empty() { Err(format!("operand expected at `{}`", self.rest())) } else { Ok(Core::Literal(word.to_string())) };
+            return if word.is_empty() {
+                Err(format!("operand expected at `{}`", self.rest()))
+            } else {
+                Ok(Core::Literal(word.to_string()))
+            };
         }
         match file(word) {
             Some(file) => {
                 let bits = self.register_bits(file)?;
-                if self.rest().starts_with(" u(") || self.rest().starts_with(" s(") || self.rest().starts_with(" pc(") {
+                if [" u(", " s(", " pc(", " abs("].iter().any(|number| self.rest().starts_with(number)) {
                     self.at += 1;
                     let (format, number) = self.number()?;
                     return Ok(Core::RegisterAndNumber(file, bits, format, number));
@@ -161,6 +168,8 @@ impl<'t> Reader<'t> {
             "bf16" => Format::Bf16,
             "pc" => Format::Relative,
             "set" => Format::Set,
+            "i" => Format::SignedAlone,
+            "abs" => Format::Absolute,
             _ => return Err(format!("unknown operand kind `{word}`")),
         };
         self.expect("(")?;
@@ -183,6 +192,9 @@ impl<'t> Reader<'t> {
                 _ => return Err(format!("width missing in ({inside})")),
             };
             found.runs[0].1 = width;
+            if found.runs[0].0 > 128 - width {
+                return Err(format!("bits {inside} do not fit into an instruction"));
+            }
         }
         Ok(found)
     }
@@ -227,7 +239,7 @@ impl<'t> Reader<'t> {
 }
 
 fn all_ones(bits: &Bits) -> u64 {
-    let ones = (1u64 << bits.width()) - 1;
+    let ones = u64::MAX >> (64 - bits.width());
     if bits.complemented { 0 } else { ones }
 }
 

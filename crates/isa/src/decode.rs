@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
-use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 use crate::select::fill;
 use crate::table::{self, Bits, Core, File, Form, FormId, Format, Part, Piece, Slot, Symbol, Term};
 use crate::{Control, Target};
@@ -58,14 +58,8 @@ pub fn decode(word: u128, target: Target) -> Option<Instruction> {
     };
     let mut control = Control::of(word);
     let operands = form.operands.iter().map(|slot| operand(slot, word, &mut control)).collect();
-    let mut instruction = Instruction {
-        opcode: form.opcode,
-        guard,
-        modifiers: symbols(form.modifiers, word),
-        operands,
-        control,
-        residue: 0,
-    };
+    let mut instruction =
+        Instruction { opcode: form.opcode, guard, modifiers: symbols(form.modifiers, word), operands, control, residue: 0 };
     instruction.residue = residue(form, &instruction, word);
     Some(instruction)
 }
@@ -119,7 +113,8 @@ fn value(core: &Core, word: u128) -> Value {
         Core::Register(file, bits) => Value::Register(*file, register_number(*file, bits, word)),
         Core::Number(format, bits) => number(*format, bits, word),
         Core::RegisterAndNumber(file, register, format, bits) => {
-            Value::RegisterAndNumber(*file, register_number(*file, register, word), integer(*format, bits, word))
+            let number = integer(*format, bits, word);
+            Value::RegisterAndNumber(*file, register_number(*file, register, word), Place { number, distance: number })
         }
         Core::Literal(name) => Value::Name(*name),
         Core::Field(id) => {
@@ -128,13 +123,15 @@ fn value(core: &Core, word: u128) -> Value {
             let known = field.spellings[stored as usize].and_then(|spelling| spelling.first().copied());
             Value::Name(known.unwrap_or_else(|| Symbol::invalid(stored)))
         }
-        Core::Address(prefix, parts) => Value::Address(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() }),
+        Core::Address(prefix, parts) => {
+            Value::Address(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() })
+        }
     }
 }
 
 fn number(format: Format, bits: &Bits, word: u128) -> Value {
     match format {
-        Format::Unsigned | Format::Signed => Value::Integer(integer(format, bits, word)),
+        Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute => Value::Integer(integer(format, bits, word)),
         Format::Relative => Value::Relative(bits.signed(word)),
         Format::Set => Value::Set(bits.unsigned(word)),
         Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => Value::Float(format, bits.unsigned(word)),
@@ -144,7 +141,7 @@ fn number(format: Format, bits: &Bits, word: u128) -> Value {
 /// A number of an integer format, scaled.
 pub(crate) fn integer(format: Format, bits: &Bits, word: u128) -> i64 {
     match format {
-        Format::Signed | Format::Relative => bits.signed(word),
+        Format::Signed | Format::SignedAlone | Format::Absolute | Format::Relative => bits.signed(word),
         _ => (bits.unsigned(word) as i64).wrapping_mul(i64::from(bits.scale)),
     }
 }
@@ -152,8 +149,9 @@ pub(crate) fn integer(format: Format, bits: &Bits, word: u128) -> i64 {
 /// The number of a register; none for the constant one.
 pub(crate) fn register_number(file: File, bits: &Bits, word: u128) -> Option<u16> {
     let number = bits.unsigned(word);
-    let is_constant = number == bits.limit() && file.constant_letter().is_some();
-    (!is_constant).then_some((number * u64::from(bits.scale)) as u16)
+    let biased = number + u64::from(bits.bias);
+    let is_constant = biased >= bits.limit() && file.constant_letter().is_some();
+    (!is_constant).then_some((biased * u64::from(bits.scale)) as u16)
 }
 
 fn address_part(part: &Part, word: u128) -> AddressPart {
@@ -162,7 +160,11 @@ fn address_part(part: &Part, word: u128) -> AddressPart {
     for term in part.terms {
         match term {
             Term::Register { file, bits, suffixes, .. } => {
-                registers.push(AddressRegister { file: *file, number: register_number(*file, bits, word), suffixes: symbols(suffixes, word) });
+                registers.push(AddressRegister {
+                    file: *file,
+                    number: register_number(*file, bits, word),
+                    suffixes: symbols(suffixes, word),
+                });
             }
             Term::Number(format, bits) => offset = Some(integer(*format, bits, word)),
         }

@@ -25,6 +25,23 @@ pub struct Instruction {
     pub residue: u128,
 }
 
+impl Instruction {
+    /// For each operand whether it is written.
+    pub fn written(&self) -> SmallVec<[bool; 6]> {
+        let mut written: SmallVec<[bool; 6]> = self.operands.iter().map(|_| false).collect();
+        let mut at = 0;
+        for leading in self.opcode.properties().leading {
+            let file =
+                self.operands.get(at).and_then(|operand| if let Value::Register(file, _) = operand.value { Some(file) } else { None });
+            if file.is_some_and(|file| leading.files.contains(&file)) {
+                written[at] = leading.written;
+                at += 1;
+            }
+        }
+        written
+    }
+}
+
 /// A predicate and whether it is negated; `PT` is number 7.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guard {
@@ -73,6 +90,7 @@ impl From<Value> for Operand {
 
 /// What an operand is.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant, reason = "addresses are frequent, and decoding one should not allocate")]
 pub enum Value {
     /// A register; no number is the constant one (`RZ`, `PT`).
     Register(File, Option<u16>),
@@ -91,14 +109,25 @@ pub enum Value {
     },
     /// Distance in bytes from the next instruction.
     Relative(i64),
+    /// A number that may be a place in the code, as read from text.
+    Place(Place),
     /// A register and a number behind it.
-    RegisterAndNumber(File, Option<u16>, i64),
+    RegisterAndNumber(File, Option<u16>, Place),
     /// A set of small numbers, one bit each.
     Set(u64),
     /// A name.
     Name(Symbol),
     /// Something in brackets.
     Address(Address),
+}
+
+/// A number behind a branch: which of the two readings counts is the form's business.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The number itself.
+    pub number: i64,
+    /// How far that address is from the next instruction.
+    pub distance: i64,
 }
 
 /// An operand in brackets: `c[0x0][0x210]`, `desc[UR4][R2.64+0x10]`.

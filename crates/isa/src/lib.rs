@@ -35,9 +35,9 @@ mod text;
 
 pub use control::Control;
 pub use decode::{decode, form_of};
-pub use instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Symbols, Value};
+pub use instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 pub use print::{print, print_with};
 pub use select::{EncodeError, encode, select};
-pub use table::{Effect, File, Format, Latency, Memory, Opcode, Pipe, Properties, Symbol};
+pub use table::{Effect, File, Format, Latency, Leading, Memory, Opcode, Pipe, Properties, Symbol};
 pub use target::Target;
 pub use text::{ParseError, parse, parse_at};

@@ -75,7 +75,8 @@ impl Printer<'_> {
             Core::Field(id) => id.field().bits.stored(self.word),
             _ => return false,
         };
-        stored == default && !slot.not.is_set(self.word)
+        let is_nameless = matches!(&slot.core, Core::Field(id) if id.field().spellings[stored as usize].is_some_and(<[Symbol]>::is_empty));
+        (stored == default || is_nameless) && !slot.not.is_set(self.word)
     }
 
     fn piece(&mut self, piece: &Piece) {
@@ -126,7 +127,7 @@ impl Printer<'_> {
             Core::Number(format, bits) => self.number(*format, bits),
             Core::RegisterAndNumber(file, register, format, bits) => {
                 self.register(*file, register_number(*file, register, self.word));
-                if *format == Format::Relative || bits.unsigned(self.word) != 0 {
+                if matches!(format, Format::Relative | Format::Absolute) || bits.unsigned(self.word) != 0 {
                     self.out.push(' ');
                     self.number(*format, bits);
                 }
@@ -174,7 +175,7 @@ impl Printer<'_> {
 
     fn number(&mut self, format: Format, bits: &Bits) {
         match format {
-            Format::Unsigned | Format::Signed => self.hex(integer(format, bits, self.word)),
+            Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute => self.hex(integer(format, bits, self.word)),
             Format::Relative => self.branch_target(bits.signed(self.word)),
             Format::Set => self.set(bits.unsigned(self.word)),
             Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => float::write(self.out, format, bits.unsigned(self.word)),
@@ -210,28 +211,33 @@ impl Printer<'_> {
 
     fn part(&mut self, part: &Part) {
         self.out.push('[');
-        let printed_terms = part.terms.iter().filter(|term| self.says_something(term)).count();
         let mut first = true;
-        for term in part.terms {
+        let nothing_else = !part.terms.iter().any(|term| self.says_something(term));
+        let last_register = part.terms.iter().rposition(|term| matches!(term, Term::Register { .. }));
+        for (position, term) in part.terms.iter().enumerate() {
             match term {
-                Term::Register { file, bits, suffixes, omit } => {
-                    let number = register_number(*file, bits, self.word);
-                    if *omit && printed_terms > 0 && !self.says_something(term) {
+                Term::Register { file, bits, suffixes, .. } => {
+                    let says_something = self.says_something(term);
+                    let stands_alone = nothing_else && last_register == Some(position);
+                    if !says_something && !stands_alone {
                         continue;
                     }
                     self.plus(&mut first);
-                    self.register(*file, number);
-                    suffixes.iter().for_each(|piece| self.piece(piece));
+                    self.register(*file, register_number(*file, bits, self.word));
+                    if says_something {
+                        suffixes.iter().for_each(|piece| self.piece(piece));
+                    }
                 }
                 Term::Number(format, bits) => {
                     let value = integer(*format, bits, self.word);
-                    if first {
+                    let alone = first && (last_register.is_none() || value != 0);
+                    if alone && *format == Format::Signed {
                         self.hex((bits.unsigned(self.word) as i64).wrapping_mul(i64::from(bits.scale)));
-                        first = false;
-                    } else if value != 0 {
+                    } else if alone || value != 0 {
                         self.plus(&mut first);
                         self.hex(value);
                     }
+                    first = false;
                 }
             }
         }
@@ -246,12 +252,10 @@ impl Printer<'_> {
         *first = false;
     }
 
-    /// Whether a term of an address would be printed on its own account: not a zero register or offset without modifiers.
+    /// Whether a term of an address is printed on its own account: not a zero offset, nor a zero register that may be left out.
     fn says_something(&self, term: &Term) -> bool {
         match term {
-            Term::Register { file, bits, suffixes, omit } => {
-                !omit || register_number(*file, bits, self.word).is_some() || !crate::decode::symbols(suffixes, self.word).is_empty()
-            }
+            Term::Register { file, bits, omit, .. } => !omit || register_number(*file, bits, self.word).is_some(),
             Term::Number(_, bits) => bits.unsigned(self.word) != 0,
         }
     }
@@ -309,7 +313,7 @@ fn part_template(part: &Part) -> String {
 fn number_template(format: Format, bits: &Bits) -> String {
     match format {
         Format::Unsigned => format!("unsigned {}-bit number", bits.width),
-        Format::Signed => format!("{}-bit number", bits.width),
+        Format::Signed | Format::SignedAlone | Format::Absolute => format!("{}-bit number", bits.width),
         Format::F32 => "float".into(),
         Format::F64High => "double".into(),
         Format::F16 => "half".into(),

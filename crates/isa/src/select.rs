@@ -7,11 +7,13 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
+use crate::Target;
 use crate::alias;
 use crate::float;
-use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Value};
+use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Place, Value};
 use crate::table::{self, Bits, Core, FieldId, File, Form, FormId, Format, Part, Piece, Sign, Slot, Symbol, Term};
-use crate::Target;
 
 /// Why an instruction has no encoding.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,17 +39,22 @@ pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128
     if let Some(winner) = contest(instruction, target) {
         return Ok(winner);
     }
-    for &(first, second) in instruction.opcode.properties().commute {
-        let (first, second) = (usize::from(first), usize::from(second));
-        if instruction.operands.len() > first.max(second) {
-            let mut swapped = instruction.clone();
-            swapped.operands.swap(first, second);
-            if let Some(winner) = contest(&swapped, target) {
-                return Ok(winner);
-            }
+    for swapped in swaps(instruction) {
+        if let Some(winner) = contest(&swapped, target) {
+            return Ok(winner);
         }
     }
     Err(explain(instruction, target))
+}
+
+/// The instruction with two sources exchanged, for each pair that allows it.
+fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
+    let sources: SmallVec<[usize; 6]> = instruction.written().iter().enumerate().filter(|entry| !entry.1).map(|entry| entry.0).collect();
+    instruction.opcode.properties().commute.iter().filter_map(move |&(first, second)| {
+        let mut swapped = instruction.clone();
+        swapped.operands.swap(*sources.get(usize::from(first))?, *sources.get(usize::from(second))?);
+        Some(swapped)
+    })
 }
 
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
@@ -89,7 +96,9 @@ impl Filler {
 
     fn run(mut self, form: &Form, instruction: &Instruction) -> Option<u128> {
         let guard = instruction.guard;
-        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always() || form.guard == table::Guard::None && !guard.is_always() {
+        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always()
+            || form.guard == table::Guard::None && !guard.is_always()
+        {
             return None;
         }
         self.word |= u128::from(guard.predicate & 7) << 12 | u128::from(guard.negated) << 15;
@@ -149,10 +158,11 @@ impl Filler {
         if let Some(value) = symbols.first().and_then(|symbol| symbol.invalid_value()) {
             let has_no_spelling = field.spellings.get(value as usize).is_some_and(Option::is_none);
             let mut set = self;
-            if has_no_spelling && set.assign(&field.bits, value) {
-                if let Some(filled) = set.pieces(rest, &symbols[1..]) {
-                    return Some(filled);
-                }
+            if has_no_spelling
+                && set.assign(&field.bits, value)
+                && let Some(filled) = set.pieces(rest, &symbols[1..])
+            {
+                return Some(filled);
             }
         }
         for length in (0..=symbols.len().min(LONGEST_SPELLING)).rev() {
@@ -161,10 +171,10 @@ impl Filler {
                     continue;
                 }
                 let mut set = self;
-                if set.assign(&field.bits, value as u64) {
-                    if let Some(filled) = set.pieces(rest, &symbols[length..]) {
-                        return Some(filled);
-                    }
+                if set.assign(&field.bits, value as u64)
+                    && let Some(filled) = set.pieces(rest, &symbols[length..])
+                {
+                    return Some(filled);
                 }
             }
         }
@@ -173,10 +183,10 @@ impl Filler {
 
     fn operands(mut self, slots: &[Slot], operands: &[Operand]) -> Option<Filler> {
         let Some((slot, rest)) = slots.split_first() else { return operands.is_empty().then_some(self) };
-        if let Some((operand, others)) = operands.split_first() {
-            if let Some(filled) = self.slot(slot, operand).and_then(|filled| filled.operands(rest, others)) {
-                return Some(filled);
-            }
+        if let Some((operand, others)) = operands.split_first()
+            && let Some(filled) = self.slot(slot, operand).and_then(|filled| filled.operands(rest, others))
+        {
+            return Some(filled);
         }
         if operands.len() >= slots.len() {
             return None;
@@ -194,6 +204,14 @@ impl Filler {
         }
         self.assign(bits, default).then_some(())?;
         self.pieces(slot.suffixes, &[])?.operands(rest, operands)
+    }
+
+    /// How many operands, from the first on, find a slot.
+    fn placed(self, slots: &[Slot], operands: &[Operand]) -> usize {
+        let (Some((slot, rest)), Some((operand, others))) = (slots.split_first(), operands.split_first()) else { return 0 };
+        let with = self.slot(slot, operand).map_or(0, |filled| 1 + filled.placed(rest, others));
+        let without = if slot.optional.is_some() { self.placed(rest, operands) } else { 0 };
+        with.max(without)
     }
 
     fn slot(mut self, slot: &Slot, operand: &Operand) -> Option<Filler> {
@@ -217,9 +235,12 @@ impl Filler {
     fn core(mut self, core: &Core, value: &Value) -> Option<Filler> {
         let fits = match (core, value) {
             (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
-            (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.integer(Format::Signed, bits, *distance),
+            (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
             (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
-            (Core::Number(format @ (Format::Unsigned | Format::Signed), bits), Value::Integer(number)) => self.integer(*format, bits, *number),
+            (Core::Number(Format::Relative, bits), Value::Place(place)) => self.offset(bits, place.distance),
+            (Core::Number(format, bits), Value::Integer(number) | Value::Place(Place { number, .. })) if is_integer(*format) => {
+                self.integer(*format, bits, *number)
+            }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
             (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
             (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
@@ -228,8 +249,10 @@ impl Filler {
             (Core::Number(format, bits), Value::Nan { negative, quiet }) if is_float(*format) => {
                 self.assign(bits, float::nan(*format, *negative, *quiet))
             }
-            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, offset)) => {
-                *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, *offset)
+            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, place)) => {
+                let fits = *file == *given && self.register(*file, register, *number);
+                let is_relative = *format == Format::Relative;
+                fits && if is_relative { self.offset(bits, place.distance) } else { self.integer(*format, bits, place.number) }
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
@@ -255,34 +278,38 @@ impl Filler {
     }
 
     fn register(&mut self, file: File, bits: &Bits, number: Option<u16>) -> bool {
-        let limit = bits.limit();
-        let stored = match number {
-            None => limit,
-            Some(number) if u32::from(number) % bits.scale != 0 => return false,
-            Some(number) => u64::from(u32::from(number) / bits.scale),
+        let (limit, bias) = (bits.limit(), u64::from(bits.bias));
+        let Some(number) = number else {
+            let is_before_constant = bias > 0 && self.assigned & bits.mask() != 0 && bits.unsigned(self.word) + bias >= limit;
+            return is_before_constant || self.assign(bits, if bits.complemented { 0 } else { limit });
         };
-        let is_taken = number.is_some() && file.constant_letter().is_some() && stored == limit;
-        if stored > limit || is_taken {
+        if u32::from(number) % bits.scale != 0 || u64::from(number) / u64::from(bits.scale) < bias {
             return false;
         }
+        let printed = u64::from(number) / u64::from(bits.scale);
+        if printed > limit || file.constant_letter().is_some() && printed == limit {
+            return false;
+        }
+        let stored = printed - bias;
         self.assign(bits, if bits.complemented { !stored & limit } else { stored })
     }
 
-    /// A number that fits with or without sign.
+    /// A number that fits with or without sign: instructions compute modulo the width of what they read. Negative ones make
+    /// sense only in fields as wide as a register.
     fn integer(&mut self, format: Format, bits: &Bits, number: i64) -> bool {
-        let scale = i64::from(bits.scale);
-        if number % scale != 0 {
-            return false;
-        }
-        let (number, limit) = (number / scale, bits.limit());
-        let fits = if bits.width >= 64 {
-            true
-        } else if number < 0 {
-            number >= -(1 << (bits.width - 1)) && (format != Format::Unsigned || bits.width > 1)
-        } else {
-            number as u64 <= limit
+        let Some(number) = unscaled(bits, number) else { return false };
+        let fits = match number {
+            0.. => number as u64 <= bits.limit(),
+            _ if format == Format::Unsigned && bits.width < 32 => false,
+            _ => is_signed(bits, number),
         };
-        fits && self.assign(bits, number as u64 & limit)
+        fits && self.assign(bits, number as u64 & bits.limit())
+    }
+
+    /// A number that is added to something wider, so its sign matters.
+    fn offset(&mut self, bits: &Bits, number: i64) -> bool {
+        let number = unscaled(bits, number).filter(|&number| is_signed(bits, number));
+        number.is_some_and(|number| self.assign(bits, number as u64 & bits.limit()))
     }
 
     fn parts(mut self, parts: &[Part], given: &[AddressPart]) -> Option<Filler> {
@@ -300,16 +327,29 @@ impl Filler {
                 Term::Register { file, bits, suffixes, omit } => match registers.split_first() {
                     Some((register, others)) if register.file == *file => {
                         self.register(*file, bits, register.number).then_some(())?;
-                        self = self.pieces(suffixes, &register.suffixes)?;
+                        self = match self.pieces(suffixes, &register.suffixes) {
+                            Some(filled) => filled,
+                            None if *omit && register.number.is_none() && register.suffixes.is_empty() => self,
+                            None => return None,
+                        };
                         registers = others;
                     }
                     _ if *omit => {
                         self.register(*file, bits, None).then_some(())?;
-                        self = self.pieces(suffixes, &[])?;
+                        self = self.pieces(suffixes, &[]).unwrap_or(self);
                     }
                     _ => return None,
                 },
-                Term::Number(format, bits) => self.integer(*format, bits, offset.take().unwrap_or_default()).then_some(())?,
+                Term::Number(format, bits) => {
+                    let number = offset.take().unwrap_or_default();
+                    let keeps_sign = match format {
+                        Format::Unsigned => false,
+                        Format::SignedAlone => true,
+                        _ => !given.registers.is_empty(),
+                    };
+                    let fits = if keeps_sign { self.offset(bits, number) } else { self.integer(*format, bits, number) };
+                    fits.then_some(())?;
+                }
             }
         }
         if !registers.is_empty() || offset.is_some_and(|offset| offset != 0) {
@@ -319,8 +359,24 @@ impl Filler {
     }
 }
 
+/// The stored number of one that is a multiple of the scale.
+fn unscaled(bits: &Bits, number: i64) -> Option<i64> {
+    let scale = i64::from(bits.scale);
+    (number % scale == 0).then_some(number / scale)
+}
+
+/// Whether bits can hold a number with sign.
+fn is_signed(bits: &Bits, number: i64) -> bool {
+    let unused = 64 - u32::from(bits.width);
+    number << unused >> unused == number
+}
+
 /// Modifiers that one value of a field has at most.
 const LONGEST_SPELLING: usize = 6;
+
+fn is_integer(format: Format) -> bool {
+    matches!(format, Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute)
+}
 
 fn is_float(format: Format) -> bool {
     matches!(format, Format::F32 | Format::F64High | Format::F16 | Format::Bf16)
@@ -357,13 +413,16 @@ fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
     if start.pieces(form.modifiers, &instruction.modifiers).is_none() {
         return Mismatch { depth, reason: format!("these modifiers do not go together in the nearest form, {}", nearest()) };
     }
-    for (position, operand) in instruction.operands.iter().enumerate() {
-        if !form.operands.iter().any(|slot| start.slot(slot, operand).is_some()) {
-            return Mismatch { depth: depth + 1 + position, reason: format!("operand {} does not fit the nearest form, {}", position + 1, nearest()) };
-        }
-    }
-    let reason = format!("its {} operands do not fit the nearest form, {}", instruction.operands.len(), nearest());
-    Mismatch { depth: depth + 1 + instruction.operands.len(), reason }
+    let placed = start.placed(form.operands, &instruction.operands);
+    let depth = depth + 1 + placed;
+    let what = if placed < instruction.operands.len() {
+        format!("operand {} does not fit", placed + 1)
+    } else if start.operands(form.operands, &instruction.operands).is_none() {
+        format!("its {placed} operands are too few for")
+    } else {
+        "its guard does not fit".into()
+    };
+    Mismatch { depth, reason: format!("{what} the nearest form, {}", nearest()) }
 }
 
 fn piece_has(piece: &Piece, symbol: Symbol) -> bool {

@@ -1,5 +1,7 @@
 //! The table as data: forms, fields, symbols and properties, generated from the files under `data/`.
 
+use crate::Target;
+
 /// A number kept in one or more runs of bits, least significant run first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bits {
@@ -11,6 +13,8 @@ pub struct Bits {
     pub scale: u32,
     /// Whether it is stored complemented.
     pub complemented: bool,
+    /// What is added to the stored number.
+    pub bias: u32,
 }
 
 impl Bits {
@@ -345,6 +349,10 @@ pub enum Format {
     Relative,
     /// A set of bit numbers.
     Set,
+    /// As [`Format::Signed`], with its sign also where it is the only term of an address.
+    SignedAlone,
+    /// As [`Format::Signed`], behind a register, printed also when 0.
+    Absolute,
 }
 
 /// The kind of an operand.
@@ -394,18 +402,34 @@ pub enum Term {
 /// What is known about an instruction beyond its encoding.
 #[derive(Debug)]
 pub struct Properties {
-    /// Register files of the leading operands that are written; one that a form does not have is skipped.
-    pub destinations: &'static [File],
+    /// The operands that a text begins with, up to the last that is written; those that a form does not have are skipped.
+    pub leading: &'static [Leading],
     /// What it does beyond registers.
     pub effect: Effect,
     /// Which memory it touches.
     pub memory: Memory,
     /// Where it executes.
     pub pipe: Pipe,
-    /// Whether its result comes after a known number of cycles.
-    pub latency: Latency,
-    /// Operands that may change places.
+    /// Targets on which its result comes after a known number of cycles, one bit each.
+    pub(crate) fixed_latency: u32,
+    /// Sources that may change places, counted from 0.
     pub commute: &'static [(u8, u8)],
+}
+
+impl Properties {
+    /// Whether its result comes after a known number of cycles on a target.
+    pub fn latency(&self, target: Target) -> Latency {
+        if self.fixed_latency >> target.table_bit() & 1 == 1 { Latency::Fixed } else { Latency::Variable }
+    }
+}
+
+/// One of the operands that a text begins with.
+#[derive(Debug)]
+pub struct Leading {
+    /// Its register file is one of these.
+    pub files: &'static [File],
+    /// Whether the instruction writes it.
+    pub written: bool,
 }
 
 /// What an instruction does beyond writing registers.
@@ -423,8 +447,12 @@ pub enum Effect {
     Control,
     /// Waits for or signals other threads.
     Barrier,
-    /// Orders memory accesses.
+    /// Orders memory accesses, those of asynchronous units included.
     Fence,
+    /// Takes operands from other threads of the warp or acts for all of them: may be dropped, but not moved across control flow.
+    Lanes,
+    /// Reads what changes on its own (clocks, counters, special registers): may be dropped, but not merged or moved past waits.
+    State,
     /// Something else that must not be dropped or duplicated.
     Other,
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 use crate::table::{Core, File, Format, Opcode, Symbol};
 
 /// What is wrong with a line of text, and in which column.
@@ -93,7 +93,8 @@ impl<'t> Reader<'t> {
             return self.fail(unknown(mnemonic, Opcode::all().map(Opcode::mnemonic), "instruction"));
         };
         self.branches = opcode.forms().any(|form| {
-            let is_branch = |core: &Core| matches!(core, Core::Number(Format::Relative, _) | Core::RegisterAndNumber(_, _, Format::Relative, _));
+            let is_branch =
+                |core: &Core| matches!(core, Core::Number(Format::Relative, _) | Core::RegisterAndNumber(_, _, Format::Relative, _));
             form.form().operands.iter().any(|slot| is_branch(&slot.core))
         });
         let modifiers = self.modifiers()?;
@@ -279,7 +280,7 @@ impl<'t> Reader<'t> {
             return self.after_register(file, number);
         }
         match self.number()? {
-            Some(Number::Integer(target)) if self.branches => return Ok(Value::Relative(self.distance_to(target))),
+            Some(Number::Integer(number)) if self.branches => return Ok(Value::Place(self.place(number))),
             Some(Number::Integer(value)) => return Ok(Value::Integer(value)),
             Some(Number::Real(value)) => return Ok(Value::Real(value)),
             Some(Number::Nan { negative, quiet }) => return Ok(Value::Nan { negative, quiet }),
@@ -296,7 +297,11 @@ impl<'t> Reader<'t> {
             Some(symbol) if !name.is_empty() => Ok(Value::Name(symbol)),
             _ => {
                 self.at = start;
-                self.fail(if name.is_empty() { "operand expected".to_string() } else { unknown(name, Symbol::all().map(Symbol::spelling), "name") })
+                self.fail(if name.is_empty() {
+                    "operand expected".to_string()
+                } else {
+                    unknown(name, Symbol::all().map(Symbol::spelling), "name")
+                })
             }
         }
     }
@@ -317,6 +322,10 @@ impl<'t> Reader<'t> {
         target.wrapping_sub(self.address as i64).wrapping_sub(16)
     }
 
+    fn place(&self, number: i64) -> Place {
+        Place { number, distance: self.distance_to(number) }
+    }
+
     /// `` `(.L_x_0) ``
     fn label_value(&mut self) -> Result<i64, ParseError> {
         self.at += 1;
@@ -334,14 +343,14 @@ impl<'t> Reader<'t> {
         let start = self.at;
         if self.eat(" ") {
             if self.rest().starts_with('`') {
-                return Ok(Value::RegisterAndNumber(file, number, self.label_value()?));
+                let distance = self.label_value()?;
+                return Ok(Value::RegisterAndNumber(file, number, Place { number: distance, distance }));
             }
             if let Some(distance) = self.distance()? {
-                return Ok(Value::RegisterAndNumber(file, number, distance));
+                return Ok(Value::RegisterAndNumber(file, number, Place { number: distance, distance }));
             }
             if let Some(Number::Integer(value)) = self.number()? {
-                let value = if self.branches { self.distance_to(value) } else { value };
-                return Ok(Value::RegisterAndNumber(file, number, value));
+                return Ok(Value::RegisterAndNumber(file, number, self.place(value)));
             }
             self.at = start;
         }
@@ -368,7 +377,8 @@ impl<'t> Reader<'t> {
             let mut part = AddressPart::default();
             while !self.eat("]") {
                 self.spaces();
-                if !(part.registers.is_empty() && part.offset.is_none()) && !self.eat("+") {
+                let is_first = part.registers.is_empty() && part.offset.is_none();
+                if !is_first && !self.eat("+") {
                     return self.fail("`+` or `]` expected");
                 }
                 if let Some((file, number)) = self.register()? {

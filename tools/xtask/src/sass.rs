@@ -41,7 +41,11 @@ pub fn compare(path: &str) -> Result<(), String> {
         };
         count.known += 1;
         let printed = print(word, target, 0).unwrap_or_default();
-        if same(&printed, expected) { count.same_text += 1 } else { complain("text", &printed) }
+        if same(&printed, expected) {
+            count.same_text += 1
+        } else {
+            complain("text", &printed)
+        }
         match encode(&instruction, target) {
             Ok(again) if again == word => count.same_word += 1,
             Ok(again) => complain("encode", &format!("{again:032x}")),
@@ -68,7 +72,14 @@ pub fn compare(path: &str) -> Result<(), String> {
     println!("target     words   known%  text%  encode%  assemble%");
     for (name, c) in counts {
         let percent = |part: usize| 100.0 * part as f64 / c.words.max(1) as f64;
-        println!("{name:9} {:6}  {:7.3} {:7.3} {:7.3} {:7.3}", c.words, percent(c.known), percent(c.same_text), percent(c.same_word), percent(c.same_through_text));
+        println!(
+            "{name:9} {:6}  {:7.3} {:7.3} {:7.3} {:7.3}",
+            c.words,
+            percent(c.known),
+            percent(c.same_text),
+            percent(c.same_word),
+            percent(c.same_through_text)
+        );
     }
     Ok(())
 }

@@ -1,0 +1,338 @@
+//! The contest of forms: which encoding an instruction gets, and what is said when it gets none.
+//!
+//! Every word was given to nvdisasm 13.2.51 (`nvdisasm -b SM90a` and so on); the text beside it is what nvdisasm printed.
+
+use oriole_isa::{Target, encode, parse, print};
+
+fn target(name: &str) -> Target {
+    Target::parse(name).expect("target")
+}
+
+fn try_encode(name: &str, text: &str) -> Result<u128, String> {
+    let instruction = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    encode(&instruction, target(name)).map_err(|error| error.to_string())
+}
+
+/// Asserts the words of texts that nvdisasm prints back letter by letter.
+fn expect_words(name: &str, cases: &[(u128, &str)]) {
+    for &(word, text) in cases {
+        assert_eq!(try_encode(name, text), Ok(word), "{text}");
+        assert_eq!(print(word, target(name), 0).as_deref(), Some(text));
+    }
+}
+
+/// Asserts the words of texts that stand for another text, as nvdisasm prints it.
+fn expect_as(name: &str, cases: &[(&str, u128, &str)]) {
+    for &(given, word, text) in cases {
+        assert_eq!(try_encode(name, given), Ok(word), "{given}");
+        assert_eq!(print(word, target(name), 0).as_deref(), Some(text));
+    }
+}
+
+/// Asserts that an instruction has no form, and that the message says what it is, where, and which form is nearest.
+fn expect_none(name: &str, cases: &[(&str, &str)]) {
+    for (text, reason) in cases {
+        let mnemonic = text.split(['.', ' ']).next().expect("mnemonic");
+        let message = try_encode(name, text).expect_err(text);
+        let start = format!("no form of {mnemonic} on {name} takes this: {reason}");
+        assert!(message.starts_with(&start), "{text}: {message}");
+        assert!(message.contains(&format!("the nearest form, {mnemonic}")), "{text}: {message}");
+    }
+}
+
+#[test]
+fn kind_of_the_second_source_decides() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000fe200000000000000000201007221, "FADD R0, R1, R2"),
+            (0x000fe200000000003fc0000001007421, "FADD R0, R1, 1.5"),
+            (0x000fe200080000000000000401007e21, "FADD R0, R1, UR4"),
+            (0x000fe20000000f000000000100007202, "MOV R0, R1"),
+            (0x000fe20000000f000000007b00007802, "MOV R0, 0x7b"),
+            (0x000fe20008000f000000000400007c02, "MOV R0, UR4"),
+            (0x000fe20007ffe0030000000201007210, "IADD3 R0, R1, R2, R3"),
+            (0x000fe20007ffe0030000007b01007810, "IADD3 R0, R1, 0x7b, R3"),
+            (0x000fe2000fffe0030000000401007c10, "IADD3 R0, R1, UR4, R3"),
+            (0x000fe200000000040000000002007229, "DADD R0, R2, R4"),
+            (0x000fe200000000003ff0000002007429, "DADD R0, R2, 1"),
+        ],
+    );
+}
+
+#[test]
+fn constants_where_the_target_has_them() {
+    expect_words(
+        "sm_80",
+        &[
+            (0x000fe200000000000000580001007621, "FADD R0, R1, c[0x0][0x160]"),
+            (0x000fe200080000000000580401007621, "FADD R0, R1, cx[UR4][0x160]"),
+            (0x000fe200000000030000580001007a23, "FFMA R0, R1, c[0x0][0x160], R3"),
+            (0x000fe200078e02030000580001007a24, "IMAD R0, R1, c[0x0][0x160], R3"),
+            (0x000fe200078e02020000580001007624, "IMAD R0, R1, R2, c[0x0][0x160]"),
+        ],
+    );
+    expect_words("sm_90a", &[(0x000fe2000000080000008400ff007b82, "LDC R0, c[0x0][0x210]")]);
+}
+
+#[test]
+fn place_of_the_odd_operand_decides() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000fe200078e02030000000201007224, "IMAD R0, R1, R2, R3"),
+            (0x000fe200078e02020000001001007424, "IMAD R0, R1, R2, 0x10"),
+            (0x000fe2000f8e02030000000401007c24, "IMAD R0, R1, UR4, R3"),
+            (0x000fe2000f8e02020000000401007e24, "IMAD R0, R1, R2, UR4"),
+            (0x000fe200000000030000000201007223, "FFMA R0, R1, R2, R3"),
+            (0x000fe200000000024000000001007423, "FFMA R0, R1, R2, 2"),
+            (0x000fe200000000034000000001007823, "FFMA R0, R1, 2, R3"),
+            (0x000fe200000e00030000000201007389, "SHFL.IDX PT, R0, R1, R2, R3"),
+            (0x000fe200000e000000001f0201007589, "SHFL.IDX PT, R0, R1, R2, 0x1f"),
+            (0x000fe200000e00030e00000001007989, "SHFL.BFLY PT, R0, R1, 0x10, R3"),
+            (0x000fe200000e00000e001f0001007f89, "SHFL.BFLY PT, R0, R1, 0x10, 0x1f"),
+        ],
+    );
+}
+
+#[test]
+fn modifiers_choose_the_form() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000fe2000001e1004000000201007221, "FADD.FTZ.RZ.SAT R0, -R1, |R2|"),
+            (0x000fe200007fe4030000000201007210, "IADD3.X R0, R1, R2, R3, P0, !PT"),
+            (0x000fe200078e02040000000302007225, "IMAD.WIDE R0, R2, R3, R4"),
+            (0x000fe20003f06070000000020100720c, "ISETP.GE.U32.AND P0, PT, R1, R2, PT"),
+            (0x000fe20000f06070000000050100780c, "ISETP.GE.U32.AND P0, PT, R1, 0x5, P1"),
+            (0x000fe20003f06120000000020100720c, "ISETP.GE.U32.AND.EX P0, PT, R1, R2, PT, P2"),
+            (0x000fe200078e20ff0000000201007211, "LEA R0, R1, R2, 0x4"),
+            (0x000fe200078f20030000000201007211, "LEA.HI R0, R1, R2, R3, 0x4"),
+            (0x000fe200000f26ff0000000201007211, "LEA.HI.X.SX32 R0, R1, R2, 0x4, P0"),
+        ],
+    );
+}
+
+#[test]
+fn optional_operands_present_and_absent() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000fe20007a3e0050000000403007210, "IADD3 R0, P1, P2, R3, R4, R5"),
+            (0x000fe200078200040000000302007225, "IMAD.WIDE.U32 R0, P1, R2, R3, R4"),
+            (0x000fe2000c1e19000000100402007981, "LDG.E R0, desc[UR4][R2.64+0x10]"),
+            (0x000fe2000c1e19040000000402007981, "LDG.E R0, desc[UR4][R2.64], P3"),
+            (0x000fe20003800000000000000000794d, "EXIT"),
+            (0x000fe20003800000000000000000a94d, "@!P2 EXIT"),
+            (0x000fe20000800000000000000000094d, "@P0 EXIT P1"),
+        ],
+    );
+}
+
+#[test]
+fn shape_of_the_address_decides() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000fe2000c1e09000000100402007981, "LDG.E R0, [R2.64+UR4+0x10]"),
+            (0x000fe200000008000000000001007984, "LDS R0, [R1]"),
+            (0x000fe200080008000000200401007984, "LDS R0, [R1+UR4+0x20]"),
+        ],
+    );
+}
+
+#[test]
+fn bare_mnemonics_and_uniform_guards() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000fe200038000000000000100007801, "PMTRIG 0x1"),
+            (0x000fe2000000000000000000000079b7, "UTMACMDFLUSH"),
+            (0x000fe200000000000000007b00041882, "@UP1 UMOV UR4, 0x7b"),
+        ],
+    );
+    let message = try_encode("sm_90a", "@P1 UMOV UR4, 0x7b").expect_err("a uniform instruction depends on a uniform predicate");
+    assert!(message.starts_with("no form of UMOV on sm_90a takes this: its guard does not fit the nearest form, UMOV"), "{message}");
+    let message = try_encode("sm_90a", "@UP1 MOV R4, 0x7b").expect_err("and no other does");
+    assert!(message.starts_with("no form of MOV on sm_90a takes this: its guard does not fit the nearest form, MOV"), "{message}");
+}
+
+/// Two forms hold this text on sm_80: one has a zero uniform register in the address, one none. ptxas writes the second, which
+/// demands more.
+#[test]
+fn most_specific_form_wins() {
+    expect_words("sm_80", &[(0x000fe2000b9218440000000002077fae, "LDGSTS.E [R7], [R2.64]")]);
+}
+
+#[test]
+fn swapping_reaches_a_form() {
+    expect_as(
+        "sm_90a",
+        &[
+            ("FADD R0, 1.5, R1", 0x000fe200000000003fc0000001007421, "FADD R0, R1, 1.5"),
+            ("FMUL R0, UR4, R1", 0x000fe200084000000000000401007c20, "FMUL R0, R1, UR4"),
+            ("FFMA R0, 2, R1, R3", 0x000fe200000000034000000001007823, "FFMA R0, R1, 2, R3"),
+            ("DMUL R0, 1, R2", 0x000fe200000000003ff0000002007828, "DMUL R0, R2, 1"),
+            ("VIADD R0, 0x7b, R1", 0x000fe200000000000000007b01007836, "VIADD R0, R1, 0x7b"),
+        ],
+    );
+    expect_as("sm_80", &[("FADD R0, c[0x0][0x160], R1", 0x000fe200000000000000580001007621, "FADD R0, R1, c[0x0][0x160]")]);
+}
+
+#[test]
+fn signs_travel_with_swapped_sources() {
+    expect_as(
+        "sm_90a",
+        &[
+            ("FADD R0, 1.5, -R1", 0x000fe200000001003fc0000001007421, "FADD R0, -R1, 1.5"),
+            ("FADD R0, -UR4, |R1|", 0x000fe200080002008000000401007e21, "FADD R0, |R1|, -UR4"),
+        ],
+    );
+}
+
+/// Destinations in front, written out or not, do not shift the sources.
+#[test]
+fn sources_are_counted_behind_the_destinations() {
+    expect_as(
+        "sm_90a",
+        &[
+            ("IADD3 R0, 0x7b, R1, R3", 0x000fe20007ffe0030000007b01007810, "IADD3 R0, R1, 0x7b, R3"),
+            ("IADD3 R0, P1, P2, UR4, R1, R3", 0x000fe2000fa3e0030000000401007c10, "IADD3 R0, P1, P2, R1, UR4, R3"),
+            ("IMAD.WIDE R0, 0x10, R3, R4", 0x000fe200078e02040000001003007825, "IMAD.WIDE R0, R3, 0x10, R4"),
+            ("IMAD.WIDE R0, PT, 0x10, R3, R4", 0x000fe200078e02040000001003007825, "IMAD.WIDE R0, R3, 0x10, R4"),
+        ],
+    );
+}
+
+#[test]
+fn sources_that_may_not_change_places() {
+    expect_none(
+        "sm_90a",
+        &[
+            ("ISETP.GE.AND P0, PT, 0x5, R1, PT", "operand 3 does not fit"),
+            ("FSETP.GT.AND P0, PT, 1, R1, PT", "operand 3 does not fit"),
+            ("FMNMX R0, 1, R1, PT", "operand 2 does not fit"),
+            ("SEL R0, 0x5, R1, P0", "operand 2 does not fit"),
+            ("SHF.L.U32 R0, 0x5, R1, RZ", "operand 2 does not fit"),
+            ("IADD3 R0, -R1, R2, -UR4", "operand 4 does not fit"),
+        ],
+    );
+}
+
+#[test]
+fn two_odd_operands_are_one_too_many() {
+    expect_none(
+        "sm_90a",
+        &[
+            ("FADD R0, 1, 2", "operand 2 does not fit"),
+            ("FADD R0, UR4, UR5", "operand 2 does not fit"),
+            ("IMAD R0, 0x5, 0x6, R1", "operand 2 does not fit"),
+        ],
+    );
+}
+
+#[test]
+fn wrong_register_file() {
+    expect_none(
+        "sm_90a",
+        &[
+            ("FADD UR0, R1, R2", "operand 1 does not fit"),
+            ("FADD R0, P1, R2", "operand 2 does not fit"),
+            ("ISETP.GE.AND R0, PT, R1, R2, PT", "operand 1 does not fit"),
+            ("UIADD3 UR4, R1, UR2, UR3", "operand 2 does not fit"),
+            ("LDG.E R0, desc[R4][R2.64]", "operand 2 does not fit"),
+        ],
+    );
+}
+
+#[test]
+fn registers_that_do_not_exist() {
+    expect_words("sm_90a", &[(0x000fe20000000f00000000ff00fe7202, "MOV R254, RZ"), (0x000fe200000e000000000000013e72ca, "R2UR UR62, R1")]);
+    expect_words("sm_120", &[(0x000fe20008000000000000c801007e21, "FADD R0, R1, UR200")]);
+    expect_none(
+        "sm_90a",
+        &[
+            ("MOV R255, R1", "operand 1 does not fit"),
+            ("MOV R0, R256", "operand 2 does not fit"),
+            ("FADD R0, R1, UR63", "operand 3 does not fit"),
+            ("FADD R0, R1, UR200", "operand 3 does not fit"),
+            ("ISETP.GE.AND P7, PT, R1, R2, PT", "operand 1 does not fit"),
+        ],
+    );
+}
+
+#[test]
+fn immediates_at_the_edge() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000fe20007ffe003ffffffff01007810, "IADD3 R0, R1, -0x1, R3"),
+            (0x000fe200000e00000fffff0001007f89, "SHFL.BFLY PT, R0, R1, 0x1f, 0x1fff"),
+            (0x000fe2000c1e19007fffff0402007981, "LDG.E R0, desc[UR4][R2.64+0x7fffff]"),
+            (0x000fe2000c1e19008000000402007981, "LDG.E R0, desc[UR4][R2.64+-0x800000]"),
+            (0x000fe200000008007fffff0001007984, "LDS R0, [R1+0x7fffff]"),
+        ],
+    );
+    expect_as(
+        "sm_90a",
+        &[
+            ("IADD3 R0, R1, 0xffffffff, R3", 0x000fe20007ffe003ffffffff01007810, "IADD3 R0, R1, -0x1, R3"),
+            ("MOV R0, -0x1", 0x000fe20000000f00ffffffff00007802, "MOV R0, 0xffffffff"),
+        ],
+    );
+}
+
+#[test]
+fn immediates_past_the_edge() {
+    expect_none(
+        "sm_90a",
+        &[
+            ("IADD3 R0, R1, 0x100000000, R3", "operand 3 does not fit"),
+            ("IADD3 R0, R1, -0x80000001, R3", "operand 3 does not fit"),
+            ("SHFL.BFLY PT, R0, R1, 0x10, 0x2000", "operand 5 does not fit"),
+            ("LEA R0, R1, R2, -0x1", "operand 4 does not fit"),
+            ("LDG.E R0, desc[UR4][R2.64+0x800000]", "operand 2 does not fit"),
+            ("LDG.E R0, desc[UR4][R2.64+0xffffff]", "operand 2 does not fit"),
+            ("LDG.E R0, desc[UR4][R2.64+-0x800001]", "operand 2 does not fit"),
+            ("LDS R0, [R1+0x800000]", "operand 2 does not fit"),
+        ],
+    );
+}
+
+#[test]
+fn misaligned_offsets_and_banks() {
+    expect_none(
+        "sm_80",
+        &[
+            ("FADD R0, R1, c[0x0][0x162]", "operand 3 does not fit"),
+            ("FADD R0, R1, c[0x20][0x160]", "operand 3 does not fit"),
+            ("FADD R0, R1, c[0x0][0x10000]", "operand 3 does not fit"),
+        ],
+    );
+}
+
+#[test]
+fn modifiers_that_no_form_has() {
+    expect_none("sm_90a", &[("MOV.SAT R0, R1", ".SAT is no modifier of"), ("FADD.WIDE R0, R1, R2", ".WIDE is no modifier of")]);
+    let message = try_encode("sm_90a", "FADD.SAT.FTZ R0, R1, R2").expect_err("order of modifiers");
+    assert!(message.contains("these modifiers do not go together in the nearest form, FADD"), "{message}");
+}
+
+#[test]
+fn wrong_number_of_operands() {
+    expect_none("sm_90a", &[("FADD R0, R1", "its 2 operands are too few"), ("FADD R0, R1, R2, R3", "operand 4 does not fit")]);
+}
+
+#[test]
+fn instruction_that_a_target_does_not_have() {
+    assert_eq!(try_encode("sm_80", "VIADD R0, R1, R2"), Err("VIADD does not exist on sm_80".to_string()));
+    assert_eq!(try_encode("sm_75", "LDGSTS.E [R7], [R2.64]"), Err("LDGSTS does not exist on sm_75".to_string()));
+    assert_eq!(try_encode("sm_80", "IADD R0, R1, R2"), Err("IADD does not exist on sm_80".to_string()));
+    expect_words("sm_120", &[(0x000fe200078e00000000000201007235, "IADD R0, R1, R2")]);
+}
+
+#[test]
+fn form_that_a_target_does_not_have() {
+    expect_none("sm_90a", &[("FFMA R0, R1, c[0x0][0x160], R3", "operand 3 does not fit")]);
+    expect_none("sm_80", &[("FADD R0, R1, UR4", "operand 3 does not fit")]);
+}
