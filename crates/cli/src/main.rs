@@ -1,7 +1,9 @@
 //! `oriole`: the command line.
 
+mod asm;
 mod check;
 mod disasm;
+mod roundtrip;
 mod sass;
 
 use std::process::ExitCode;
@@ -23,6 +25,8 @@ enum Command {
     Check(check::CheckArguments),
     Codes(check::CodesArguments),
     Disasm(disasm::DisasmArguments),
+    Asm(asm::AsmArguments),
+    Roundtrip(roundtrip::RoundtripArguments),
 }
 
 fn main() -> ExitCode {
@@ -30,5 +34,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Codes(arguments) => check::print_codes(&arguments),
         Command::Disasm(arguments) => disasm::run(&arguments),
+        Command::Asm(arguments) => asm::run(&arguments),
+        Command::Roundtrip(arguments) => roundtrip::run(&arguments),
     }
 }

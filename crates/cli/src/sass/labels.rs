@@ -1,10 +1,10 @@
 //! Names for addresses in code, numbered as nvdisasm numbers them.
 //!
-//! nvdisasm gives numbers in three rounds: to places that relocations refer to; to places that branches go to, indirect
-//! ones included; to the ends of functions. The first two go through the code sections in the order of the file and
-//! through each by address, and number what is referred to in the order in which the references are met; a place at which
-//! a function starts needs no number. The third takes the functions in the order of the symbol table and uses up a number
-//! for each, also where the place has a number or a name already.
+//! nvdisasm gives numbers in four rounds: to places that relocations refer to; to places that branches go to; to indirect
+//! branches and their targets; to the ends of functions. The first three go through the code sections in the order of the
+//! file and through each by address; the last takes the functions in the order of the symbol table. In the first two
+//! rounds a place gets a number when it is first met, unless a function starts there. In the last two every place uses up
+//! a number, also if it has one already.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub struct Labels {
 /// Names of the addresses of one section.
 #[derive(Default)]
 pub struct Names {
-    /// Functions that start here; the first one of an address counts.
+    /// Functions that start here; the first one of the symbol table counts.
     functions: HashMap<u64, String>,
     numbers: HashMap<u64, u32>,
 }
@@ -35,15 +35,20 @@ impl Labels {
         for (position, address) in relocations.filter_map(|relocation| code_target(program, relocation)) {
             sections[position].add_reference(address, &mut next);
         }
-        for position in 0..sections.len() {
-            for address in branch_targets(program, position) {
+        for (position, section) in program.sections.iter().enumerate() {
+            for address in branch_targets(program, section) {
                 sections[position].add_reference(address, &mut next);
+            }
+        }
+        for (position, section) in program.sections.iter().enumerate() {
+            for (branch, targets) in &section.indirect {
+                let places = std::iter::once(*branch).chain(targets.iter().copied().map(u64::from));
+                places.for_each(|address| sections[position].use_number(address, &mut next));
             }
         }
         for symbol in program.cubin.symbols().iter().filter(|symbol| symbol.is_function()) {
             if let Some(position) = section_of(program, symbol) {
-                sections[position].numbers.entry(symbol.value.wrapping_add(symbol.size)).or_insert(next);
-                next += 1;
+                sections[position].use_number(symbol.value.wrapping_add(symbol.size), &mut next);
             }
         }
         Labels { sections }
@@ -61,19 +66,13 @@ pub fn section_of(program: &Program<'_>, symbol: &Symbol) -> Option<usize> {
     program.sections.iter().position(|section| section.index == index as usize)
 }
 
-/// Where the branches of a section go, in order.
-fn branch_targets(program: &Program<'_>, position: usize) -> Vec<u64> {
-    let section = &program.sections[position];
-    let mut targets = Vec::new();
-    for (index, &word) in section.words.iter().enumerate() {
+/// Where the branches of a section go, in order. Those that a relocation fills in or an attribute lists are left out.
+fn branch_targets<'p>(program: &'p Program<'_>, section: &'p CodeSection<'_>) -> impl Iterator<Item = u64> + 'p {
+    section.words.iter().enumerate().filter_map(|(index, &word)| {
         let address = index as u64 * SIZE;
-        if let Some(list) = section.branch_targets_at(address) {
-            targets.extend(list.iter().copied().map(u64::from));
-        } else if section.relocation_at(address).is_none() {
-            targets.extend(relative_target(word, program.target, address));
-        }
-    }
-    targets
+        let is_listed = section.relocation_at(address).is_some() || section.branch_targets_at(address).is_some();
+        if is_listed { None } else { relative_target(word, program.target, address) }
+    })
 }
 
 impl Names {
@@ -84,7 +83,7 @@ impl Names {
             if !symbol.is_function() {
                 continue;
             }
-            functions.entry(symbol.value).or_insert_with(|| symbol.name.clone());
+            functions.insert(symbol.value, symbol.name.clone());
         }
         Names { functions, numbers: HashMap::new() }
     }
@@ -96,6 +95,11 @@ impl Names {
                 *next - 1
             });
         }
+    }
+
+    fn use_number(&mut self, address: u64, next: &mut u32) {
+        self.numbers.entry(address).or_insert(*next);
+        *next += 1;
     }
 
     /// What an address is called; none if nothing refers to it.

@@ -1,10 +1,10 @@
 //! The code of a cubin, ready to be listed: sections, the symbols and relocations inside them, and where branches go.
 
+use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code as AttributeCode, Value};
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::Content;
 use oriole_cubin::symbol::{Symbol, SymbolSection};
-use oriole_cubin::Cubin;
 use oriole_isa::table::{Core, Format};
 use oriole_isa::{Target, form_of};
 
@@ -43,18 +43,13 @@ pub struct CodeSection<'c> {
 }
 
 impl<'c> Program<'c> {
-    /// Finds the code of a cubin. `target` overrides what the file says.
-    pub fn new(cubin: &'c Cubin, target: Option<Target>) -> Result<Program<'c>, String> {
+    /// Finds the code of a cubin.
+    pub fn new(cubin: &'c Cubin) -> Result<Program<'c>, String> {
         let name = cubin.target_name();
         let unknown = || format!("there is no table of instructions for {name}");
-        let target = target.or_else(|| Target::parse(&name)).ok_or_else(unknown)?;
+        let target = Target::parse(&name).ok_or_else(unknown)?;
         let sections = cubin.functions().map(|function| section(cubin, &function)).collect();
         Ok(Program { cubin, target, sections })
-    }
-
-    /// Number of instructions in all sections.
-    pub fn instruction_count(&self) -> usize {
-        self.sections.iter().map(|section| section.words.len()).sum()
     }
 }
 

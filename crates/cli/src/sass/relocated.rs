@@ -2,7 +2,7 @@
 //!
 //! The name of a relocation's type says which bits it patches and what is put there: `R_CUDA_ABS32_LO_32` is the lower
 //! half of an address in 32 bits from bit 32 on, `R_CUDA_CONST_FIELD19_40` a place in a constant bank in 19 bits from bit
-//! 40 on. To find the operand that has those bits, the word is printed with a number in them that stands out, and the
+//! 40 on, `R_CUDA_ABS55_16_34` an address whose lowest eight bits are at 16 and the other 47 at 34. To find the operand that has those bits, the word is printed with a number in them that stands out, and the
 //! text of that number is replaced.
 
 use oriole_cubin::relocation::Relocation;
@@ -13,6 +13,8 @@ use super::program::Program;
 
 /// Which bits a relocation patches, and with what.
 struct Patch<'n> {
+    /// The lowest eight bits stand apart, from this bit on.
+    apart: Option<u32>,
     low: u32,
     width: u32,
     kind: Kind<'n>,
@@ -31,6 +33,9 @@ enum Kind<'n> {
 /// Bits of the number of a constant bank.
 const BANK_WIDTH: u32 = 5;
 
+/// Bits that stand apart in the longest addresses.
+const APART_WIDTH: u32 = 8;
+
 /// Reads a type's name without `R_CUDA_`: what, width, perhaps a half, lowest bit.
 fn patch(name: &str) -> Option<(Patch<'_>, &str)> {
     let parts: Vec<&str> = name.split('_').collect();
@@ -38,13 +43,18 @@ fn patch(name: &str) -> Option<(Patch<'_>, &str)> {
     let first = if parts[0] == "CONST" || parts[0] == "FUNC" { parts.get(1)? } else { parts.first()? };
     let start = first.find(|c: char| c.is_ascii_digit())?;
     let (what, width) = (&first[..start], first[start..].parse().ok()?);
+    let apart = match parts[..] {
+        [_, apart, _] => apart.parse().ok(),
+        _ => None,
+    };
     let kind = match what {
-        "FIELD" => return Some((Patch { low, width: u32::checked_sub(width, BANK_WIDTH)?, kind: Kind::Constant }, what)),
+        "FIELD" => return Some((Patch { apart: None, low, width: u32::checked_sub(width, BANK_WIDTH)?, kind: Kind::Constant }, what)),
         _ if parts.contains(&"LO") => Kind::Half("lo"),
         _ if parts.contains(&"HI") => Kind::Half("hi"),
         _ => Kind::Whole,
     };
-    Some((Patch { low, width, kind }, what))
+    let width = if apart.is_some() { u32::checked_sub(width, APART_WIDTH)? } else { width };
+    Some((Patch { apart, low, width, kind }, what))
 }
 
 /// The place in code that a relocation refers to by more than a function's name: position of the section, and address.
@@ -108,8 +118,8 @@ fn with_sentinel(word: u128, target: Target, address: u64, patch: &Patch<'_>) ->
     let mut text = String::new();
     let changed = word & !mask | u128::from(sentinel) << patch.low;
     let known = print_with(&mut text, changed, target, address, &mut |_| None);
-    let scales = [1, 4, 2, 8, 16].into_iter().map(|scale| format!("{:#x}", sentinel.wrapping_mul(scale)));
-    let number = scales.into_iter().find(|number| text.contains(number.as_str()))?;
+    let shift = if patch.apart.is_some() { APART_WIDTH } else { 0 };
+    let mut scales = [1, 4, 2, 8, 16].into_iter().map(|scale| format!("{:#x}", (u128::from(sentinel) << shift) * scale));
+    let number = scales.find(|number| text.contains(number.as_str()))?;
     known.then_some((text, number))
 }
-
