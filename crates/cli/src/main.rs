@@ -1,6 +1,10 @@
 //! `oriole`: the command line.
 
+mod asm;
 mod check;
+mod disasm;
+mod roundtrip;
+mod sass;
 
 use std::process::ExitCode;
 
@@ -20,11 +24,17 @@ struct Arguments {
 enum Command {
     Check(check::CheckArguments),
     Codes(check::CodesArguments),
+    Disasm(disasm::DisasmArguments),
+    Asm(asm::AsmArguments),
+    Roundtrip(roundtrip::RoundtripArguments),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Codes(arguments) => check::print_codes(&arguments),
+        Command::Disasm(arguments) => disasm::run(&arguments),
+        Command::Asm(arguments) => asm::run(&arguments),
+        Command::Roundtrip(arguments) => roundtrip::run(&arguments),
     }
 }

@@ -1,0 +1,192 @@
+//! `oriole disasm`: machine code as text.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use oriole_cubin::{Cubin, Image, ImageKind};
+use oriole_isa::{Control, Target, print_with};
+
+use crate::check::read_input;
+use crate::sass::control::ControlListing;
+use crate::sass::json;
+use crate::sass::labels::Labels;
+use crate::sass::listing::Listing;
+use crate::sass::program::{Program, SIZE, words_of};
+
+/// Disassemble cubins, fatbins, host programs and raw code.
+///
+///   $ oriole disasm kernel.cubin
+///   ...
+///   .text.saxpy:
+///           /*0000*/                   LDC R1, c[0x0][0x28] ;
+///           /*0010*/                   S2R R0, SR_CTAID.X ;
+///
+/// The text is that of `nvdisasm -c`, names of labels and relocated operands included.
+///
+///   $ oriole disasm --kernel saxpy a.out       one kernel of a host program
+///   $ oriole disasm --arch sm_90a lib.fatbin   images for one target only
+///   $ oriole disasm --control kernel.cubin     with control words, for `oriole asm`
+///   $ oriole disasm --json kernel.cubin        as data
+///   $ oriole disasm --raw --arch sm_80 code    16-byte words without a file around them
+///
+/// Words that are not known print as `.raw 0x...`; a note says how many there were.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct DisasmArguments {
+    /// Cubin, fatbin, object file, executable or library; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Print this kernel or function only
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// Print control words, and all that `oriole asm` needs to rebuild the file
+    #[arg(long)]
+    control: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "control")]
+    json: bool,
+    /// The target of the images to print, or of raw code
+    #[arg(long, value_name = "TARGET", value_parser = parse_target)]
+    arch: Option<Target>,
+    /// The file is code alone: a sequence of 16-byte words
+    #[arg(long, requires = "arch", conflicts_with_all = ["json", "kernel"])]
+    raw: bool,
+}
+
+fn parse_target(name: &str) -> Result<Target, String> {
+    let known: Vec<String> = Target::all().map(|target| target.to_string()).collect();
+    Target::parse(name).ok_or_else(|| format!("targets are {}", known.join(", ")))
+}
+
+pub fn run(arguments: &DisasmArguments) -> ExitCode {
+    let data = match read_input(&arguments.file) {
+        Ok(data) => data,
+        Err(error) => {
+            eprintln!("error: {}: {error}", arguments.file);
+            return ExitCode::from(2);
+        }
+    };
+    let mut output = Output::default();
+    let result = match (arguments.raw, arguments.arch) {
+        (true, Some(target)) => output.raw(&data, target, arguments.control),
+        _ => output.images(arguments, &data),
+    };
+    // A closed pipe is no reason to fail.
+    let _ = io::stdout().lock().write_all(output.text.as_bytes());
+    if output.unknown > 0 {
+        eprintln!("note: {}: {} unknown instructions, printed as .raw", arguments.file, output.unknown);
+    }
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}: {error}", arguments.file);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Default)]
+struct Output {
+    text: String,
+    unknown: usize,
+}
+
+impl Output {
+    fn images(&mut self, arguments: &DisasmArguments, data: &[u8]) -> Result<(), String> {
+        let images = oriole_cubin::open(data).map_err(|error| error.to_string())?;
+        let is_wanted = |image: &&Image| image.kind == ImageKind::Cubin && arguments.arch.is_none_or(|arch| fits(image, arch));
+        let cubins: Vec<&Image> = images.iter().filter(is_wanted).collect();
+        if cubins.is_empty() {
+            return Err(nothing_found(&images, arguments.arch));
+        }
+        if arguments.control && cubins.len() > 1 {
+            let targets: Vec<&str> = cubins.iter().map(|image| &image.target[..]).collect();
+            return Err(format!("--control takes one cubin, and here are {}; --arch chooses one of {}", cubins.len(), targets.join(", ")));
+        }
+        let (mut files, mut kernel_found) = (Vec::new(), arguments.kernel.is_none());
+        for (number, image) in cubins.iter().enumerate() {
+            let cubin = image.cubin().map_err(|error| error.to_string())?;
+            kernel_found |= cubin.functions().any(|function| Some(function.name) == arguments.kernel.as_deref());
+            if cubins.len() > 1 && !arguments.json {
+                self.image_header(image, number, cubins.len());
+            }
+            files.extend(self.cubin(arguments, &cubin, image)?);
+        }
+        if arguments.json {
+            self.text = serde_json::to_string(&files).map_err(|error| error.to_string())? + "\n";
+        }
+        match &arguments.kernel {
+            Some(kernel) if !kernel_found => Err(format!("there is no kernel or function {kernel}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn image_header(&mut self, image: &Image, number: usize, count: usize) {
+        let name = image.name.as_deref().map_or_else(String::new, |name| format!(", {name}"));
+        self.text += &format!("//===================== image {} of {count}: {}{name}, at {:#x}\n", number + 1, image.target, image.offset);
+    }
+
+    /// Lists a cubin, or returns it if JSON is asked for.
+    fn cubin(&mut self, arguments: &DisasmArguments, cubin: &Cubin, image: &Image) -> Result<Option<json::File>, String> {
+        let program = Program::new(cubin)?;
+        let labels = Labels::new(&program);
+        let is_wanted = |function: &str| arguments.kernel.as_deref().is_none_or(|kernel| kernel == function);
+        if arguments.json {
+            let (file, unknown) = json::file(&program, &labels, image.name.clone(), &is_wanted);
+            self.unknown += unknown;
+            return Ok(Some(file));
+        }
+        if arguments.control {
+            let mut listing = ControlListing::new(&program, &labels);
+            listing.file(&mut self.text, &is_wanted)?;
+            self.unknown += listing.unknown;
+            return Ok(None);
+        }
+        let mut listing = Listing::new(&program, &labels);
+        listing.header(&mut self.text);
+        for (position, section) in program.sections.iter().enumerate() {
+            if is_wanted(section.function) {
+                listing.section(&mut self.text, position);
+            }
+        }
+        self.unknown += listing.unknown;
+        Ok(None)
+    }
+
+    /// Code without a file around it, as `nvdisasm -b` lists it: branch targets are numbers.
+    fn raw(&mut self, data: &[u8], target: Target, control: bool) -> Result<(), String> {
+        let (words, tail) = words_of(data);
+        for (index, &word) in words.iter().enumerate() {
+            let address = index as u64 * SIZE;
+            self.text += &format!("        /*{address:04x}*/  ");
+            if control {
+                self.text += &format!("[{}]  ", Control::of(word));
+            }
+            if !print_with(&mut self.text, word, target, address, &mut |_| None) {
+                self.text += &format!(".raw {word:#034x}");
+                self.unknown += 1;
+            }
+            self.text += " ;\n";
+        }
+        match tail.len() {
+            0 => Ok(()),
+            left => Err(format!("the file is no sequence of 16-byte words: {left} bytes are left at {:#x}", data.len() - left)),
+        }
+    }
+}
+
+/// Whether an image is for a target; `sm_100f` cannot be told from `sm_100` in a cubin.
+fn fits(image: &Image, arch: Target) -> bool {
+    image.target == arch.to_string() || arch.suffix() == Some('f') && image.target == format!("sm_{}", arch.number())
+}
+
+fn nothing_found(images: &[Image], arch: Option<Target>) -> String {
+    let cubins: Vec<&str> = images.iter().filter(|image| image.kind == ImageKind::Cubin).map(|image| &image.target[..]).collect();
+    let has_ptx = images.iter().any(|image| image.kind == ImageKind::Ptx);
+    match arch {
+        Some(arch) if !cubins.is_empty() => format!("there is no cubin for {arch}, but for {}", cubins.join(", ")),
+        _ if has_ptx => "there is PTX here, but no machine code".to_string(),
+        _ => "there is no machine code here".to_string(),
+    }
+}

@@ -1,0 +1,133 @@
+//! `oriole roundtrip`: does every instruction survive?
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use oriole_cubin::ImageKind;
+use oriole_isa::{Control, Target, decode, encode, parse_at, print_with};
+
+use crate::check::read_input;
+use crate::sass::program::{Program, SIZE};
+
+/// Decode every instruction of files and encode it again.
+///
+///   $ oriole roundtrip kernel.cubin
+///   kernel.cubin: sm_90a: 1184 instructions, 1184 identical, 0 unknown; through text 1184
+///   1184 instructions, 1184 identical, 0 unknown
+///
+/// An instruction is decoded to its parts and encoded again; it is identical if all 128 bits come
+/// out the same. Words that the table does not know are counted as unknown. `--text` also demands
+/// that the printed text, read and encoded again, gives the same bits. The first differences of each
+/// file are shown. Exit status 0 only if all instructions are identical.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct RoundtripArguments {
+    /// Cubins, fatbins, object files, executables or libraries; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    /// Demand identity through the text, too
+    #[arg(long)]
+    text: bool,
+    /// Differences to show for each file
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    show: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    instructions: usize,
+    identical: usize,
+    unknown: usize,
+    through_text: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.instructions += other.instructions;
+        self.identical += other.identical;
+        self.unknown += other.unknown;
+        self.through_text += other.through_text;
+    }
+}
+
+pub fn run(arguments: &RoundtripArguments) -> ExitCode {
+    let mut total = Counts::default();
+    let mut failed = false;
+    for file in &arguments.files {
+        match check_file(arguments, file) {
+            Ok(counts) => total.add(counts),
+            Err(message) => {
+                eprintln!("error: {file}: {message}");
+                failed = true;
+            }
+        }
+    }
+    let _ = writeln!(io::stdout(), "{} instructions, {} identical, {} unknown", total.instructions, total.identical, total.unknown);
+    let text_fits = !arguments.text || total.through_text == total.instructions;
+    if !failed && total.identical == total.instructions && text_fits { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn check_file(arguments: &RoundtripArguments, file: &str) -> Result<Counts, String> {
+    let data = read_input(file).map_err(|error| error.to_string())?;
+    let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;
+    let mut total = Counts::default();
+    for image in images.iter().filter(|image| image.kind == ImageKind::Cubin) {
+        let cubin = image.cubin().map_err(|error| error.to_string())?;
+        let program = Program::new(&cubin)?;
+        let mut differences = Vec::new();
+        let mut counts = Counts::default();
+        for section in &program.sections {
+            for (index, &word) in section.words.iter().enumerate() {
+                let address = index as u64 * SIZE;
+                if let Some(difference) = check_word(word, program.target, address, &mut counts) {
+                    differences.push(format!("  {} {address:#06x}: {difference}", section.name));
+                }
+            }
+        }
+        let Counts { instructions, identical, unknown, through_text } = counts;
+        let mut out = format!(
+            "{file}: {}: {instructions} instructions, {identical} identical, {unknown} unknown; through text {through_text}\n",
+            program.target
+        );
+        for difference in differences.iter().take(arguments.show) {
+            let _ = writeln!(out, "{difference}");
+        }
+        if differences.len() > arguments.show {
+            let _ = writeln!(out, "  and {} more", differences.len() - arguments.show);
+        }
+        // A closed pipe is no reason to fail.
+        let _ = io::stdout().lock().write_all(out.as_bytes());
+        total.add(counts);
+    }
+    Ok(total)
+}
+
+/// Counts a word and says what is different, if anything is.
+fn check_word(word: u128, target: Target, address: u64, counts: &mut Counts) -> Option<String> {
+    counts.instructions += 1;
+    let Some(instruction) = decode(word, target) else {
+        counts.unknown += 1;
+        return Some(format!("unknown {word:#034x}"));
+    };
+    match encode(&instruction, target) {
+        Ok(same) if same == word => counts.identical += 1,
+        Ok(other) => return Some(format!("{word:#034x} comes out as {other:#034x}: {}", instruction.opcode.mnemonic())),
+        Err(error) => return Some(format!("{word:#034x}: {error}")),
+    }
+    let mut text = String::new();
+    print_with(&mut text, word, target, address, &mut |_| None);
+    let again = parse_at(&text, address, &|_| None).map_err(|error| error.to_string()).and_then(|mut instruction| {
+        instruction.control = Control { reuse: 0, ..Control::of(word) };
+        encode(&instruction, target).map_err(|error| error.to_string())
+    });
+    match again {
+        Ok(same) if same == word => {
+            counts.through_text += 1;
+            None
+        }
+        Ok(other) => Some(format!("{text} becomes {other:#034x}, not {word:#034x}")),
+        Err(error) => Some(format!("{text}: {error}")),
+    }
+}

@@ -1,0 +1,125 @@
+//! A control listing to a cubin.
+//!
+//! Each section's instructions are encoded for the target, with labels at their new places, and take the place of the
+//! code in the skeleton. An instruction without a control word gets one that is safe next to any neighbour: it waits for
+//! all six scoreboards and stalls for the longest time; if its latency is variable, it sets scoreboard 5, and the
+//! instruction behind it waits for that.
+
+use std::collections::HashMap;
+
+use oriole_cubin::Cubin;
+use oriole_cubin::section::SectionKind;
+use oriole_isa::{Control, Effect, Instruction, Latency, Target, encode, parse_at};
+
+use super::moves::Moves;
+use super::program::SIZE;
+use super::source::{self, Item, ItemContent, Problem, SourceSection};
+
+/// The scoreboard of instructions without a control word.
+const SPARE_SCOREBOARD: u8 = 5;
+
+/// What came out.
+pub struct Assembled {
+    pub bytes: Vec<u8>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Assembles a listing.
+pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
+    let clean = source::without_comments(text).map_err(|problem| vec![problem])?;
+    let source = source::read(text, &clean)?;
+    let general = |message: String| vec![Problem { line: 1, column: 1, message }];
+    let target = source.target.ok_or_else(|| general("the listing has no .target".into()))?;
+    let missing = || general("the listing has no .skeleton: `oriole disasm --control` prints it behind the code".into());
+    let skeleton = source.skeleton.as_deref().ok_or_else(missing)?;
+    let mut cubin = Cubin::read(skeleton).map_err(|error| general(format!("the skeleton is no cubin: {error}")))?;
+    let (mut problems, mut notes) = (Vec::new(), Vec::new());
+    for section in &source.sections {
+        match assemble_section(section, target) {
+            Ok(words) => {
+                if let Err(message) = replace(&mut cubin, section, &words, &mut notes) {
+                    problems.push(Problem { line: section.line, column: 1, message });
+                }
+            }
+            Err(found) => problems.extend(found),
+        }
+    }
+    if !problems.is_empty() {
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        return Err(problems);
+    }
+    let bytes = cubin.write().map_err(|error| general(error.to_string()))?;
+    Ok(Assembled { bytes, notes })
+}
+
+fn assemble_section(section: &SourceSection<'_>, target: Target) -> Result<Vec<u128>, Vec<Problem>> {
+    let labels: HashMap<&str, u64> = section.labels.iter().map(|&(name, index)| (name, index as u64 * SIZE)).collect();
+    let (mut words, mut problems) = (Vec::with_capacity(section.items.len()), Vec::new());
+    let mut spare_is_set = false;
+    for (index, item) in section.items.iter().enumerate() {
+        match word(item, index as u64 * SIZE, &labels, target, &mut spare_is_set) {
+            Ok(word) => words.push(word),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(words) } else { Err(problems) }
+}
+
+fn word(item: &Item<'_>, address: u64, labels: &HashMap<&str, u64>, target: Target, spare_is_set: &mut bool) -> Result<u128, Problem> {
+    let waits = std::mem::take(spare_is_set);
+    let (control, text, flips) = match item.content {
+        ItemContent::Raw(word) => return Ok(word),
+        ItemContent::Text { control, text, flips } => (control, text, flips),
+    };
+    let problem = |column: usize, message: String| Problem { line: item.line, column: item.column + column, message };
+    let parsed = parse_at(text, address, &|name| labels.get(name).copied());
+    let mut instruction = parsed.map_err(|error| problem(error.column, error.message))?;
+    instruction.control = match control {
+        Some(control) => control,
+        None => {
+            let (control, sets_spare) = safe_control(&instruction, target);
+            *spare_is_set = sets_spare;
+            control
+        }
+    };
+    if waits {
+        instruction.control.wait |= 1 << SPARE_SCOREBOARD;
+    }
+    let word = encode(&instruction, target).map_err(|error| problem(0, error.to_string()))?;
+    Ok(word ^ flips)
+}
+
+/// Control for an instruction that has none, and whether it sets the spare scoreboard.
+fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
+    let control = Control { stall: 15, stay: true, write_barrier: None, read_barrier: None, wait: 0b11_1111, reuse: 0 };
+    let properties = instruction.opcode.properties();
+    if properties.latency(target) == Latency::Fixed || matches!(properties.effect, Effect::Control | Effect::Barrier) {
+        return (control, false);
+    }
+    let writes = properties.leading.iter().any(|operand| operand.written);
+    let write_barrier = writes.then_some(SPARE_SCOREBOARD);
+    (Control { write_barrier, read_barrier: Some(SPARE_SCOREBOARD), ..control }, true)
+}
+
+/// Puts the code of a section into the cubin; what refers to places in it follows.
+fn replace(cubin: &mut Cubin, section: &SourceSection<'_>, words: &[u128], notes: &mut Vec<String>) -> Result<(), String> {
+    let SectionKind::Text(function) = SectionKind::of(section.name) else {
+        return Err(format!("{} is not a section of code; those are called .text.NAME", section.name));
+    };
+    let missing = || format!("the skeleton has no section {}", section.name);
+    let index = cubin.find(section.name).ok_or_else(missing)?;
+    let old_length = cubin.bytes_of(index).map_or(0, <[u8]>::len) as u64;
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend(&section.tail);
+    let moves = Moves::new(section, old_length, bytes.len() as u64);
+    let before = moves.something_moved().then(|| cubin.symbols().to_vec());
+    cubin.replace_bytes(index, bytes).map_err(|error| error.to_string())?;
+    if let Some(symbols) = before {
+        moves.apply(cubin, index, function, &symbols, words);
+        if cubin.sections().iter().any(|section| matches!(section.kind(), SectionKind::Debug)) {
+            notes.push(format!("code of {function} moved; debug sections still have the old places"));
+        }
+    }
+    Ok(())
+}

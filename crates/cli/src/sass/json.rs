@@ -1,0 +1,124 @@
+//! Code as JSON, in the shape of `nvdisasm -json` and with what that leaves out.
+//!
+//! `docs/disasm.md` describes the fields.
+
+use oriole_isa::{Control, Effect, decode};
+use serde::Serialize;
+
+use super::labels::Labels;
+use super::listing::Listing;
+use super::program::{Program, SIZE};
+
+/// A cubin.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct File {
+    target: String,
+    /// Name of the source or of the member of a library, if the container has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    functions: Vec<Function>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Function {
+    function_name: String,
+    section: String,
+    is_kernel: bool,
+    start: u64,
+    length: u64,
+    sass_instructions: Vec<Line>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Line {
+    address: u64,
+    /// Labels at this address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicate: Option<String>,
+    opcode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operands: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_attributes: Option<Extra>,
+    hex: String,
+    control: String,
+    stall: u8,
+    #[serde(rename = "yield")]
+    yields: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_barrier: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_barrier: Option<u8>,
+    wait_mask: u8,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Extra {
+    /// As nvdisasm has it: `"True"` for branches, calls and exits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control_flow: Option<&'static str>,
+    /// The word is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<&'static str>,
+}
+
+/// The sections of a program that `wanted` asks for, and how many words of them are unknown.
+pub fn file(program: &Program<'_>, labels: &Labels, name: Option<String>, wanted: &dyn Fn(&str) -> bool) -> (File, usize) {
+    let listing = Listing::new(program, labels);
+    let mut unknown = 0;
+    let mut functions = Vec::new();
+    for (position, section) in program.sections.iter().enumerate().filter(|(_, section)| wanted(section.function)) {
+        let mut lines = Vec::with_capacity(section.words.len());
+        for (index, &word) in section.words.iter().enumerate() {
+            let address = index as u64 * SIZE;
+            let mut text = String::new();
+            let known = listing.instruction(&mut text, position, address, word);
+            unknown += usize::from(!known);
+            let label = labels.of_section(position).name(address);
+            lines.push(line(program, word, address, label, &text, known));
+        }
+        let is_kernel = program.cubin.kernels().any(|kernel| kernel.section == section.index);
+        functions.push(Function {
+            function_name: section.function.to_string(),
+            section: section.name.to_string(),
+            is_kernel,
+            start: 0,
+            length: section.length(),
+            sass_instructions: lines,
+        });
+    }
+    (File { target: program.target.to_string(), name, functions }, unknown)
+}
+
+fn line(program: &Program<'_>, word: u128, address: u64, label: Option<String>, text: &str, known: bool) -> Line {
+    let (predicate, rest) = match text.starts_with('@') {
+        true => text.split_once(' ').map_or((None, text), |(guard, rest)| (Some(guard.to_string()), rest)),
+        false => (None, text),
+    };
+    let (opcode, operands) = rest.split_once(' ').map_or((rest, None), |(opcode, operands)| (opcode, Some(operands.replace(", ", ","))));
+    let effect = decode(word, program.target).map(|instruction| instruction.opcode.properties().effect);
+    let control_flow = (effect == Some(Effect::Control)).then_some("True");
+    let unknown = (!known).then_some("True");
+    let control = Control::of(word);
+    Line {
+        address,
+        label,
+        predicate,
+        opcode: opcode.to_string(),
+        operands,
+        extra_attributes: (control_flow.is_some() || unknown.is_some()).then_some(Extra { control_flow, unknown }),
+        hex: format!("{word:#034x}"),
+        control: control.to_string(),
+        stall: control.stall,
+        yields: !control.stay,
+        write_barrier: control.write_barrier,
+        read_barrier: control.read_barrier,
+        wait_mask: control.wait,
+    }
+}

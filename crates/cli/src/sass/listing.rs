@@ -1,0 +1,162 @@
+//! Code as `nvdisasm -c` lists it.
+
+use std::fmt::Write;
+
+use oriole_cubin::FileType;
+use oriole_cubin::symbol::{Symbol, other};
+use oriole_isa::print_with;
+
+use super::labels::{Labels, Names};
+use super::program::{CodeSection, Program, SIZE, relative_target};
+use super::relocated;
+
+/// A listing under construction.
+pub struct Listing<'p> {
+    program: &'p Program<'p>,
+    labels: &'p Labels,
+    /// Words that the table does not know.
+    pub unknown: usize,
+}
+
+impl<'p> Listing<'p> {
+    pub fn new(program: &'p Program<'p>, labels: &'p Labels) -> Listing<'p> {
+        Listing { program, labels, unknown: 0 }
+    }
+
+    /// What stands above the sections.
+    pub fn header(&self, out: &mut String) {
+        let kind = match self.program.cubin.header.file_type {
+            FileType::Relocatable => "ET_REL",
+            _ => "ET_EXEC",
+        };
+        let _ = write!(out, "\t.target\t{}\n\n\t.elftype\t@\"{kind}\"\n\n", self.program.target);
+    }
+
+    /// The code section at a position.
+    pub fn section(&mut self, out: &mut String, position: usize) {
+        let mut unknown = 0;
+        self.section_frame(out, position, &mut |out, address, word| unknown += self.line(out, position, address, word));
+        self.unknown += unknown;
+    }
+
+    /// A code section with lines for its instructions that `line` writes.
+    pub fn section_frame(&self, out: &mut String, position: usize, line: &mut dyn FnMut(&mut String, u64, u128)) {
+        let section = &self.program.sections[position];
+        let names = self.labels.of_section(position);
+        let _ = write!(out, "\n//--------------------- {:<25} --------------------------\n", section.name);
+        let _ = write!(out, "\t.section\t{},\"ax\",@progbits\n", section.name);
+        self.section_notes(out, section);
+        let _ = writeln!(out, "\t.align\t{}", self.program.cubin.sections()[section.index].alignment);
+        let mut symbols = section.symbols.iter().peekable();
+        for (index, &word) in section.words.iter().enumerate() {
+            let address = index as u64 * SIZE;
+            while let Some(symbol) = symbols.next_if(|&&symbol| self.symbol(symbol).value <= address) {
+                self.function_header(out, names, self.symbol(*symbol));
+            }
+            if let Some(label) = names.label(address) {
+                let _ = writeln!(out, "{label}:");
+            }
+            line(out, address, word);
+        }
+        if let Some(label) = names.label(section.length()) {
+            let _ = writeln!(out, "{label}:");
+        }
+        out.push('\n');
+    }
+
+    fn section_notes(&self, out: &mut String, section: &CodeSection<'_>) {
+        let header = &self.program.cubin.sections()[section.index];
+        let barriers = header.flags >> 20 & 0x7f;
+        if barriers != 0 {
+            let _ = writeln!(out, "\t.sectionflags\t@\"SHF_BARRIERS={barriers}\"");
+        }
+        let registers = header.text_info().registers();
+        if registers != 0 {
+            let _ = writeln!(out, "\t.sectioninfo\t@\"SHI_REGISTERS={registers}\"");
+        }
+    }
+
+    fn symbol(&self, index: usize) -> &'p Symbol {
+        &self.program.cubin.symbols()[index]
+    }
+
+    fn function_header(&self, out: &mut String, names: &Names, symbol: &Symbol) {
+        let name = &symbol.name;
+        if !symbol.is_function() {
+            let _ = writeln!(out, "{name}:");
+            return;
+        }
+        match symbol.binding {
+            1 => {
+                let _ = writeln!(out, "        .global         {name}");
+            }
+            2 => {
+                let _ = writeln!(out, "        .weak           {name}");
+            }
+            _ => {}
+        }
+        let _ = writeln!(out, "        .type           {name},@function");
+        if symbol.size > 0 {
+            let end = names.name(symbol.value.wrapping_add(symbol.size)).unwrap_or_default();
+            let _ = writeln!(out, "        .size           {name},({end} - {name})");
+        }
+        if symbol.other & other::ENTRY != 0 {
+            let _ = writeln!(out, "        .other          {name},@\"STO_CUDA_ENTRY STV_DEFAULT\"");
+        }
+        let _ = writeln!(out, "{name}:");
+    }
+
+    /// One instruction: address, guard in a column of its own, the rest.
+    /// Returns how many words the table does not know.
+    fn line(&self, out: &mut String, position: usize, address: u64, word: u128) -> usize {
+        let _ = write!(out, "        /*{address:04x}*/");
+        let start = out.len();
+        let known = self.instruction(out, position, address, word);
+        let guard = match out[start..].starts_with('@') {
+            true => out[start..].find(' ').map_or(0, |length| length + 1),
+            false => 0,
+        };
+        out.insert_str(start, &GUARD_COLUMN[guard.min(GUARD_COLUMN.len())..]);
+        out.push_str(" ;\n");
+        usize::from(!known)
+    }
+
+    /// The text of an instruction without what stands around it; false if the table does not know it.
+    pub fn instruction(&self, out: &mut String, position: usize, address: u64, word: u128) -> bool {
+        let section = &self.program.sections[position];
+        let relocation = section.relocation_at(address);
+        if let Some(text) = relocation.and_then(|it| relocated::print(self.program, self.labels, word, address, it)) {
+            out.push_str(&text);
+            return true;
+        }
+        let names = self.labels.of_section(position);
+        let known = print_with(out, word, self.program.target, address, &mut |target| names.name(target));
+        if !known {
+            let _ = write!(out, ".raw {word:#034x}");
+        }
+        if let Some(targets) = section.branch_targets_at(address) {
+            self.indirect_branch(out, section, address, word);
+            let list: Vec<String> = targets.iter().filter_map(|&target| names.name(u64::from(target))).collect();
+            let _ = write!(out, "               (*\"BRANCH_TARGETS {}\"*)", list.join(","));
+        }
+        known
+    }
+
+    /// The distance of an indirect branch is added to a register: no label is meant. Before linking it is printed as what
+    /// it is made of, afterwards as a number.
+    fn indirect_branch(&self, out: &mut String, section: &CodeSection<'_>, address: u64, word: u128) {
+        let Some(base) = relative_target(word, self.program.target, address) else { return };
+        let Some(end) = out.rfind(' ') else { return };
+        out.truncate(end + 1);
+        if self.program.cubin.header.file_type == FileType::Relocatable && base == 0 {
+            let _ = write!(out, "`((({} - .) - {SIZE:#x}))", section.name);
+        } else {
+            let distance = base.wrapping_sub(address).wrapping_sub(SIZE).cast_signed();
+            let sign = if distance < 0 { "-" } else { "" };
+            let _ = write!(out, "{sign}{:#x}", distance.unsigned_abs());
+        }
+    }
+}
+
+/// Width of the space between address and mnemonic.
+const GUARD_COLUMN: &str = "                   ";
