@@ -118,7 +118,7 @@ impl<'t> Reader<'t> {
                 _ => digits.parse().map_err(|_| format!("bad default {digits}"))?,
             })
         } else if let Core::Field(field) = core {
-            self.fields[field].spellings.iter().position(|spelling| spelling.as_ref().is_some_and(Vec::is_empty)).map(|value| value as u64)
+            self.fields[field].spellings.iter().rposition(|spelling| spelling.as_ref().is_some_and(Vec::is_empty)).map(|value| value as u64)
         } else {
             None
         };

@@ -103,7 +103,7 @@ struct Mismatch {
 struct Filler {
     word: u128,
     assigned: u128,
-    /// Whether an operand that texts do not show was taken to be its default.
+    /// Whether an operand that was not given was taken to be its default, other than a predicate.
     assumed: bool,
 }
 
@@ -221,7 +221,7 @@ impl Filler {
             }
         }
         self.assign(bits, default).then_some(())?;
-        self.assumed |= slot.hidden;
+        self.assumed |= slot.hidden || matches!(slot.core, Core::Register(File::General | File::Uniform, _));
         self.pieces(slot.suffixes, &[])?.operands(rest, operands)
     }
 
