@@ -33,35 +33,63 @@ pub fn write(target: &str, folder: &str) -> Result<(), String> {
     for ((family, version, independent), cases) in groups {
         for (number, chunk) in cases.chunks(KERNELS_PER_MODULE).enumerate() {
             let mode = if independent { "-independent" } else { "" };
-            let path = Path::new(folder).join(format!("{family}-{version}{mode}-{number}.ptx"));
-            let live: Vec<Case> = chunk.iter().map(with_live_registers).collect();
-            let text = module_text(&live).0.replacen(".address_size 64\n", ".address_size 64\n.global .align 16 .b8 live[8192];\n", 1);
-            fs::write(path, text).map_err(|e| e.to_string())?;
+            for source in [Source::Memory, Source::Parameters] {
+                let path = Path::new(folder).join(format!("{family}-{version}{mode}-{number}{}.ptx", source.suffix()));
+                let live: Vec<Case> = chunk.iter().map(|case| with_live_registers(case, source)).collect();
+                let text = module_text(&live).0.replacen(".address_size 64\n", ".address_size 64\n.global .align 16 .b8 live[8192];\n", 1);
+                fs::write(path, text).map_err(|e| e.to_string())?;
+            }
         }
     }
     Ok(())
 }
 
+/// Where the registers of a form get their values from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Each thread loads its own: ptxas uses vector registers.
+    Memory,
+    /// The kernel's parameters, the same for all threads: ptxas uses the uniform datapath where there is one.
+    Parameters,
+}
+
+impl Source {
+    fn suffix(self) -> &'static str {
+        match self {
+            Source::Memory => "",
+            Source::Parameters => "-uniform",
+        }
+    }
+
+    fn load(self, position: usize) -> (&'static str, String) {
+        match self {
+            Source::Memory => ("volatile.global", format!("[live+{}]", position * 16)),
+            Source::Parameters => ("param", format!("[prm+{}]", position % 4 * 16)),
+        }
+    }
+}
+
 /// The case with loads in front that define its registers and stores behind that use them: ptxas drops what nobody reads.
-fn with_live_registers(case: &Case) -> Case {
+fn with_live_registers(case: &Case, source: Source) -> Case {
     let mut registers: Vec<&str> = case.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '%')).collect();
     registers.retain(|word| word.starts_with('%') && word.contains('_'));
     registers.sort_unstable();
     registers.dedup();
     let (mut before, mut after) = (String::new(), String::new());
     for (position, register) in registers.iter().enumerate() {
+        let (space, from) = source.load(position);
         let place = format!("[live+{}]", position * 16);
         let class = register[1..].split('_').next().unwrap_or_default();
         let width = match class {
             "pred" => {
-                before += &format!("ld.volatile.global.u32 %b32_299, {place}; setp.ne.u32 {register}, %b32_299, 0;\n");
+                before += &format!("ld.{space}.u32 %b32_299, {from}; setp.ne.u32 {register}, %b32_299, 0;\n");
                 after += &format!("\nselp.b32 %b32_299, 1, 0, {register}; st.volatile.global.u32 {place}, %b32_299;");
                 continue;
             }
             "f16x2" => "32",
             name => name.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
         };
-        before += &format!("ld.volatile.global.b{width} {register}, {place};\n");
+        before += &format!("ld.{space}.b{width} {register}, {from};\n");
         after += &format!("\nst.volatile.global.b{width} {place}, {register};");
     }
     Case { text: format!("{before}{}{after}", case.text), ..case.clone() }
