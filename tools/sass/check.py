@@ -76,7 +76,7 @@ class Form:
         self.bits = set()
         mods, _, operands = template.partition(' ')
         self.mods = self.pieces(mods)
-        self.operands = [Operand(self, t) for t in split(operands)] if operands else []
+        self.operands = [Operand(self, t) for t in split(operands) if not t.startswith('%')] if operands else []
 
     def pieces(self, text):
         """Modifiers or suffixes: literals, fields, conditional texts."""

@@ -14,6 +14,7 @@ import os
 import pickle
 import sys
 
+import hidden
 from names import FAMILIES, FAMILY_OF, field_name
 from words import TARGETS, words_of
 
@@ -512,20 +513,26 @@ def presets(forms, words):
 
 
 def name_fields(forms):
-    """Shares equal tables of an instruction's forms and names them."""
+    """Shares equal tables of an instruction's forms and names them.
+
+    A table may fill the gaps of another one only within one operation (the opcode without the bits that choose the kinds of
+    operands): what is a gap in one operation may be a value in another, and text would find its way into the wrong one.
+    """
     fields = []
+    operation = {}
     for m in forms:
         for x in flat(m.form):
             if isinstance(x, Field):
                 for f in fields:
                     if f is x:
                         break
-                    if f.fits(x):
+                    if f.fits(x) and (f.table == x.table or operation[id(f)] == m.form.opcode & 0x1ff):
                         f.table.update(x.table)
                         x.shared = f
                         break
                 else:
                     fields.append(x)
+                    operation[id(x)] = m.form.opcode & 0x1ff
     taken = {}
     for f in fields:
         name = field_name(f)
@@ -630,7 +637,7 @@ def main():
                 lines += form_lines(m, preset[id(m)])
             lines.append('')
         with open(os.path.join(out, name + '.sass'), 'w') as fo:
-            fo.write('\n'.join(lines))
+            fo.write('\n'.join(hidden.add('\n'.join(lines).split('\n'))))
         print(name, len(files[name]), 'mnemonics', sum(len(by_mnemonic[x]) for x in files[name]), 'forms', len(lines), 'lines')
 
 

@@ -178,7 +178,8 @@ impl Printer<'_> {
 
     fn number(&mut self, format: Format, bits: &Bits) {
         match format {
-            Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute => self.hex(integer(format, bits, self.word)),
+            Format::Unsigned => self.digits(bits.unsigned(self.word).wrapping_mul(u64::from(bits.scale))),
+            Format::Signed | Format::SignedAlone | Format::Absolute => self.hex(integer(format, bits, self.word)),
             Format::Relative => self.branch_target(bits.signed(self.word)),
             Format::Set => self.set(bits.unsigned(self.word)),
             Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => float::write(self.out, format, bits.unsigned(self.word)),
@@ -189,11 +190,14 @@ impl Printer<'_> {
         if value < 0 {
             self.out.push('-');
         }
+        self.digits(value.unsigned_abs());
+    }
+
+    fn digits(&mut self, value: u64) {
         self.out.push_str("0x");
-        let magnitude = value.unsigned_abs();
-        let digits = (64 - magnitude.leading_zeros()).div_ceil(4).max(1);
+        let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
         for position in (0..digits).rev() {
-            self.out.extend(char::from_digit((magnitude >> (4 * position)) as u32 & 15, 16));
+            self.out.extend(char::from_digit((value >> (4 * position)) as u32 & 15, 16));
         }
     }
 
