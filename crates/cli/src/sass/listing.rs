@@ -124,8 +124,8 @@ impl<'p> Listing<'p> {
     /// The text of an instruction without what stands around it; false if the table does not know it.
     pub fn instruction(&self, out: &mut String, position: usize, address: u64, word: u128) -> bool {
         let section = &self.program.sections[position];
-        let relocation = section.relocation_at(address);
-        if let Some(text) = relocation.and_then(|it| relocated::print(self.program, self.labels, word, address, it)) {
+        let mut relocations = section.relocations_at(address).iter();
+        if let Some(text) = relocations.find_map(|it| relocated::print(self.program, self.labels, word, address, it)) {
             out.push_str(&text);
             return true;
         }
@@ -133,6 +133,9 @@ impl<'p> Listing<'p> {
         let known = print_with(out, word, self.program.target, address, &mut |target| names.name(target));
         if !known {
             let _ = write!(out, ".raw {word:#034x}");
+        }
+        if let Some(note) = section.relocations_at(address).iter().find_map(relocated::opcode_note) {
+            let _ = write!(out, "               {note}");
         }
         if let Some(targets) = section.branch_targets_at(address) {
             self.indirect_branch(out, section, address, word);
