@@ -102,6 +102,16 @@ pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
     found
 }
 
+/// Registers repeat with the very same bits. Fields may share bits: what is printed at one place can depend on a bit that is
+/// printed at another (the selector of a part, on the size of the whole).
+fn says_the_same(one: &Usage, other: &Usage) -> bool {
+    match (one.field, other.field) {
+        (Some(_), Some(_)) => true,
+        (None, None) => one.mask == other.mask,
+        _ => false,
+    }
+}
+
 fn single(bit: u8) -> Bits {
     Bits { runs: vec![(bit, 1)], scale: 1, ..Bits::default() }
 }
@@ -116,8 +126,7 @@ fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), E
             return Err(fail(format!("bits {:#x} belong to the opcode, guard or control", usage.mask & reserved)));
         }
         for other in &usages[..position] {
-            let shared_on_purpose =
-                usage.may_repeat && other.may_repeat && usage.field.is_some() == other.field.is_some() && usage.mask == other.mask;
+            let shared_on_purpose = usage.may_repeat && other.may_repeat && says_the_same(usage, other);
             let overlap = usage.mask & other.mask;
             if overlap != 0 && !shared_on_purpose {
                 return Err(fail(format!("bit {} has two meanings", overlap.trailing_zeros())));

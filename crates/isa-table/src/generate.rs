@@ -183,14 +183,15 @@ impl Writer<'_> {
     fn slot(&self, slot: &Slot) -> String {
         let optional = slot.optional.map_or("None".into(), |value| format!("Some({value})"));
         format!(
-            "Slot{{negate:{},invert:{},not:{},absolute:{},core:{},suffixes:{},inside_bars:{},optional:{optional}}}",
+            "Slot{{negate:{},invert:{},not:{},absolute:{},core:{},suffixes:{},inside_bars:{},optional:{optional},hidden:{}}}",
             sign(&slot.prefixes, '-'),
             sign(&slot.prefixes, '~'),
             sign(&slot.prefixes, '!'),
             sign(&slot.prefixes, '|'),
             self.core(&slot.core),
             self.pieces(&slot.suffixes),
-            slot.inside_bars
+            slot.inside_bars,
+            slot.hidden
         )
     }
 

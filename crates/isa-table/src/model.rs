@@ -146,6 +146,8 @@ pub struct Slot {
     pub inside_bars: usize,
     /// The stored value at which the operand is not printed.
     pub optional: Option<u64>,
+    /// Never printed: the machine reads it, the text does not show it.
+    pub hidden: bool,
 }
 
 /// A register file.

@@ -94,6 +94,7 @@ impl<'t> Reader<'t> {
     }
 
     fn operand(&mut self) -> Result<Slot, String> {
+        let hidden = self.eat("%");
         let mut prefixes = Vec::new();
         while let Some(symbol) = self.rest().chars().next().filter(|c| "-~!|".contains(*c)) {
             self.at += 1;
@@ -121,7 +122,10 @@ impl<'t> Reader<'t> {
         } else {
             None
         };
-        Ok(Slot { prefixes, core, suffixes, inside_bars, optional })
+        if hidden && optional.is_none() {
+            return Err("a hidden operand needs a default, as in %UR(32:6)?4".into());
+        }
+        Ok(Slot { prefixes, core, suffixes, inside_bars, optional, hidden })
     }
 
     fn core(&mut self) -> Result<Core, String> {

@@ -59,7 +59,7 @@ pub fn decode(word: u128, target: Target) -> Option<Instruction> {
     let mut control = Control::of(word);
     let operands = form.operands.iter().map(|slot| operand(slot, word, &mut control)).collect();
     let mut instruction =
-        Instruction { opcode: form.opcode, guard, modifiers: symbols(form.modifiers, word), operands, control, residue: 0 };
+        Instruction { opcode: form.opcode, guard, modifiers: symbols(form.modifiers, word), operands, control, form: Some(id), residue: 0 };
     instruction.residue = residue(form, &instruction, word);
     Some(instruction)
 }

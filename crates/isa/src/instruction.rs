@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::table::{File, Format, Opcode, Symbol};
+use crate::table::{File, FormId, Format, Opcode, Symbol};
 
 /// Modifiers in the order of the text.
 pub type Symbols = SmallVec<[Symbol; 4]>;
@@ -21,6 +21,8 @@ pub struct Instruction {
     pub operands: SmallVec<[Operand; 6]>,
     /// Scheduling control.
     pub control: Control,
+    /// The form it was decoded from; the encoder keeps it if it still fits. None for new instructions.
+    pub form: Option<FormId>,
     /// Bits of a decoded word that differ from what the encoder would write for the rest; zero for new instructions.
     pub residue: u128,
 }

@@ -70,6 +70,9 @@ impl Printer<'_> {
 
     fn is_left_out(&self, slot: &Slot) -> bool {
         let Some(default) = slot.optional else { return false };
+        if slot.hidden {
+            return true;
+        }
         let stored = match &slot.core {
             Core::Register(_, bits) | Core::Number(_, bits) => bits.stored(self.word),
             Core::Field(id) => id.field().bits.stored(self.word),

@@ -4,6 +4,8 @@
 //! each operand fits its slot (kind, register file, width of a number, signs). Of those that match the one with the highest
 //! priority wins; priority grows with what a template demands, so the most specific one is taken. If none matches, operands that
 //! may change places are swapped and the contest is held again. Without a winner the error names the form that came closest.
+//!
+//! A decoded instruction remembers its form and keeps it as long as it fits: some texts have two encodings.
 
 use std::fmt;
 
@@ -36,6 +38,9 @@ pub fn encode(instruction: &Instruction, target: Target) -> Result<u128, EncodeE
 
 /// The form that wins the contest, and the word.
 pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128), EncodeError> {
+    if let Some(kept) = kept(instruction, target) {
+        return Ok(kept);
+    }
     if let Some(winner) = contest(instruction, target) {
         return Ok(winner);
     }
@@ -57,6 +62,15 @@ fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
     })
 }
 
+/// The form that the instruction was decoded from, if it still holds it.
+fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
+    let id = instruction.form?;
+    let form = id.form();
+    let fits = form.opcode == instruction.opcode && form.targets >> target.table_bit() & 1 == 1;
+    let word = fits.then(|| fill(form, instruction))??;
+    Some((id, word ^ instruction.residue))
+}
+
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     let mut best: Option<(u16, FormId, u128)> = None;
     for id in instruction.opcode.forms() {
@@ -64,8 +78,10 @@ fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> 
         if form.targets >> target.table_bit() & 1 == 0 || best.is_some_and(|best| best.0 >= form.priority) {
             continue;
         }
-        if let Some(word) = fill(form, instruction) {
-            best = Some((form.priority, id, word));
+        let Some(filled) = Filler::new(form).run(form, instruction) else { continue };
+        let priority = if filled.assumed { 0 } else { form.priority };
+        if best.is_none_or(|best| best.0 < priority) {
+            best = Some((priority, id, filled.word));
         }
     }
     best.map(|(_, id, word)| (id, word ^ instruction.residue))
@@ -73,7 +89,7 @@ fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> 
 
 /// The word of an instruction in a form, without residue; none if the form does not match.
 pub(crate) fn fill(form: &Form, instruction: &Instruction) -> Option<u128> {
-    Filler::new(form).run(form, instruction)
+    Filler::new(form).run(form, instruction).map(|filled| filled.word)
 }
 
 /// How far a form got before something did not fit.
@@ -87,14 +103,16 @@ struct Mismatch {
 struct Filler {
     word: u128,
     assigned: u128,
+    /// Whether an operand that texts do not show was taken to be its default.
+    assumed: bool,
 }
 
 impl Filler {
     fn new(form: &Form) -> Filler {
-        Filler { word: form.default, assigned: 0 }
+        Filler { word: form.default, assigned: 0, assumed: false }
     }
 
-    fn run(mut self, form: &Form, instruction: &Instruction) -> Option<u128> {
+    fn run(mut self, form: &Form, instruction: &Instruction) -> Option<Filler> {
         let guard = instruction.guard;
         if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always()
             || form.guard == table::Guard::None && !guard.is_always()
@@ -104,15 +122,15 @@ impl Filler {
         self.word |= u128::from(guard.predicate & 7) << 12 | u128::from(guard.negated) << 15;
         let symbols: &[Symbol] = &instruction.modifiers;
         let filled = self.pieces(form.modifiers, symbols)?.operands(form.operands, &instruction.operands)?;
-        Some(filled.word | instruction.control.bits())
+        Some(Filler { word: filled.word | instruction.control.bits(), ..filled })
     }
 
     /// Writes a stored value; false if other bits stand there already.
     #[inline]
     fn assign(&mut self, bits: &Bits, stored: u64) -> bool {
         let (mask, value) = (bits.mask(), bits.place(stored));
-        if self.assigned & mask != 0 {
-            return self.word & mask == value;
+        if (self.word ^ value) & mask & self.assigned != 0 {
+            return false;
         }
         self.assigned |= mask;
         self.word = self.word & !mask | value;
@@ -203,6 +221,7 @@ impl Filler {
             }
         }
         self.assign(bits, default).then_some(())?;
+        self.assumed |= slot.hidden;
         self.pieces(slot.suffixes, &[])?.operands(rest, operands)
     }
 

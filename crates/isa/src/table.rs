@@ -288,6 +288,8 @@ pub struct Slot {
     pub inside_bars: u8,
     /// The stored value at which it is left out.
     pub optional: Option<u64>,
+    /// Never printed: the machine reads it, the text does not show it.
+    pub hidden: bool,
 }
 
 /// A register file.

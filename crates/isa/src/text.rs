@@ -113,7 +113,7 @@ impl<'t> Reader<'t> {
         if !self.rest().is_empty() {
             return self.fail(format!("unexpected `{}`", self.rest()));
         }
-        Ok(Instruction { opcode, guard, modifiers, operands, control: Control::default(), residue: 0 })
+        Ok(Instruction { opcode, guard, modifiers, operands, control: Control::default(), form: None, residue: 0 })
     }
 
     fn guard(&mut self) -> Result<Guard, ParseError> {
