@@ -148,17 +148,29 @@ impl<'p> Listing<'p> {
     /// The distance of an indirect branch is added to a register: no label is meant. Before linking it is printed as what
     /// it is made of, afterwards as a number.
     fn indirect_branch(&self, out: &mut String, section: &CodeSection<'_>, address: u64, word: u128) {
-        let Some(base) = relative_target(word, self.program.target, address) else { return };
         let Some(end) = out.rfind(' ') else { return };
+        let distance = match relative_target(word, self.program.target, address) {
+            Some(base) => base.wrapping_sub(address).wrapping_sub(SIZE).cast_signed(),
+            None => match distance(&out[end + 1..]) {
+                Some(distance) => distance,
+                None => return,
+            },
+        };
         out.truncate(end + 1);
-        if self.program.cubin.header.file_type == FileType::Relocatable && base == 0 {
+        if self.program.cubin.header.file_type == FileType::Relocatable && distance == -(address as i64) - SIZE as i64 {
             let _ = write!(out, "`((({} - .) - {SIZE:#x}))", section.name);
         } else {
-            let distance = base.wrapping_sub(address).wrapping_sub(SIZE).cast_signed();
             let sign = if distance < 0 { "-" } else { "" };
             let _ = write!(out, "{sign}{:#x}", distance.unsigned_abs());
         }
     }
+}
+
+/// A number such as `-0x140`.
+fn distance(text: &str) -> Option<i64> {
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let magnitude = i64::from_str_radix(digits.strip_prefix("0x")?, 16).ok()?;
+    Some(if negative { -magnitude } else { magnitude })
 }
 
 /// Width of the space between address and mnemonic.
