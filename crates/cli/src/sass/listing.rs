@@ -44,7 +44,7 @@ impl<'p> Listing<'p> {
         let section = &self.program.sections[position];
         let names = self.labels.of_section(position);
         let _ = write!(out, "\n//--------------------- {:<25} --------------------------\n", section.name);
-        let _ = write!(out, "\t.section\t{},\"ax\",@progbits\n", section.name);
+        let _ = writeln!(out, "\t.section\t{},\"ax\",@progbits", section.name);
         self.section_notes(out, section);
         let _ = writeln!(out, "\t.align\t{}", self.program.cubin.sections()[section.index].alignment);
         let mut symbols = section.symbols.iter().peekable();
