@@ -3,13 +3,13 @@
 //! The cubin is made by ptxas from the corpus, so the benchmark needs the vendor's tools (`ORIOLE_ORACLES`, or
 //! `.oracles/bin`). Processes are timed as a whole: `nvdisasm -c FILE` and `oriole disasm FILE`, in turn. Then, on one
 //! core: decoding and printing without a file around it, and encoding, of decoded instructions in the form they
-//! had and of the same instructions by the contest of all forms. These are
-//! processor times. The best of several rounds counts.
+//! had and of the same instructions by the contest of all forms. The best of
+//! several rounds counts, because everything else on the machine only adds.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use oriole_cubin::Cubin;
@@ -20,7 +20,7 @@ const SOURCES: [&str; 8] = ["unrolled", "attention", "double_math", "wide_intege
 const TARGET: &str = "sm_90a";
 
 fn main() {
-    let rounds = if env::args().any(|argument| argument == "--bench") { 10 } else { 1 };
+    let rounds = if env::args().any(|argument| argument == "--bench") { 40 } else { 1 };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tools = env::var_os("ORIOLE_ORACLES").map_or_else(|| root.join(".oracles/bin"), PathBuf::from);
     if !tools.join("ptxas").exists() || !tools.join("nvdisasm").exists() {
@@ -85,35 +85,28 @@ fn time(command: &mut Command) -> Duration {
 }
 
 fn print_all(words: &[u128], target: Target) -> Duration {
-    let start = processor_time();
+    let start = Instant::now();
     let mut text = String::new();
     for (index, &word) in words.iter().enumerate() {
         print_with(&mut text, word, target, index as u64 * 16, &mut |_| None);
         text.push('\n');
     }
     black_box(&text);
-    processor_time() - start
+    start.elapsed()
 }
 
 fn decode_all(words: &[u128], target: Target) -> Duration {
-    let start = processor_time();
+    let start = Instant::now();
     for &word in words {
         black_box(decode(word, target));
     }
-    processor_time() - start
+    start.elapsed()
 }
 
 fn encode_all(instructions: &[Instruction], target: Target) -> Duration {
-    let start = processor_time();
+    let start = Instant::now();
     for instruction in instructions {
         let _ = black_box(encode(instruction, target));
     }
-    processor_time() - start
-}
-
-/// Of this process where Linux tells it, so that other programs matter little; else the time of day.
-fn processor_time() -> Duration {
-    let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split(' ').next().and_then(|text| text.parse().ok()).map(Duration::from_nanos);
-    nanoseconds.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    start.elapsed()
 }
