@@ -71,11 +71,19 @@ fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     Some((id, word ^ instruction.residue))
 }
 
+/// Whether a form takes this number of operands.
+fn takes_as_many(form: &Form, count: usize) -> bool {
+    count <= form.operands.len() && form.operands.iter().filter(|slot| slot.optional.is_none()).count() <= count
+}
+
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     let mut best: Option<(u16, FormId, u128)> = None;
     for id in instruction.opcode.forms() {
         let form = id.form();
         if form.targets >> target.table_bit() & 1 == 0 || best.is_some_and(|best| best.0 >= form.priority) {
+            continue;
+        }
+        if !takes_as_many(form, instruction.operands.len()) {
             continue;
         }
         let Some(filled) = Filler::new(form).run(form, instruction) else { continue };
@@ -183,11 +191,18 @@ impl Filler {
                 return Some(filled);
             }
         }
-        for length in (0..=symbols.len().min(LONGEST_SPELLING)).rev() {
-            for (value, spelling) in field.spellings.iter().enumerate() {
-                if *spelling != Some(&symbols[..length]) {
-                    continue;
-                }
+        // One look at each value finds the lengths worth trying; most fields have one.
+        let mut first_of_length = [usize::MAX; LONGEST_SPELLING + 1];
+        for (value, spelling) in field.spellings.iter().enumerate() {
+            let Some(spelling) = spelling else { continue };
+            if spelling.len() <= LONGEST_SPELLING && first_of_length[spelling.len()] == usize::MAX && symbols.starts_with(spelling) {
+                first_of_length[spelling.len()] = value;
+            }
+        }
+        for length in (0..=LONGEST_SPELLING).rev() {
+            let first = first_of_length[length];
+            let values = field.spellings.iter().enumerate().skip(first);
+            for (value, _) in values.filter(|(_, spelling)| **spelling == Some(&symbols[..length])) {
                 let mut set = self;
                 if set.assign(&field.bits, value as u64)
                     && let Some(filled) = set.pieces(rest, &symbols[length..])

@@ -18,6 +18,9 @@ use super::source::{self, Item, ItemContent, Problem, SourceSection};
 /// The scoreboard of instructions without a control word.
 const SPARE_SCOREBOARD: u8 = 5;
 
+/// Sections with places in code that do not follow when it moves.
+const DEBUG: [&str; 3] = [".debug_line", ".debug_loc", ".nv_debug"];
+
 /// What came out.
 pub struct Assembled {
     pub bytes: Vec<u8>,
@@ -117,7 +120,7 @@ fn replace(cubin: &mut Cubin, section: &SourceSection<'_>, words: &[u128], notes
     cubin.replace_bytes(index, bytes).map_err(|error| error.to_string())?;
     if let Some(symbols) = before {
         moves.apply(cubin, index, function, &symbols, words);
-        if cubin.sections().iter().any(|section| matches!(section.kind(), SectionKind::Debug)) {
+        if cubin.sections().iter().any(|section| DEBUG.iter().any(|prefix| section.name.starts_with(prefix))) {
             notes.push(format!("code of {function} moved; debug sections still have the old places"));
         }
     }

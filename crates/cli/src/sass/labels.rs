@@ -1,13 +1,17 @@
 //! Names for addresses in code, numbered as nvdisasm numbers them.
 //!
-//! nvdisasm gives numbers in four rounds: to places that relocations refer to; to places that branches go to; to indirect
-//! branches and their targets; to the ends of functions. The first three go through the code sections in the order of the
-//! file and through each by address; the last takes the functions in the order of the symbol table. In the first two
-//! rounds a place gets a number when it is first met, unless a function starts there. In the last two every place uses up
-//! a number, also if it has one already.
+//! nvdisasm gives numbers in five rounds: to places that relocations of code refer to; to places that branches go to; to
+//! indirect branches and their targets; to places that relocations of other sections refer to, such as those of debug
+//! data; to the ends of functions. The first three go through the code sections in the order of the file and through each
+//! by address; the last takes the functions in the order of the symbol table. A place gets a number when it is first met,
+//! unless a function starts there; in the third and in the last round it uses up a number even then. Relocatable files use up more, never seen: one for what each indirect branch adds
+//! its register to, in the second round, and after the third one for each entry of the jump tables.
 
 use std::collections::HashMap;
 
+use oriole_cubin::FileType;
+use oriole_cubin::relocation::{Relocation, RelocationType};
+use oriole_cubin::section::Content;
 use oriole_cubin::symbol::{Symbol, SymbolSection};
 
 use super::program::{CodeSection, Program, SIZE, relative_target};
@@ -35,15 +39,29 @@ impl Labels {
         for (position, address) in relocations.filter_map(|relocation| code_target(program, relocation)) {
             sections[position].add_reference(address, &mut next);
         }
+        let is_relocatable = program.cubin.header.file_type == FileType::Relocatable;
         for (position, section) in program.sections.iter().enumerate() {
-            for address in branch_targets(program, section) {
-                sections[position].add_reference(address, &mut next);
+            for branch in branches(program, section) {
+                match branch {
+                    Branch::Direct(target) => sections[position].add_reference(target, &mut next),
+                    Branch::Indirect => next += u32::from(is_relocatable),
+                }
             }
         }
+        let mut jump_table_entries = 0;
         for (position, section) in program.sections.iter().enumerate() {
             for (branch, targets) in &section.indirect {
                 let places = std::iter::once(*branch).chain(targets.iter().copied().map(u64::from));
                 places.for_each(|address| sections[position].use_number(address, &mut next));
+                jump_table_entries += targets.len() as u32;
+            }
+        }
+        if is_relocatable {
+            next += jump_table_entries;
+        }
+        for relocation in other_relocations(program) {
+            if let Some((position, address)) = code_target(program, &relocation) {
+                sections[position].add_reference(address, &mut next);
             }
         }
         for symbol in program.cubin.symbols().iter().filter(|symbol| symbol.is_function()) {
@@ -66,12 +84,55 @@ pub fn section_of(program: &Program<'_>, symbol: &Symbol) -> Option<usize> {
     program.sections.iter().position(|section| section.index == index as usize)
 }
 
-/// Where the branches of a section go, in order. Those that a relocation fills in or an attribute lists are left out.
-fn branch_targets<'p>(program: &'p Program<'_>, section: &'p CodeSection<'_>) -> impl Iterator<Item = u64> + 'p {
+/// Relocations that patch something else than code: debug sections and data.
+fn other_relocations(program: &Program<'_>) -> Vec<Relocation> {
+    let is_code = |index: usize| program.sections.iter().any(|section| section.index == index);
+    let mut all = Vec::new();
+    for table in program.cubin.sections().iter().filter(|table| !is_code(table.info as usize)) {
+        if let Content::Relocations(list) = &table.content {
+            let start = all.len();
+            let patched = program.cubin.bytes_of(table.info as usize).unwrap_or_default();
+            let own = list.iter().filter(|relocation| !relocation.relocation_type.is_mercury());
+            all.extend(
+                own.map(|relocation| Relocation {
+                    addend: relocation.addend.or_else(|| stored_addend(relocation, patched)),
+                    ..*relocation
+                }),
+            );
+            all[start..].sort_by_key(|relocation| relocation.offset);
+        }
+    }
+    all
+}
+
+/// Without an addend of its own, a relocation has it where it patches.
+fn stored_addend(relocation: &Relocation, patched: &[u8]) -> Option<i64> {
+    let rest = patched.get(usize::try_from(relocation.offset).ok()?..)?;
+    match relocation.relocation_type {
+        RelocationType::R_CUDA_64 => rest.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)),
+        RelocationType::R_CUDA_32 => rest.first_chunk().map(|bytes| i64::from(i32::from_le_bytes(*bytes))),
+        _ => None,
+    }
+}
+
+enum Branch {
+    /// To an address.
+    Direct(u64),
+    /// By a register; an attribute lists the targets.
+    Indirect,
+}
+
+/// The branches of a section, in order. Those that a relocation fills in are left out.
+fn branches<'p>(program: &'p Program<'_>, section: &'p CodeSection<'_>) -> impl Iterator<Item = Branch> + 'p {
     section.words.iter().enumerate().filter_map(|(index, &word)| {
         let address = index as u64 * SIZE;
-        let is_listed = section.relocation_at(address).is_some() || section.branch_targets_at(address).is_some();
-        if is_listed { None } else { relative_target(word, program.target, address) }
+        if !section.relocations_at(address).is_empty() {
+            None
+        } else if section.branch_targets_at(address).is_some() {
+            Some(Branch::Indirect)
+        } else {
+            relative_target(word, program.target, address).map(Branch::Direct)
+        }
     })
 }
 

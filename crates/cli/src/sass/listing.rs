@@ -44,7 +44,7 @@ impl<'p> Listing<'p> {
         let section = &self.program.sections[position];
         let names = self.labels.of_section(position);
         let _ = write!(out, "\n//--------------------- {:<25} --------------------------\n", section.name);
-        let _ = write!(out, "\t.section\t{},\"ax\",@progbits\n", section.name);
+        let _ = writeln!(out, "\t.section\t{},\"ax\",@progbits", section.name);
         self.section_notes(out, section);
         let _ = writeln!(out, "\t.align\t{}", self.program.cubin.sections()[section.index].alignment);
         let mut symbols = section.symbols.iter().peekable();
@@ -124,8 +124,8 @@ impl<'p> Listing<'p> {
     /// The text of an instruction without what stands around it; false if the table does not know it.
     pub fn instruction(&self, out: &mut String, position: usize, address: u64, word: u128) -> bool {
         let section = &self.program.sections[position];
-        let relocation = section.relocation_at(address);
-        if let Some(text) = relocation.and_then(|it| relocated::print(self.program, self.labels, word, address, it)) {
+        let mut relocations = section.relocations_at(address).iter();
+        if let Some(text) = relocations.find_map(|it| relocated::print(self.program, self.labels, word, address, it)) {
             out.push_str(&text);
             return true;
         }
@@ -133,6 +133,9 @@ impl<'p> Listing<'p> {
         let known = print_with(out, word, self.program.target, address, &mut |target| names.name(target));
         if !known {
             let _ = write!(out, ".raw {word:#034x}");
+        }
+        if let Some(note) = section.relocations_at(address).iter().find_map(relocated::opcode_note) {
+            let _ = write!(out, "               {note}");
         }
         if let Some(targets) = section.branch_targets_at(address) {
             self.indirect_branch(out, section, address, word);
@@ -145,17 +148,29 @@ impl<'p> Listing<'p> {
     /// The distance of an indirect branch is added to a register: no label is meant. Before linking it is printed as what
     /// it is made of, afterwards as a number.
     fn indirect_branch(&self, out: &mut String, section: &CodeSection<'_>, address: u64, word: u128) {
-        let Some(base) = relative_target(word, self.program.target, address) else { return };
         let Some(end) = out.rfind(' ') else { return };
+        let distance = match relative_target(word, self.program.target, address) {
+            Some(base) => base.wrapping_sub(address).wrapping_sub(SIZE).cast_signed(),
+            None => match distance(&out[end + 1..]) {
+                Some(distance) => distance,
+                None => return,
+            },
+        };
         out.truncate(end + 1);
-        if self.program.cubin.header.file_type == FileType::Relocatable && base == 0 {
+        if self.program.cubin.header.file_type == FileType::Relocatable && distance == -(address as i64) - SIZE as i64 {
             let _ = write!(out, "`((({} - .) - {SIZE:#x}))", section.name);
         } else {
-            let distance = base.wrapping_sub(address).wrapping_sub(SIZE).cast_signed();
             let sign = if distance < 0 { "-" } else { "" };
             let _ = write!(out, "{sign}{:#x}", distance.unsigned_abs());
         }
     }
+}
+
+/// A number such as `-0x140`.
+fn distance(text: &str) -> Option<i64> {
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let magnitude = i64::from_str_radix(digits.strip_prefix("0x")?, 16).ok()?;
+    Some(if negative { -magnitude } else { magnitude })
 }
 
 /// Width of the space between address and mnemonic.

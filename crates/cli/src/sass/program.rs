@@ -106,10 +106,11 @@ fn indirect_branches<'c>(cubin: &'c Cubin, function: &str) -> Vec<(u64, &'c [u32
 }
 
 impl CodeSection<'_> {
-    /// The relocation of the instruction at an address.
-    pub fn relocation_at(&self, address: u64) -> Option<&Relocation> {
-        let found = self.relocations.binary_search_by_key(&address, |relocation| relocation.offset);
-        found.ok().map(|index| &self.relocations[index])
+    /// The relocations of the instruction at an address.
+    pub fn relocations_at(&self, address: u64) -> &[Relocation] {
+        let start = self.relocations.partition_point(|relocation| relocation.offset < address);
+        let count = self.relocations[start..].iter().take_while(|relocation| relocation.offset == address).count();
+        &self.relocations[start..start + count]
     }
 
     /// Where the indirect branch at an address can go.

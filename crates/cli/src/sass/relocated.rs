@@ -102,8 +102,16 @@ pub fn print(program: &Program<'_>, labels: &Labels, word: u128, address: u64, r
         let inner = before.rfind("][")?;
         let outer = before[..inner].rfind('[')?;
         before.replace_range(outer..=inner, "");
+        // What will stand there is not known, so the instruction is not called a move.
+        before = before.replacen("IMAD.MOV.", "IMAD.", 1);
     }
     Some(before + &operand + after)
+}
+
+/// What stands behind an instruction whose opcode the linker may replace.
+pub fn opcode_note(relocation: &Relocation) -> Option<String> {
+    let mnemonic = relocation.relocation_type.name()?.strip_suffix("_OPCODE9_0")?;
+    Some(format!("(*\"RELOCATOR OPCODE,{mnemonic},{}\"*)", relocation.addend.unwrap_or(0)))
 }
 
 /// Prints a word with a number that stands out in the patched bits: the text, and how the number looks in it.

@@ -1,0 +1,248 @@
+//! `oriole disasm`, `asm` and `roundtrip` on the checked-in cubins: listings are nvdisasm's, what is taken apart goes back
+//! together, and wrong input is an error with its place.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{folder, run};
+use serde_json::Value;
+
+const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
+
+fn cubins() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cubin/tests/data")
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.to_string_lossy().ends_with(ending));
+    files.sort();
+    assert!(!files.is_empty(), "no {ending} in {}", folder.display());
+    files
+}
+
+fn oriole(arguments: &[&str]) -> common::Outcome {
+    run(ORIOLE, &cubins(), arguments, "")
+}
+
+/// Lines without blanks, and without those that are blank.
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().collect()).filter(|line: &String| !line.is_empty()).collect()
+}
+
+/// What nvdisasm prints behind the code: symbols that are defined elsewhere.
+fn is_behind_the_code(line: &str) -> bool {
+    line.starts_with("//---------------------SYMBOLS")
+}
+
+#[test]
+fn listings_are_those_of_nvdisasm() {
+    let (mut compared, mut unknown) = (0, 0);
+    for golden in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data"), ".nvdisasm.txt") {
+        let name = golden.file_name().unwrap().to_string_lossy().replace(".nvdisasm.txt", ".cubin");
+        let outcome = oriole(&["disasm", &name]);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let theirs = lines(&fs::read_to_string(&golden).unwrap());
+        let theirs: Vec<&String> = theirs.iter().take_while(|line| !is_behind_the_code(line)).collect();
+        let ours = lines(&outcome.stdout);
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            compared += 1;
+            if ours.contains(".raw0x") {
+                unknown += 1;
+                continue;
+            }
+            assert_eq!(ours, theirs, "{name}");
+        }
+    }
+    println!("{compared} lines compared, {unknown} of unknown words");
+}
+
+#[test]
+fn a_file_comes_back_from_its_listing() {
+    let folder = folder("sass-rebuild");
+    for cubin in files(&cubins(), ".cubin") {
+        let listing = oriole(&["disasm", "--control", &cubin.to_string_lossy()]);
+        assert_eq!(listing.code, Some(0), "{}", listing.stderr);
+        let built = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &listing.stdout);
+        assert_eq!((built.code, built.stderr.as_str()), (Some(0), ""), "{}", cubin.display());
+        assert!(fs::read(folder.join("out.cubin")).unwrap() == fs::read(&cubin).unwrap(), "{} differs", cubin.display());
+    }
+}
+
+#[test]
+fn every_image_of_a_container_is_listed() {
+    let all = oriole(&["disasm", "zstd.fatbin"]);
+    assert_eq!(all.code, Some(0), "{}", all.stderr);
+    assert!(all.stdout.contains("image 1 of 2: sm_90a") && all.stdout.contains("image 2 of 2: sm_100a"));
+    let one = oriole(&["disasm", "--arch", "sm_90a", "zstd.fatbin"]);
+    assert_eq!(one.stdout, oriole(&["disasm", "plain_saxpy.sm_90a.cubin"]).stdout);
+    let none = oriole(&["disasm", "--arch", "sm_75", "zstd.fatbin"]);
+    assert_eq!((none.code, none.stderr.as_str()), (Some(1), "error: zstd.fatbin: there is no cubin for sm_75, but for sm_90a, sm_100a\n"));
+    let several = oriole(&["disasm", "--control", "zstd.fatbin"]);
+    assert!(several.code == Some(1) && several.stderr.contains("--arch chooses one of sm_90a, sm_100a"), "{}", several.stderr);
+}
+
+#[test]
+fn one_kernel_can_be_chosen() {
+    let all = oriole(&["disasm", "switch_table.sm_90.cubin"]).stdout;
+    let one = oriole(&["disasm", "--kernel", "tiny_interpreter", "switch_table.sm_90.cubin"]).stdout;
+    assert!(one.contains(".text.tiny_interpreter:") && !one.contains(".text.sparse_switch:"));
+    let body = |text: &str| text.split(".text.tiny_interpreter:").nth(1).unwrap().to_string();
+    assert!(body(&all).starts_with(&body(&one)));
+    let missing = oriole(&["disasm", "--kernel", "nobody", "switch_table.sm_90.cubin"]);
+    assert_eq!((missing.code, missing.stderr.contains("there is no kernel or function nobody")), (Some(1), true));
+}
+
+#[test]
+fn json_has_every_instruction() {
+    let outcome = oriole(&["disasm", "--json", "plain_saxpy.sm_90a.cubin"]);
+    let value: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(value[0]["target"], "sm_90a");
+    let function = &value[0]["functions"][0];
+    assert_eq!(function["function-name"], "saxpy");
+    let instructions = function["sass-instructions"].as_array().unwrap();
+    assert_eq!(instructions.len() as u64 * 16, function["length"].as_u64().unwrap());
+    for instruction in instructions {
+        assert!(instruction["hex"].as_str().is_some_and(|hex| hex.len() == 34) && instruction["control"].is_string(), "{instruction}");
+    }
+    let opcodes: Vec<&str> = instructions.iter().filter_map(|instruction| instruction["opcode"].as_str()).collect();
+    assert!(opcodes.contains(&"EXIT") && opcodes.contains(&"FFMA"), "{opcodes:?}");
+}
+
+#[test]
+fn round_trips_end_with_the_sum() {
+    let outcome = oriole(&["roundtrip", "plain_saxpy.sm_90a.cubin", "plain_block_sum.sm_80.cubin"]);
+    let last = outcome.stdout.lines().last().unwrap();
+    let words: Vec<&str> = last.split(' ').collect();
+    let [instructions, "instructions,", identical, "identical,", unknown, "unknown"] = words[..] else { panic!("{last}") };
+    assert!(instructions.parse::<u32>().unwrap() > 20 && unknown.parse::<u32>().is_ok());
+    assert_eq!(outcome.code, Some(if instructions == identical { 0 } else { 1 }));
+    assert_eq!(oriole(&["roundtrip", "README.md"]).code, Some(1));
+}
+
+#[test]
+fn raw_code_needs_no_file_around_it() {
+    let folder = folder("sass-raw");
+    let exit: u128 = 0x000f_ea00_0380_0000_0000_0000_0000_794d;
+    fs::write(folder.join("code"), [exit.to_le_bytes(), exit.to_le_bytes()].concat()).unwrap();
+    let outcome = run(ORIOLE, &folder, &["disasm", "--raw", "--arch", "sm_90a", "code"], "");
+    assert_eq!(lines(&outcome.stdout), ["/*0000*/EXIT;", "/*0010*/EXIT;"]);
+    assert_eq!(run(ORIOLE, &folder, &["disasm", "--raw", "code"], "").code, Some(2));
+    fs::write(folder.join("odd"), [0; 20]).unwrap();
+    let odd = run(ORIOLE, &folder, &["disasm", "--raw", "--arch", "sm_90a", "odd"], "");
+    assert!(odd.code == Some(1) && odd.stderr.contains("4 bytes are left at 0x10"), "{}", odd.stderr);
+}
+
+fn saxpy() -> String {
+    oriole(&["disasm", "--control", "plain_saxpy.sm_90a.cubin"]).stdout
+}
+
+#[test]
+fn added_instructions_move_what_follows() {
+    let folder = folder("sass-edit");
+    let assemble = |text: &str| {
+        let outcome = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], text);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        run(ORIOLE, &folder, &["disasm", "--control", "out.cubin"], "").stdout
+    };
+    let text = saxpy();
+    let first = text.lines().find(|line| line.contains("/*0000*/")).unwrap();
+    let edited = text.replace(first, &format!("{first}\n  IADD3 R4, R4, 0x1, RZ ; // added\n  /* also */ MUFU.RCP R5, R4 ;\n\n"));
+    let after = assemble(&edited);
+    assert!(after.contains("/*0010*/  [B012345:R-:W-:-:S15]  IADD3 R4, R4, 0x1, RZ ;"), "{after}");
+    assert!(after.contains("/*0020*/  [B012345:R5:W5:-:S15]  MUFU.RCP R5, R4 ;"), "{after}");
+    assert!(after.lines().any(|line| line.contains("/*0030*/  [B") && line.as_bytes()[25] == b'5'), "waits for scoreboard 5\n{after}");
+    // Taking the lines out again gives the file back, attributes and symbols included.
+    let is_added = |line: &&str| !line.contains("/*0010*/") && !line.contains("/*0020*/");
+    let restored: Vec<String> =
+        after.lines().filter(is_added).map(|line| line.replace("[B-----5:R-:W0:-:S01]  LDC", "[B------:R-:W0:-:S01]  LDC")).collect();
+    let _ = assemble(&restored.join("\n"));
+    let out = fs::read(folder.join("out.cubin")).unwrap();
+    assert_eq!(out.len(), fs::read(cubins().join("plain_saxpy.sm_90a.cubin")).unwrap().len());
+}
+
+#[test]
+fn labels_can_be_added() {
+    let folder = folder("sass-labels");
+    let text = saxpy();
+    let exit = text.lines().find(|line| line.contains("EXIT") && !line.contains('@')).unwrap();
+    let edited = text.replace(exit, &format!("my_loop: {exit}\n  [B------:R-:W-:Y:S05] BRA `(my_loop) ;"));
+    let outcome = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &edited);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let after = run(ORIOLE, &folder, &["disasm", "out.cubin"], "").stdout;
+    let branch = after.lines().position(|line| line.contains("BRA")).unwrap();
+    assert!(after.lines().nth(branch - 1).unwrap().contains("EXIT"), "{after}");
+}
+
+#[test]
+fn what_is_wrong_has_a_place() {
+    let folder = folder("sass-errors");
+    let text = saxpy();
+    let first = text.lines().position(|line| line.contains("/*0000*/")).unwrap();
+    let with = |line: &str| {
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines[first] = line;
+        run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &lines.join("\n"))
+    };
+    for (line, column, message) in [
+        ("  IADD4 R0, R0, R0, RZ ;", 3, "unknown instruction IADD4"),
+        ("  FADD.FTX R0, R0, R1 ;", 7, "unknown modifier .FTX; .FTZ is near"),
+        ("  [B-----:R-:W-:-:S01] EXIT ;", 4, "bad control word"),
+        ("  [B------:R-:W-:-:S16] EXIT ;", 4, "bad control word"),
+        ("  BRA `(nowhere) ;", 9, "unknown label nowhere"),
+        ("  FADD R0, R1 ;", 3, "no form of FADD"),
+        ("  EXIT ; extra", 10, "unexpected `extra`"),
+        ("  .row 0x0", 3, "unknown directive .row; .raw is near"),
+        ("  .raw hello", 8, ".raw takes a word"),
+        ("saxpy: saxpy:", 1, "label saxpy is there twice"),
+    ] {
+        let outcome = with(line);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{line}: {}", outcome.stderr);
+        let place = format!("error: <stdin>:{}:{column}: ", first + 1);
+        assert!(outcome.stderr.starts_with(&place) && outcome.stderr.contains(message), "{line}: {}", outcome.stderr);
+    }
+    let endless = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], "// one\n  /* two");
+    assert_eq!((endless.code, endless.stderr.as_str()), (Some(1), "error: <stdin>:2:3: this comment has no end\n"));
+    assert!(!folder.join("out.cubin").exists());
+    assert_eq!(oriole(&["asm", "-"]).code, Some(2));
+    assert_eq!(oriole(&["asm", "missing.sass", "-o", "x"]).code, Some(2));
+}
+
+#[test]
+fn damage_is_no_panic() {
+    let folder = folder("sass-damage");
+    let original = fs::read(cubins().join("plain_saxpy.sm_90a.cubin")).unwrap();
+    let mut state = 1_u32;
+    for round in 0..60 {
+        let mut bytes = original.clone();
+        for _ in 0..=round % 7 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = state as usize % bytes.len();
+            bytes[at] ^= (state >> 24) as u8;
+        }
+        bytes.truncate(if round % 3 == 0 { state as usize % bytes.len() } else { bytes.len() });
+        fs::write(folder.join("damaged"), bytes).unwrap();
+        for arguments in
+            [&["disasm", "damaged"][..], &["disasm", "--control", "damaged"], &["disasm", "--json", "damaged"], &["roundtrip", "damaged"]]
+        {
+            let outcome = run(ORIOLE, &folder, arguments, "");
+            assert!(matches!(outcome.code, Some(0 | 1)), "{arguments:?}: {outcome:?}");
+            assert!(!outcome.stderr.contains("panicked"), "{}", outcome.stderr);
+        }
+    }
+    let text = saxpy();
+    let listing = text.as_bytes();
+    for round in 0..60 {
+        let mut bytes = listing.to_vec();
+        for _ in 0..=round % 9 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = state as usize % bytes.len();
+            bytes[at] = b" ;[]`(.:x0RU/*\n"[(state >> 20) as usize % 15];
+        }
+        let outcome = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &String::from_utf8(bytes).unwrap());
+        assert!(matches!(outcome.code, Some(0 | 1)) && !outcome.stderr.contains("panicked"), "{outcome:?}");
+    }
+}
