@@ -30,7 +30,16 @@ pub fn generate(table: &Table, properties: &[Properties]) -> Result<String, Stri
                     Some(pieces) => format!("Some(&[{}])", pieces.iter().map(|piece| writer.symbol(piece)).collect::<Vec<_>>().join(",")),
                 })
                 .collect();
-            let _ = writeln!(fields, "FieldSpec{{name:{:?},bits:{},spellings:&[{}]}},", field.name, bits(&field.bits), spellings.join(","));
+            let nothing = field.spellings.iter().position(|spelling| spelling.as_ref().is_some_and(Vec::is_empty));
+            let first_symbols = field.spellings.iter().flatten().filter_map(|pieces| pieces.first());
+            let firsts = first_symbols.fold(0u64, |set, symbol| set | 1 << (writer.number(symbol) & 63));
+            let _ = writeln!(
+                fields,
+                "FieldSpec{{name:{:?},bits:{},spellings:&[{}],nothing:{nothing:?},firsts:{firsts:#x}}},",
+                field.name,
+                bits(&field.bits),
+                spellings.join(",")
+            );
         }
         field_count += instruction.fields.len();
         let start = form_count;
@@ -138,9 +147,12 @@ struct Writer<'t> {
 }
 
 impl Writer<'_> {
+    fn number(&self, text: &str) -> usize {
+        self.symbols.binary_search_by(|symbol| symbol.as_str().cmp(text)).unwrap_or(usize::MAX)
+    }
+
     fn symbol(&self, text: &str) -> String {
-        let number = self.symbols.binary_search_by(|symbol| symbol.as_str().cmp(text)).unwrap_or(usize::MAX);
-        format!("Symbol({number})")
+        format!("Symbol({})", self.number(text))
     }
 
     fn form(&self, out: &mut String, number: usize, instruction: &Instruction, form: &Form) {
@@ -246,12 +258,13 @@ fn bits(bits: &Bits) -> String {
     runs.resize(MOST_RUNS, (0, 0));
     let runs: Vec<String> = runs.iter().map(|(low, width)| format!("({low},{width})")).collect();
     format!(
-        "Bits{{runs:[{}],width:{},scale:{},complemented:{},bias:{}}}",
+        "Bits{{runs:[{}],width:{},scale:{},complemented:{},bias:{},mask:{:#x}}}",
         runs.join(","),
         bits.width(),
         bits.scale,
         bits.complemented,
-        bits.bias
+        bits.bias,
+        bits.mask()
     )
 }
 

@@ -25,6 +25,7 @@
 mod alias;
 mod control;
 mod decode;
+mod fill;
 mod float;
 mod instruction;
 mod print;

@@ -15,6 +15,8 @@ pub struct Bits {
     pub complemented: bool,
     /// What is added to the stored number.
     pub bias: u32,
+    /// All of the bits, as a mask over the instruction.
+    pub mask: u128,
 }
 
 impl Bits {
@@ -48,12 +50,6 @@ impl Bits {
             shift += width;
         }
         word
-    }
-
-    /// All of the bits.
-    #[inline]
-    pub fn mask(&self) -> u128 {
-        self.place(u64::MAX)
     }
 
     /// The greatest value that fits.
@@ -184,6 +180,10 @@ pub struct FieldSpec {
     pub bits: Bits,
     /// The spelling of each value; `None` where no such value exists.
     pub spellings: &'static [Option<&'static [Symbol]>],
+    /// The first value that prints nothing.
+    pub nothing: Option<u16>,
+    /// For each first symbol of a spelling, the bit of its number modulo 64.
+    pub firsts: u64,
 }
 
 /// Which predicate guards a form.

@@ -1,0 +1,372 @@
+//! Fills an instruction into a form: the word if every modifier and operand has its place.
+
+use crate::alias;
+use crate::float;
+use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Place, Value};
+use crate::table::{self, Bits, Core, FieldId, FieldSpec, File, Form, Format, Part, Piece, Sign, Slot, Symbol, Term};
+
+/// Modifiers that one value of a field has at most.
+const LONGEST_SPELLING: usize = 6;
+
+impl FieldSpec {
+    /// The value with the longest spelling that the symbols start with, and that length.
+    #[inline]
+    fn longest(&self, symbols: &[Symbol]) -> Option<(u64, usize)> {
+        let nothing = || self.nothing.map(|value| (u64::from(value), 0));
+        let Some(first) = symbols.first() else { return nothing() };
+        if self.firsts >> (first.0 & 63) & 1 == 0 {
+            return self.invalid(symbols).or_else(nothing);
+        }
+        let mut best: Option<(u64, usize)> = None;
+        for (value, spelling) in self.spellings.iter().enumerate() {
+            let Some(spelling) = spelling else { continue };
+            if spelling.first() == Some(first) && symbols.starts_with(spelling) && best.is_none_or(|(_, length)| spelling.len() > length) {
+                best = Some((value as u64, spelling.len()));
+            }
+        }
+        best.or_else(|| self.invalid(symbols)).or_else(nothing)
+    }
+
+    /// The value without spelling that the first symbol stands for.
+    fn invalid(&self, symbols: &[Symbol]) -> Option<(u64, usize)> {
+        let value = symbols.first()?.invalid_value()?;
+        self.spellings.get(value as usize)?.is_none().then_some((value, 1))
+    }
+}
+
+/// The word as far as it is filled, and which bits are.
+#[derive(Clone, Copy)]
+pub(crate) struct Filler {
+    pub(crate) word: u128,
+    assigned: u128,
+    /// Whether an operand that was not given was taken to be its default, other than a predicate.
+    pub(crate) assumed: bool,
+}
+
+impl Filler {
+    pub(crate) fn new(form: &Form) -> Filler {
+        Filler { word: form.default, assigned: 0, assumed: false }
+    }
+
+    /// Fills in a whole instruction; none if the form does not hold it.
+    pub(crate) fn run(mut self, form: &Form, instruction: &Instruction) -> Option<Filler> {
+        let guard = instruction.guard;
+        if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always()
+            || form.guard == table::Guard::None && !guard.is_always()
+        {
+            return None;
+        }
+        self.word |= u128::from(guard.predicate & 7) << 12 | u128::from(guard.negated) << 15;
+        let fits = self.pieces(form.modifiers, &instruction.modifiers) && self.operands(form.operands, &instruction.operands);
+        self.word |= instruction.control.bits();
+        fits.then_some(self)
+    }
+
+    /// Writes a stored value; false if other bits stand there already.
+    #[inline]
+    fn assign(&mut self, bits: &Bits, stored: u64) -> bool {
+        let (mask, value) = (bits.mask, bits.place(stored));
+        if (self.word ^ value) & mask & self.assigned != 0 {
+            return false;
+        }
+        self.assigned |= mask;
+        self.word = self.word & !mask | value;
+        true
+    }
+
+    fn assign_bit(&mut self, bit: u8, value: bool) {
+        self.assigned |= 1 << bit;
+        self.word = self.word & !(1 << bit) | u128::from(value) << bit;
+    }
+
+    /// Finds a place for every modifier; false if that is not possible. The first attempt takes at each place what fits best;
+    /// only if that leads nowhere are all ways searched.
+    pub(crate) fn pieces(&mut self, pieces: &[Piece], symbols: &[Symbol]) -> bool {
+        let start = *self;
+        if self.take(pieces, symbols) {
+            return true;
+        }
+        *self = start;
+        if pieces.len() < 2 {
+            return false;
+        }
+        match start.search(pieces, symbols) {
+            Some(found) => *self = found,
+            None => return false,
+        }
+        true
+    }
+
+    fn take(&mut self, pieces: &[Piece], mut symbols: &[Symbol]) -> bool {
+        for piece in pieces {
+            match *piece {
+                Piece::Literal(symbol) => match symbols.split_first() {
+                    Some((first, rest)) if *first == symbol => symbols = rest,
+                    _ => return false,
+                },
+                Piece::Flag { symbol, bit, when } => {
+                    let found = symbols.first() == Some(&symbol);
+                    self.assign_bit(bit, found == when);
+                    symbols = &symbols[usize::from(found)..];
+                }
+                Piece::Field(id) => {
+                    let field = id.field();
+                    let Some((value, length)) = field.longest(symbols) else { return false };
+                    if !self.assign(&field.bits, value) {
+                        return false;
+                    }
+                    symbols = &symbols[length..];
+                }
+                Piece::Alias => {
+                    let is_derived = symbols.first().is_some_and(|first| alias::is_derived(*first));
+                    symbols = &symbols[usize::from(is_derived)..];
+                }
+                Piece::Reuse(_) => {}
+            }
+        }
+        symbols.is_empty()
+    }
+
+    fn search(mut self, pieces: &[Piece], symbols: &[Symbol]) -> Option<Filler> {
+        let Some((piece, rest)) = pieces.split_first() else { return symbols.is_empty().then_some(self) };
+        match *piece {
+            Piece::Literal(symbol) => {
+                let (first, symbols) = symbols.split_first()?;
+                if *first == symbol { self.search(rest, symbols) } else { None }
+            }
+            Piece::Flag { symbol, bit, when } => {
+                if symbols.first() == Some(&symbol) {
+                    let mut set = self;
+                    set.assign_bit(bit, when);
+                    if let Some(filled) = set.search(rest, &symbols[1..]) {
+                        return Some(filled);
+                    }
+                }
+                self.assign_bit(bit, !when);
+                self.search(rest, symbols)
+            }
+            Piece::Field(id) => self.search_field(id, rest, symbols),
+            Piece::Reuse(_) => self.search(rest, symbols),
+            Piece::Alias => match symbols.split_first() {
+                Some((first, symbols)) if alias::is_derived(*first) => self.search(rest, symbols),
+                _ => self.search(rest, symbols),
+            },
+        }
+    }
+
+    /// Tries the values of a field whose spelling comes next, longer spellings first.
+    fn search_field(self, id: FieldId, rest: &[Piece], symbols: &[Symbol]) -> Option<Filler> {
+        let field = id.field();
+        if let Some((value, length)) = field.invalid(symbols) {
+            let mut set = self;
+            if set.assign(&field.bits, value)
+                && let Some(filled) = set.search(rest, &symbols[length..])
+            {
+                return Some(filled);
+            }
+        }
+        for length in (0..=symbols.len().min(LONGEST_SPELLING)).rev() {
+            for (value, _) in field.spellings.iter().enumerate().filter(|(_, spelling)| **spelling == Some(&symbols[..length])) {
+                let mut set = self;
+                if set.assign(&field.bits, value as u64)
+                    && let Some(filled) = set.search(rest, &symbols[length..])
+                {
+                    return Some(filled);
+                }
+            }
+        }
+        None
+    }
+
+    /// Puts operands into slots; those that may be left out are, where that is the only way.
+    pub(crate) fn operands(&mut self, slots: &[Slot], operands: &[Operand]) -> bool {
+        if slots.len() == operands.len() {
+            return slots.iter().zip(operands).all(|(slot, operand)| self.slot(slot, operand));
+        }
+        let Some((slot, rest)) = slots.split_first() else { return operands.is_empty() };
+        let start = *self;
+        if let Some((operand, others)) = operands.split_first()
+            && self.slot(slot, operand)
+            && self.operands(rest, others)
+        {
+            return true;
+        }
+        *self = start;
+        operands.len() < slots.len() && self.leave_out(slot) && self.operands(rest, operands)
+    }
+
+    fn leave_out(&mut self, slot: &Slot) -> bool {
+        let Some(default) = slot.optional else { return false };
+        let bits = match &slot.core {
+            Core::Register(_, bits) | Core::Number(_, bits) => bits,
+            Core::Field(id) => &id.field().bits,
+            _ => return false,
+        };
+        for sign in [slot.not, slot.negate, slot.invert, slot.absolute] {
+            if let Sign::When(bit, when) = sign {
+                self.assign_bit(bit, !when);
+            }
+        }
+        self.assumed |= slot.hidden || matches!(slot.core, Core::Register(File::General | File::Uniform, _));
+        self.assign(bits, default) && self.pieces(slot.suffixes, &[])
+    }
+
+    /// How many operands, from the first on, find a slot.
+    pub(crate) fn placed(self, slots: &[Slot], operands: &[Operand]) -> usize {
+        let (Some((slot, rest)), Some((operand, others))) = (slots.split_first(), operands.split_first()) else { return 0 };
+        let mut filled = self;
+        let with = if filled.slot(slot, operand) { 1 + filled.placed(rest, others) } else { 0 };
+        let without = if slot.optional.is_some() { self.placed(rest, operands) } else { 0 };
+        with.max(without)
+    }
+
+    fn slot(&mut self, slot: &Slot, operand: &Operand) -> bool {
+        let signs =
+            [(slot.negate, operand.negate), (slot.invert, operand.invert), (slot.not, operand.not), (slot.absolute, operand.absolute)];
+        for (sign, wanted) in signs {
+            match sign {
+                Sign::Never if wanted => return false,
+                Sign::Always if !wanted => return false,
+                Sign::When(bit, when) => self.assign_bit(bit, wanted == when),
+                _ => {}
+            }
+        }
+        if operand.reuse {
+            let bit = slot.suffixes.iter().find_map(|piece| if let Piece::Reuse(bit) = piece { Some(*bit) } else { None });
+            let Some(bit) = bit else { return false };
+            self.word |= 1 << bit;
+        }
+        self.core(&slot.core, &operand.value) && self.pieces(slot.suffixes, &operand.suffixes)
+    }
+
+    fn core(&mut self, core: &Core, value: &Value) -> bool {
+        match (core, value) {
+            (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
+            (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
+            (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
+            (Core::Number(Format::Relative, bits), Value::Place(place)) => self.offset(bits, place.distance),
+            (Core::Number(format, bits), Value::Integer(number) | Value::Place(Place { number, .. })) if is_integer(*format) => {
+                self.integer(*format, bits, *number)
+            }
+            (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
+            (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
+            (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
+                u64::try_from(*stored).is_ok_and(|stored| stored <= bits.limit() && self.assign(bits, stored))
+            }
+            (Core::Number(format, bits), Value::Nan { negative, quiet }) if is_float(*format) => {
+                self.assign(bits, float::nan(*format, *negative, *quiet))
+            }
+            (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, place)) => {
+                let fits = *file == *given && self.register(*file, register, *number);
+                let is_relative = *format == Format::Relative;
+                fits && if is_relative { self.offset(bits, place.distance) } else { self.integer(*format, bits, place.number) }
+            }
+            (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
+                *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
+            }
+            (Core::Literal(name), Value::Name(given)) => name == given,
+            (Core::Field(id), Value::Name(given)) => self.name(*id, *given),
+            (Core::Address(word, parts), Value::Address(address)) => {
+                *word == address.word
+                    && parts.len() == address.parts.len()
+                    && parts.iter().zip(&address.parts).all(|(part, given)| self.part(part, given))
+            }
+            _ => false,
+        }
+    }
+
+    fn name(&mut self, id: FieldId, name: Symbol) -> bool {
+        let field = id.field();
+        if let Some(value) = name.invalid_value() {
+            let has_no_spelling = field.spellings.get(value as usize).is_some_and(|spelling| spelling.is_none_or(<[Symbol]>::is_empty));
+            return has_no_spelling && self.assign(&field.bits, value);
+        }
+        let value = field.spellings.iter().position(|spelling| *spelling == Some(&[name]));
+        value.is_some_and(|value| self.assign(&field.bits, value as u64))
+    }
+
+    fn register(&mut self, file: File, bits: &Bits, number: Option<u16>) -> bool {
+        let (limit, bias) = (bits.limit(), u64::from(bits.bias));
+        let Some(number) = number else {
+            let is_before_constant = bias > 0 && self.assigned & bits.mask != 0 && bits.unsigned(self.word) + bias >= limit;
+            return is_before_constant || self.assign(bits, if bits.complemented { 0 } else { limit });
+        };
+        if u32::from(number) % bits.scale != 0 || u64::from(number) / u64::from(bits.scale) < bias {
+            return false;
+        }
+        let printed = u64::from(number) / u64::from(bits.scale);
+        if printed > limit || file.constant_letter().is_some() && printed == limit {
+            return false;
+        }
+        let stored = printed - bias;
+        self.assign(bits, if bits.complemented { !stored & limit } else { stored })
+    }
+
+    /// A number that fits with or without sign: instructions compute modulo the width of what they read. Negative ones make
+    /// sense only in fields as wide as a register.
+    fn integer(&mut self, format: Format, bits: &Bits, number: i64) -> bool {
+        let Some(number) = unscaled(bits, number) else { return false };
+        let fits = match number {
+            0.. => number as u64 <= bits.limit(),
+            _ if format == Format::Unsigned && bits.width < 32 => false,
+            _ => is_signed(bits, number),
+        };
+        fits && self.assign(bits, number as u64 & bits.limit())
+    }
+
+    /// A number that is added to something wider, so its sign matters.
+    fn offset(&mut self, bits: &Bits, number: i64) -> bool {
+        let number = unscaled(bits, number).filter(|&number| is_signed(bits, number));
+        number.is_some_and(|number| self.assign(bits, number as u64 & bits.limit()))
+    }
+
+    fn part(&mut self, part: &Part, given: &AddressPart) -> bool {
+        let mut registers: &[AddressRegister] = &given.registers;
+        let mut offset = given.offset;
+        for term in part.terms {
+            let fits = match term {
+                Term::Register { file, bits, suffixes, omit } => match registers.split_first() {
+                    Some((register, others)) if register.file == *file => {
+                        registers = others;
+                        let says_nothing = *omit && register.number.is_none() && register.suffixes.is_empty();
+                        self.register(*file, bits, register.number) && (self.pieces(suffixes, &register.suffixes) || says_nothing)
+                    }
+                    _ => *omit && self.register(*file, bits, None) && (self.pieces(suffixes, &[]) || *omit),
+                },
+                Term::Number(format, bits) => {
+                    let number = offset.take().unwrap_or_default();
+                    let keeps_sign = match format {
+                        Format::Unsigned => false,
+                        Format::SignedAlone => true,
+                        _ => !given.registers.is_empty(),
+                    };
+                    if keeps_sign { self.offset(bits, number) } else { self.integer(*format, bits, number) }
+                }
+            };
+            if !fits {
+                return false;
+            }
+        }
+        registers.is_empty() && offset.is_none_or(|offset| offset == 0) && self.pieces(part.suffixes, &given.suffixes)
+    }
+}
+
+/// The stored number of one that is a multiple of the scale.
+fn unscaled(bits: &Bits, number: i64) -> Option<i64> {
+    let scale = i64::from(bits.scale);
+    (number % scale == 0).then_some(number / scale)
+}
+
+/// Whether bits can hold a number with sign.
+fn is_signed(bits: &Bits, number: i64) -> bool {
+    let unused = 64 - u32::from(bits.width);
+    number << unused >> unused == number
+}
+
+fn is_integer(format: Format) -> bool {
+    matches!(format, Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute)
+}
+
+fn is_float(format: Format) -> bool {
+    matches!(format, Format::F32 | Format::F64High | Format::F16 | Format::Bf16)
+}

@@ -1,0 +1,171 @@
+//! Recorded words of ptxas and of bit-flip experiments, with nvdisasm's text, checked in both directions; and how much of the
+//! table they exercise.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use oriole_isa::table::{FormId, Piece, Slot, Term};
+use oriole_isa::{Control, Target, decode, encode, form_of, parse_at, print};
+use support::{Record, records, same_text};
+
+#[test]
+fn at_least_forty_thousand_distinct_words_on_all_targets() {
+    let records = records("corpus");
+    let distinct: BTreeSet<u128> = records.iter().map(|record| record.word).collect();
+    assert!(distinct.len() >= 40_000, "only {} distinct words", distinct.len());
+    let covered: BTreeSet<u16> = records.iter().map(|record| record.target.number()).collect();
+    for number in [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121] {
+        assert!(covered.contains(&number), "no words of sm_{number}");
+    }
+}
+
+#[test]
+fn every_word_prints_as_nvdisasm_prints_it() {
+    let mut wrong = Vec::new();
+    let records = records("corpus");
+    for Record { target, word, text, place } in &records {
+        let printed = print(*word, *target, 0).unwrap_or_else(|| "(unknown)".into());
+        let expected = text.as_deref().expect("corpus words are legal");
+        if !same_text(&printed, expected) {
+            wrong.push(format!("{place}: {word:032x}\n  nvdisasm {expected}\n  oriole   {printed}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), records.len(), wrong[..wrong.len().min(20)].join("\n"));
+}
+
+#[test]
+fn every_word_decodes_and_encodes_to_itself() {
+    for Record { target, word, place, .. } in records("corpus") {
+        let instruction = decode(word, target).unwrap_or_else(|| panic!("{place}: unknown"));
+        match encode(&instruction, target) {
+            Ok(again) => assert_eq!(again, word, "{place}: {word:032x} came back as {again:032x}"),
+            Err(error) => panic!("{place}: {error}"),
+        }
+    }
+}
+
+/// nvdisasm's own text, assembled, gives the recorded word; or a word that differs only where the text says nothing: it must print
+/// the same text, and may differ in no bit but those that the first word's residue or a NaN's payload explains.
+#[test]
+fn every_text_assembles_to_its_word() {
+    let (mut total, mut exact, mut wrong) = (0, 0, Vec::new());
+    for Record { target, word, text, place } in records("corpus") {
+        total += 1;
+        let text = text.expect("corpus words are legal");
+        let assembled = parse_at(&text, 0, &|_| None).map_err(|e| e.to_string()).and_then(|mut instruction| {
+            instruction.control = Control { reuse: 0, ..Control::of(word) };
+            encode(&instruction, target).map_err(|e| e.to_string())
+        });
+        match assembled {
+            Ok(again) if again == word => exact += 1,
+            Ok(again) if print(again, target, 0).is_some_and(|printed| same_text(&printed, &text)) => {}
+            Ok(again) => wrong.push(format!("{place}: {text}\n  {word:032x} became {again:032x}")),
+            Err(error) => wrong.push(format!("{place}: {text}\n  {error}")),
+        }
+    }
+    println!("{exact} of {total} texts assemble to the very word");
+    assert!(wrong.is_empty(), "{} of {total} differ\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+    assert!(exact * 1000 >= total * 985, "only {exact} of {total} texts assemble to the very word");
+}
+
+/// What the corpus shows of one form: bits seen as 0, bits seen as 1.
+#[derive(Default, Clone)]
+struct Seen {
+    zeros: u128,
+    ones: u128,
+    values: HashMap<usize, BTreeSet<u64>>,
+}
+
+/// Bits of the guard and of the control part are the same in every form and not counted.
+const COMMON: u128 = 0xffff | Control::MASK;
+
+#[test]
+fn the_corpus_exercises_the_table() {
+    let mut seen: BTreeMap<FormId, Seen> = BTreeMap::new();
+    for Record { target, word, .. } in records("corpus") {
+        let Some(id) = form_of(word, target) else { continue };
+        let entry = seen.entry(id).or_default();
+        entry.ones |= word;
+        entry.zeros |= !word;
+        for (position, piece) in pieces(id).into_iter().enumerate() {
+            if let Piece::Field(field) = piece {
+                entry.values.entry(position).or_default().insert(field.field().bits.stored(word));
+            }
+        }
+    }
+    let (mut forms, mut bits, mut bits_seen, mut values, mut values_seen) = (0, 0, 0, 0, 0);
+    let (mut missing_forms, mut missing_bits) = (Vec::new(), Vec::new());
+    for id in FormId::all() {
+        forms += 1;
+        let form = id.form();
+        let Some(entry) = seen.get(&id) else {
+            missing_forms.push(form.place);
+            continue;
+        };
+        let variable = form.carried & !form.mask & !COMMON;
+        bits += variable.count_ones();
+        let both = entry.ones & entry.zeros & variable;
+        bits_seen += both.count_ones();
+        if both != variable {
+            missing_bits.push(format!("{} {}: bits {:#x}", form.place, form.opcode.mnemonic(), variable & !both));
+        }
+        for (position, piece) in pieces(id).into_iter().enumerate() {
+            if let Piece::Field(field) = piece {
+                let known: Vec<u64> =
+                    (0..).zip(field.field().spellings).filter(|(_, spelling)| spelling.is_some()).map(|(value, _)| value).collect();
+                values += known.len();
+                values_seen += known.iter().filter(|value| entry.values.get(&position).is_some_and(|seen| seen.contains(value))).count();
+            }
+        }
+    }
+    println!(
+        "forms exercised: {} of {forms}; field bits seen as 0 and as 1: {bits_seen} of {bits}; field values: {values_seen} of {values}",
+        forms - missing_forms.len()
+    );
+    missing_bits.iter().take(50).for_each(|line| println!("  not both values seen: {line}"));
+    assert!(missing_forms.is_empty(), "forms without a word: {missing_forms:?}");
+    assert!(bits_seen * 100 >= bits * 99, "only {bits_seen} of {bits} field bits are exercised");
+}
+
+fn pieces(id: FormId) -> Vec<Piece> {
+    let form = id.form();
+    let mut all: Vec<Piece> = form.modifiers.to_vec();
+    for Slot { suffixes, core, .. } in form.operands {
+        all.extend_from_slice(suffixes);
+        if let oriole_isa::table::Core::Address(_, parts) = core {
+            for part in *parts {
+                all.extend_from_slice(part.suffixes);
+                for term in part.terms {
+                    if let Term::Register { suffixes, .. } = term {
+                        all.extend_from_slice(suffixes);
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn targets_with_a_letter_read_as_the_plain_ones() {
+    for Record { target, word, place, .. } in records("corpus") {
+        for letter in ['a', 'f'] {
+            if let Some(specific) = Target::new(target.number(), Some(letter)) {
+                assert_eq!(print(word, specific, 0), print(word, target, 0), "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn volta_reads_as_turing() {
+    let volta = Target::parse("sm_70").expect("sm_70");
+    let turing = Target::parse("sm_75").expect("sm_75");
+    let mut count = 0;
+    for Record { word, .. } in records("corpus").into_iter().filter(|record| record.target == turing) {
+        assert_eq!(print(word, volta, 0), print(word, turing, 0));
+        count += 1;
+    }
+    assert!(count > 1000);
+}

@@ -1,0 +1,89 @@
+//! Words nobody made: the decoder must not stumble, what it decodes must encode to the same bits, and where nvdisasm reads the
+//! word too, the texts agree or the difference is listed.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use oriole_isa::{Target, decode, encode, form_of, parse, print};
+use support::{folder, records, same_text};
+
+/// A small generator with good bits (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn word(&mut self) -> u128 {
+        u128::from(self.next()) << 64 | u128::from(self.next())
+    }
+}
+
+#[test]
+fn random_words_come_back_the_same() {
+    let mut random = Random(1);
+    let mut known = 0;
+    for target in Target::all() {
+        for round in 0..40_000 {
+            let mut word = random.word();
+            if round % 2 == 0 {
+                let form = oriole_isa::table::FormId::all().nth(word as usize % 256).expect("form").form();
+                word = word & !form.mask | form.value;
+            }
+            let Some(instruction) = decode(word, target) else {
+                assert!(print(word, target, 0).is_none());
+                continue;
+            };
+            known += 1;
+            match encode(&instruction, target) {
+                Ok(again) => assert_eq!(again, word, "{target} {word:032x} came back as {again:032x}"),
+                Err(error) => panic!("{target} {word:032x}: {error}"),
+            }
+            let text = print(word, target, 0).expect("known");
+            let _ = parse(&text);
+        }
+    }
+    assert!(known > 100_000, "{known}");
+}
+
+/// The record holds random words behind opcodes of the table, with nvdisasm's verdict and text.
+#[test]
+fn random_words_print_as_nvdisasm_prints_them() {
+    let listed: BTreeSet<String> = fs::read_to_string(folder().join("random/differences.txt"))
+        .expect("list of differences")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(str::to_string)
+        .collect();
+    let (mut legal, mut agree) = (0, 0);
+    let mut found = BTreeSet::new();
+    for record in records("random") {
+        let Some(expected) = &record.text else { continue };
+        legal += 1;
+        let printed = print(record.word, record.target, 0);
+        if printed.as_deref().is_some_and(|printed| same_text(printed, expected)) {
+            agree += 1;
+            continue;
+        }
+        let kind = if form_of(record.word, record.target).is_none() { "unknown" } else { "text" };
+        found.insert(format!("{} {:032x} {kind} | {expected} | {}", record.target, record.word, printed.unwrap_or_default()));
+    }
+    println!("{agree} of {legal} random words that nvdisasm accepts print the same");
+    if std::env::var_os("ORIOLE_BLESS").is_some() {
+        let header = "# Random words that nvdisasm 13.2.51 accepts and that print differently or are unknown: target word kind | nvdisasm | oriole\n";
+        let lines: Vec<String> = found.iter().cloned().collect();
+        fs::write(folder().join("random/differences.txt"), format!("{header}{}\n", lines.join("\n"))).expect("write");
+        return;
+    }
+    let new: Vec<&String> = found.difference(&listed).take(20).collect();
+    let gone: Vec<&String> = listed.difference(&found).filter(|line| !line.is_empty()).take(20).collect();
+    assert!(new.is_empty(), "differences that are not listed: {new:#?}");
+    assert!(gone.is_empty(), "listed differences that are gone (ORIOLE_BLESS=1 rewrites the list): {gone:#?}");
+}

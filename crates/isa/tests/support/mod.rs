@@ -1,0 +1,52 @@
+//! Reads the recorded words.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oriole_isa::Target;
+
+/// A word with the text that nvdisasm prints for it; none if nvdisasm refuses it.
+pub struct Record {
+    pub target: Target,
+    pub word: u128,
+    pub text: Option<String>,
+    pub place: String,
+}
+
+/// The folder of the tests.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// All lines `hex text` of the files `sm_XX.txt` of a folder. Texts have branch targets as for an instruction at address 0.
+pub fn records(name: &str) -> Vec<Record> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder().join(name)).expect("folder").map(|entry| entry.expect("entry").path()).collect();
+    files.sort();
+    let mut all = Vec::new();
+    for path in files {
+        let stem = path.file_stem().expect("name").to_string_lossy().into_owned();
+        let Some(target) = Target::parse(&stem) else { continue };
+        let text = fs::read_to_string(&path).expect("text");
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+            let (hex, text) = line.split_once(' ').expect("hex and text");
+            let word = u128::from_str_radix(hex, 16).expect("hex");
+            let text = (text != "-").then(|| at_address_zero(text));
+            all.push(Record { target, word, text, place: format!("{stem}.txt:{}", number + 1) });
+        }
+    }
+    all
+}
+
+/// Branch targets are recorded as distances from the next instruction, `PC+0x10`; at address 0 that is `0x20`.
+fn at_address_zero(text: &str) -> String {
+    let Some(position) = text.find("PC+0x").or_else(|| text.find("PC-0x")) else { return text.to_string() };
+    let distance = i64::from_str_radix(&text[position + 5..], 16).expect("distance");
+    let target = 16 + if text[position..].starts_with("PC-") { -distance } else { distance };
+    let sign = if target < 0 { "-" } else { "" };
+    format!("{}{sign}{:#x}", &text[..position], target.unsigned_abs())
+}
+
+/// Equality but for spaces.
+pub fn same_text(left: &str, right: &str) -> bool {
+    left.chars().filter(|c| *c != ' ').eq(right.chars().filter(|c| *c != ' '))
+}
