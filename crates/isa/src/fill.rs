@@ -87,9 +87,6 @@ impl Filler {
             return true;
         }
         *self = start;
-        if pieces.len() < 2 {
-            return false;
-        }
         match start.search(pieces, symbols) {
             Some(found) => *self = found,
             None => return false,
@@ -265,6 +262,10 @@ impl Filler {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
             }
             (Core::Literal(name), Value::Name(given)) => name == given,
+            (Core::Literal(name), Value::Integer(number)) => name.spelling() == format!("{number:#x}"),
+            (Core::Literal(name), Value::Register(file, None)) => {
+                name.spelling().strip_prefix(file.prefix()).is_some_and(|letter| letter.chars().eq(file.constant_letter()))
+            }
             (Core::Field(id), Value::Name(given)) => self.name(*id, *given),
             (Core::Address(word, parts), Value::Address(address)) => {
                 *word == address.word

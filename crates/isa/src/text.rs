@@ -208,7 +208,11 @@ impl<'t> Reader<'t> {
             let value = if negative { (magnitude as i64).wrapping_neg() } else { magnitude as i64 };
             return Ok(Some(Number::Integer(value)));
         }
-        let mut end = unsigned.len() - unsigned.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let mut end = digits(unsigned);
+        if let Some(fraction) = unsigned[end..].strip_prefix('.').filter(|fraction| digits(fraction) > 0) {
+            end += 1 + digits(fraction);
+        }
         if end == 0 || !unsigned.starts_with(|c: char| c.is_ascii_digit()) {
             return Ok(None);
         }
@@ -248,6 +252,9 @@ impl<'t> Reader<'t> {
             }
         }
         operand.value = self.value()?;
+        if self.rest().starts_with(" .") {
+            self.spaces();
+        }
         self.suffixes(&mut operand)?;
         if operand.absolute {
             if !self.eat("|") {

@@ -4,10 +4,9 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use oriole_isa::{Target, decode, encode, form_of, parse, print};
-use support::{folder, records, same_text};
+use support::{records, same_text};
 
 /// A small generator with good bits (SplitMix64).
 struct Random(u64);
@@ -56,12 +55,6 @@ fn random_words_come_back_the_same() {
 /// The record holds random words behind opcodes of the table, with nvdisasm's verdict and text.
 #[test]
 fn random_words_print_as_nvdisasm_prints_them() {
-    let listed: BTreeSet<String> = fs::read_to_string(folder().join("random/differences.txt"))
-        .expect("list of differences")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(str::to_string)
-        .collect();
     let (mut legal, mut agree) = (0, 0);
     let mut found = BTreeSet::new();
     for record in records("random") {
@@ -76,14 +69,5 @@ fn random_words_print_as_nvdisasm_prints_them() {
         found.insert(format!("{} {:032x} {kind} | {expected} | {}", record.target, record.word, printed.unwrap_or_default()));
     }
     println!("{agree} of {legal} random words that nvdisasm accepts print the same");
-    if std::env::var_os("ORIOLE_BLESS").is_some() {
-        let header = "# Random words that nvdisasm 13.2.51 accepts and that print differently or are unknown: target word kind | nvdisasm | oriole\n";
-        let lines: Vec<String> = found.iter().cloned().collect();
-        fs::write(folder().join("random/differences.txt"), format!("{header}{}\n", lines.join("\n"))).expect("write");
-        return;
-    }
-    let new: Vec<&String> = found.difference(&listed).take(20).collect();
-    let gone: Vec<&String> = listed.difference(&found).filter(|line| !line.is_empty()).take(20).collect();
-    assert!(new.is_empty(), "differences that are not listed: {new:#?}");
-    assert!(gone.is_empty(), "listed differences that are gone (ORIOLE_BLESS=1 rewrites the list): {gone:#?}");
+    support::compare_with_list("random-differences.txt", "Random words: target word kind | nvdisasm | oriole", &found);
 }

@@ -1,5 +1,7 @@
 //! Reads the recorded words.
+#![allow(dead_code, reason = "each test uses its part")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -49,4 +51,20 @@ fn at_address_zero(text: &str) -> String {
 /// Equality but for spaces.
 pub fn same_text(left: &str, right: &str) -> bool {
     left.chars().filter(|c| *c != ' ').eq(right.chars().filter(|c| *c != ' '))
+}
+
+/// Fails unless the differences found are those of a list; `ORIOLE_BLESS=1` rewrites the list instead.
+pub fn compare_with_list(name: &str, header: &str, found: &BTreeSet<String>) {
+    let path = folder().join(name);
+    if std::env::var_os("ORIOLE_BLESS").is_some() {
+        let lines: Vec<&str> = found.iter().map(String::as_str).collect();
+        fs::write(&path, format!("# {header}\n{}\n", lines.join("\n"))).expect("list written");
+        return;
+    }
+    let text = fs::read_to_string(&path).expect("list of differences");
+    let listed: BTreeSet<String> = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_string).collect();
+    let new: Vec<&String> = found.difference(&listed).take(20).collect();
+    let gone: Vec<&String> = listed.difference(found).take(20).collect();
+    assert!(new.is_empty(), "differences that are not listed: {new:#?}");
+    assert!(gone.is_empty(), "listed differences that are gone (ORIOLE_BLESS=1 rewrites the list): {gone:#?}");
 }
