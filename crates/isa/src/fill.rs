@@ -332,7 +332,10 @@ impl Filler {
                         let says_nothing = *omit && register.number.is_none() && register.suffixes.is_empty();
                         self.register(*file, bits, register.number) && (self.pieces(suffixes, &register.suffixes) || says_nothing)
                     }
-                    _ => *omit && self.register(*file, bits, None) && (self.pieces(suffixes, &[]) || *omit),
+                    _ => {
+                        self.assumed = true;
+                        *omit && self.register(*file, bits, None) && (self.pieces(suffixes, &[]) || *omit)
+                    }
                 },
                 Term::Number(format, bits) => {
                     let number = offset.take().unwrap_or_default();

@@ -333,6 +333,5 @@ fn instruction_that_a_target_does_not_have() {
 
 #[test]
 fn form_that_a_target_does_not_have() {
-    expect_none("sm_90a", &[("FFMA R0, R1, c[0x0][0x160], R3", "operand 3 does not fit")]);
-    expect_none("sm_80", &[("FADD R0, R1, UR4", "operand 3 does not fit")]);
+    expect_none("sm_100", &[("FFMA R0, R1, c[0x0][0x160], R3", "operand 3 does not fit")]);
 }
