@@ -334,7 +334,12 @@ impl Filler {
                     }
                     _ => {
                         self.assumed = true;
-                        *omit && self.register(*file, bits, None) && (self.pieces(suffixes, &[]) || *omit)
+                        let is_zero = *omit && self.register(*file, bits, None);
+                        // Its modifiers are not printed either; nothing is said about them if they cannot be absent.
+                        if is_zero {
+                            self.pieces(suffixes, &[]);
+                        }
+                        is_zero
                     }
                 },
                 Term::Number(format, bits) => {
