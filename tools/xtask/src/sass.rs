@@ -42,9 +42,9 @@ pub fn compare(path: &str) -> Result<(), String> {
         count.known += 1;
         let printed = print(word, target, 0).unwrap_or_default();
         if same(&printed, expected) {
-            count.same_text += 1
+            count.same_text += 1;
         } else {
-            complain("text", &printed)
+            complain("text", &printed);
         }
         instruction.form = None;
         match encode(&instruction, target) {
