@@ -57,9 +57,9 @@ fn modifier_over_operand() {
 }
 
 #[test]
-fn fields_that_overlap_in_part() {
-    let text = "FOO\n  field a 72:2 - .A .B .C\n  field b 73:2 - .D .E .F\n  form 221 on 75\n    {a}{b} R(16)\n";
-    refused(text, "foo.sass:4", "FOO: bit 73 has two meanings");
+fn field_that_overlaps_a_register_in_part() {
+    let text = "FOO\n  field a 22:3 - .A .B .C .D .E .F .G\n  form 221 on 75\n    {a} R(16)\n";
+    refused(text, "foo.sass:3", "FOO: bit 22 has two meanings");
 }
 
 #[test]
