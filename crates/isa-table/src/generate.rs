@@ -1,5 +1,6 @@
 //! Writes the table as constant Rust data in the types of `oriole_isa::table`.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -43,7 +44,9 @@ pub fn generate(table: &Table, properties: &[Properties]) -> Result<String, Stri
         }
         field_count += instruction.fields.len();
         let start = form_count;
-        for form in &instruction.forms {
+        let mut by_priority: Vec<&Form> = instruction.forms.iter().collect();
+        by_priority.sort_by_key(|form| Reverse(priority(form)));
+        for form in by_priority {
             writer.form(&mut forms, number, instruction, form);
             form_count += 1;
         }
@@ -159,8 +162,7 @@ impl Writer<'_> {
         let (mask, value) = identity(form);
         let default = form.with.iter().fold(value, |word, (bits, set)| word | bits.place(*set));
         let carried = uses(instruction, form).iter().fold(mask, |mask, usage| mask | usage.mask);
-        let literals = form.modifiers.iter().filter(|piece| matches!(piece, Piece::Literal(_))).count();
-        let priority = mask.count_ones() as usize + 2 * literals + form.operands.len();
+        let priority = priority(form);
         let guard = match form.guard {
             Guard::Predicate => "Predicate",
             Guard::Uniform => "Uniform",
@@ -243,6 +245,12 @@ impl Writer<'_> {
             .collect();
         format!("Part{{terms:&[{}],suffixes:{}}}", terms.join(","), self.pieces(&part.suffixes))
     }
+}
+
+/// Grows with what a form demands. Forms are written in this order, so the first that matches is the most specific.
+fn priority(form: &Form) -> usize {
+    let literals = form.modifiers.iter().filter(|piece| matches!(piece, Piece::Literal(_))).count();
+    identity(form).0.count_ones() as usize + 2 * literals + form.operands.len()
 }
 
 fn sign(prefixes: &[Prefix], symbol: char) -> String {

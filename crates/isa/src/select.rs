@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 use crate::Target;
 use crate::alias;
 use crate::fill::Filler;
-use crate::instruction::Instruction;
-use crate::table::{Form, FormId, Piece, Symbol};
+use crate::instruction::{Instruction, Operand, Value};
+use crate::table::{Core, Form, FormId, Piece, Slot, Symbol};
 
 /// Why an instruction has no encoding.
 #[derive(Clone, PartialEq, Debug)]
@@ -71,28 +71,43 @@ fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     Some((id, word ^ instruction.residue))
 }
 
+/// Whether a slot could hold an operand, by kind and register file alone: a cheap look before the form is filled.
+fn kinds_agree((slot, operand): (&Slot, &Operand)) -> bool {
+    match (&slot.core, &operand.value) {
+        (Core::Register(file, _), Value::Register(given, _)) => file == given,
+        (Core::Register(..), _) => false,
+        (Core::Address(word, parts), Value::Address(address)) => *word == address.word && parts.len() == address.parts.len(),
+        (Core::Address(..), _) => false,
+        (Core::Number(..), Value::Register(..) | Value::Address(_)) => false,
+        _ => true,
+    }
+}
+
 /// Whether a form takes this number of operands.
 fn takes_as_many(form: &Form, count: usize) -> bool {
     count <= form.operands.len() && form.operands.iter().filter(|slot| slot.optional.is_none()).count() <= count
 }
 
+/// The forms of a mnemonic stand in the order of their priority, so the first that matches wins; one that had to assume an operand
+/// only if no other does.
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
-    let mut best: Option<(u16, FormId, u128)> = None;
+    let mut assumed: Option<(FormId, u128)> = None;
     for id in instruction.opcode.forms() {
         let form = id.form();
-        if form.targets >> target.table_bit() & 1 == 0 || best.is_some_and(|best| best.0 >= form.priority) {
+        if form.targets >> target.table_bit() & 1 == 0 || !takes_as_many(form, instruction.operands.len()) {
             continue;
         }
-        if !takes_as_many(form, instruction.operands.len()) {
+        if instruction.operands.len() == form.operands.len() && !form.operands.iter().zip(&instruction.operands).all(kinds_agree) {
             continue;
         }
         let Some(filled) = Filler::new(form).run(form, instruction) else { continue };
-        let priority = if filled.assumed { 0 } else { form.priority };
-        if best.is_none_or(|best| best.0 < priority) {
-            best = Some((priority, id, filled.word));
+        let found = (id, filled.word ^ instruction.residue);
+        if !filled.assumed {
+            return Some(found);
         }
+        assumed.get_or_insert(found);
     }
-    best.map(|(_, id, word)| (id, word ^ instruction.residue))
+    assumed
 }
 
 /// The word of an instruction in a form, without residue; none if the form does not match.
