@@ -1,0 +1,210 @@
+//! Appends instructions to the blocks of a function.
+//!
+//! The builder keeps where it writes, the guard every instruction gets, and the location in the source. It owns the function while
+//! it is being written.
+
+use std::rc::Rc;
+
+use oriole_isa::{Opcode, Symbols};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::function::{Block, Function, Inst, Location, Value};
+use crate::instruction::{Op, Pseudo};
+use crate::memory::MemoryAccess;
+use crate::operand::{Class, Guard, Operand, OperandKind, Part, Role, Signs};
+use crate::template::{Slot, Template};
+
+/// Writes a function.
+pub struct Builder {
+    /// The function so far.
+    pub function: Function,
+    /// The guard of what is written.
+    pub guard: Option<Guard>,
+    /// The place in the source of what is written.
+    pub location: Location,
+    block: Block,
+    templates: FxHashMap<Box<str>, Rc<Template>>,
+}
+
+impl Builder {
+    /// Starts a function: its entry block is there.
+    pub fn new(mut function: Function) -> Builder {
+        let block = function.new_block();
+        function.layout.push(block);
+        Builder { function, guard: None, location: Location::default(), block, templates: FxHashMap::default() }
+    }
+
+    /// The block that is being written.
+    pub fn block(&self) -> Block {
+        self.block
+    }
+
+    /// A new block that comes nowhere yet.
+    pub fn new_block(&mut self) -> Block {
+        self.function.new_block()
+    }
+
+    /// Goes on at the end of a block, which joins the layout.
+    pub fn start(&mut self, block: Block) {
+        self.function.layout.push(block);
+        self.block = block;
+    }
+
+    /// A new value.
+    pub fn value(&mut self, class: Class) -> Value {
+        self.function.new_value(class)
+    }
+
+    /// All of a value, as an operand.
+    pub fn whole(&self, value: Value) -> Operand {
+        self.function.whole(value).into()
+    }
+
+    /// Some registers of a value, as an operand.
+    pub fn part(&self, value: Value, first: u8, count: u8) -> Operand {
+        Part { value, first, count }.into()
+    }
+
+    /// Writes an instruction without results, or whose results are among the arguments.
+    pub fn emit(&mut self, template: &str, arguments: &[Operand]) -> Inst {
+        self.instantiate(template, &[], arguments).0
+    }
+
+    /// Writes an instruction with one result.
+    pub fn define(&mut self, class: Class, template: &str, arguments: &[Operand]) -> Operand {
+        let (_, results) = self.instantiate(template, &[class], arguments);
+        self.whole(results[0])
+    }
+
+    /// Writes an instruction with two results.
+    pub fn define_two(&mut self, classes: [Class; 2], template: &str, arguments: &[Operand]) -> (Operand, Operand) {
+        let (_, results) = self.instantiate(template, &classes, arguments);
+        (self.whole(results[0]), self.whole(results[1]))
+    }
+
+    /// Says what the memory access of the instruction just written means.
+    pub fn describe(&mut self, access: MemoryAccess) {
+        let id = self.function.accesses.push(access);
+        let last = self.function.blocks[self.block].insts.last().copied();
+        self.function.insts[last.expect("an instruction was written")].memory = Some(id);
+    }
+
+    /// Writes a copy to an existing value, which keeps what it had where the guard does not hold.
+    pub fn assign(&mut self, destination: Value, source: Operand) -> Inst {
+        let whole = self.whole(destination);
+        let tied = whole.with_role(Role::Tied(0));
+        let operands = [whole, source, tied];
+        let count = if self.guard.is_some() { 3 } else { 2 };
+        self.append(Op::Pseudo(Pseudo::Copy), Symbols::new(), &operands[..count], 1)
+    }
+
+    /// One value from parts.
+    pub fn pack(&mut self, class: Class, parts: &[Operand]) -> Operand {
+        let value = self.value(class);
+        let whole = self.whole(value);
+        let operands: SmallVec<[Operand; 8]> = std::iter::once(whole).chain(parts.iter().copied()).collect();
+        self.append(Op::Pseudo(Pseudo::Pack), Symbols::new(), &operands, 1);
+        whole
+    }
+
+    /// Writes an instruction from its parts.
+    pub fn append(&mut self, op: Op, modifiers: Symbols, operands: &[Operand], result_count: usize) -> Inst {
+        let inst = self.function.new_inst(op, modifiers, self.guard, operands, result_count);
+        self.function.insts[inst].location = self.location;
+        self.function.blocks[self.block].insts.push(inst);
+        inst
+    }
+
+    /// Branches to a block, where a predicate holds or always.
+    pub fn branch(&mut self, condition: Option<Guard>, target: Block) -> Inst {
+        let saved = std::mem::replace(&mut self.guard, condition);
+        let inst = self.append(Op::Machine(Opcode::BRA), Symbols::new(), &[target.into()], 0);
+        self.guard = saved;
+        inst
+    }
+
+    fn instantiate(&mut self, text: &str, classes: &[Class], arguments: &[Operand]) -> (Inst, SmallVec<[Value; 2]>) {
+        let template = match self.templates.get(text) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let parsed = Template::parse(text).unwrap_or_else(|error| panic!("template `{text}`: {error}"));
+                let parsed = Rc::new(parsed);
+                self.templates.insert(text.into(), Rc::clone(&parsed));
+                parsed
+            }
+        };
+        let mut results: SmallVec<[Value; 2]> = SmallVec::new();
+        let mut arguments = arguments.iter();
+        let mut classes = classes.iter();
+        let mut operands: SmallVec<[Operand; 12]> = SmallVec::new();
+        for slot in &template.operands {
+            operands.push(match slot {
+                Slot::Given(operand) => *operand,
+                Slot::Result(operand) => {
+                    let class = classes.next().unwrap_or_else(|| panic!("template `{text}` has more results than classes"));
+                    let value = self.function.new_value(*class);
+                    results.push(value);
+                    Operand { kind: OperandKind::Value(self.function.whole(value)), ..*operand }
+                }
+                Slot::Argument(place) => {
+                    let argument = arguments.next().unwrap_or_else(|| panic!("template `{text}` needs more arguments"));
+                    merged(template.opcode, *place, *argument)
+                }
+                Slot::ConstantOffset(bank, place) => {
+                    let offset = arguments.next().and_then(Operand::integer).unwrap_or_else(|| panic!("template `{text}` needs an offset"));
+                    Operand { kind: OperandKind::Constant { bank: *bank, offset: offset as u32 }, ..*place }
+                }
+            });
+        }
+        assert!(arguments.next().is_none() && classes.next().is_none(), "template `{text}` does not take all arguments");
+        let result_count = written_count(&self.function, template.opcode, &operands);
+        let tied = self.guard.is_some() && results.is_empty();
+        if tied {
+            for number in 0..result_count {
+                if operands[number].value().is_some() {
+                    operands.push(operands[number].with_role(Role::Tied(number as u8)));
+                }
+            }
+        }
+        (self.append(Op::Machine(template.opcode), template.modifiers.clone(), &operands, result_count), results)
+    }
+}
+
+/// An argument in the place of a hole: signs of both are combined, immediates take them in.
+fn merged(opcode: Opcode, place: Operand, argument: Operand) -> Operand {
+    let signs = if place.signs.has(Signs::ABSOLUTE) {
+        place.signs
+    } else {
+        let flipped = Signs::NEGATE.with(Signs::NOT).with(Signs::INVERT);
+        let own = place.signs;
+        let mut signs = argument.signs;
+        for sign in [Signs::NEGATE, Signs::NOT, Signs::INVERT] {
+            if own.has(sign) && flipped.has(sign) {
+                signs = signs.toggled(sign);
+            }
+        }
+        signs
+    };
+    let suffixes = if place.suffixes[0] == oriole_isa::Symbol::NAME_ { argument.suffixes } else { place.suffixes };
+    Operand { kind: argument.kind, role: place.role, signs, suffixes }.with_signs_folded(opcode)
+}
+
+/// How many operands of a machine instruction, from the first on, are written.
+pub(crate) fn written_count(function: &Function, opcode: Opcode, operands: &[Operand]) -> usize {
+    let mut at = 0;
+    for leading in opcode.properties().leading {
+        let file = operands.get(at).and_then(|operand| match operand.kind {
+            OperandKind::Value(part) => Some(function.values[part.value].file),
+            OperandKind::Register { file, .. } | OperandKind::Zero(file) => Some(file),
+            _ => None,
+        });
+        if file.is_some_and(|file| leading.files.contains(&file)) {
+            if !leading.written {
+                return at;
+            }
+            at += 1;
+        }
+    }
+    at
+}

@@ -1,0 +1,239 @@
+//! Templates: instructions as text with holes.
+//!
+//! Selection says what it wants in the machine's own notation:
+//!
+//! ```text
+//! IADD3.X $, $, {}, -{}, RZ, {}, !PT
+//! LDG.E.64 $, desc[{}][{}.64+{}]
+//! ```
+//!
+//! `$` is a new result, `{}` takes the next argument: a value, a number, a constant. Signs, suffixes, brackets and names are as in the
+//! disassembler's text. A template is parsed once and instantiated many times. The reader of the text form uses the same grammar for
+//! operands.
+
+use std::fmt;
+
+use oriole_isa::{File, Opcode, Symbol, Symbols};
+use smallvec::SmallVec;
+
+use crate::operand::{Operand, OperandKind, Role, Signs};
+
+/// A parsed template.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pub(crate) opcode: Opcode,
+    pub(crate) modifiers: Symbols,
+    pub(crate) operands: SmallVec<[Slot; 8]>,
+}
+
+/// An operand of a template.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slot {
+    /// As it is.
+    Given(Operand),
+    /// A new result; signs and role as in this operand.
+    Result(Operand),
+    /// The next argument, in the place of this operand.
+    Argument(Operand),
+    /// The next argument is the offset in a constant bank.
+    ConstantOffset(u8, Operand),
+}
+
+/// Why a text is no template.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TemplateError {
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+fn error<T>(message: String) -> Result<T, TemplateError> {
+    Err(TemplateError { message })
+}
+
+impl Template {
+    /// Reads a template.
+    pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let mnemonic = head.split('.').next().unwrap_or_default();
+        let Some(opcode) = Opcode::find(mnemonic) else { return error(format!("no instruction is called {mnemonic}")) };
+        let modifiers = read_modifiers(&head[mnemonic.len()..])?;
+        let mut operands = SmallVec::new();
+        for operand in split_operands(rest) {
+            read_operand(operand, &mut operands)?;
+        }
+        Ok(Template { opcode, modifiers, operands })
+    }
+}
+
+/// `.FTZ.RZ` as symbols. Some modifiers contain dots themselves; the longest that is known wins.
+pub(crate) fn read_modifiers(mut text: &str) -> Result<Symbols, TemplateError> {
+    let mut symbols = Symbols::new();
+    while !text.is_empty() {
+        let end = text[1..].find('.').map_or(text.len(), |at| at + 1);
+        let Some(symbol) = Symbol::find(&text[..end]) else { return error(format!("no modifier is spelled {}", &text[..end])) };
+        symbols.push(symbol);
+        text = &text[end..];
+    }
+    Ok(symbols)
+}
+
+/// Operands of a list: cut at commas.
+fn split_operands(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|operand| !operand.is_empty())
+}
+
+fn read_operand(text: &str, into: &mut SmallVec<[Slot; 8]>) -> Result<(), TemplateError> {
+    let mut signs = Signs::NONE;
+    let mut text = text;
+    for (letter, sign) in [('!', Signs::NOT), ('~', Signs::INVERT), ('-', Signs::NEGATE)] {
+        let is_number = letter == '-' && text[1..].starts_with(|c: char| c.is_ascii_digit());
+        if text.starts_with(letter) && !is_number {
+            signs = signs.with(sign);
+            text = &text[1..];
+        }
+    }
+    let mut trailing = "";
+    if let Some(inner) = text.strip_prefix('|') {
+        let Some(end) = inner.rfind('|') else { return error(format!("a bar is missing in {text}")) };
+        signs = signs.with(Signs::ABSOLUTE);
+        trailing = &inner[end + 1..];
+        text = &inner[..end];
+    }
+    if text.contains('[') {
+        return read_address(text, signs, into);
+    }
+    let mut slot = read_piece(text, Role::Plain)?;
+    let operand = slot.operand_mut();
+    operand.signs = signs;
+    if !trailing.is_empty() {
+        operand.suffixes = suffixes(trailing)?;
+    }
+    into.push(slot);
+    Ok(())
+}
+
+impl Slot {
+    fn operand_mut(&mut self) -> &mut Operand {
+        match self {
+            Slot::Given(operand) | Slot::Result(operand) | Slot::Argument(operand) | Slot::ConstantOffset(_, operand) => operand,
+        }
+    }
+}
+
+fn suffixes(text: &str) -> Result<[Symbol; 2], TemplateError> {
+    match read_modifiers(text)?.as_slice() {
+        [] => Ok([Symbol::NAME_; 2]),
+        [one] => Ok([*one, Symbol::NAME_]),
+        [one, two] => Ok([*one, *two]),
+        _ => error(format!("more than two modifiers behind an operand: {text}")),
+    }
+}
+
+/// A register, number, name or hole with the modifiers behind it.
+fn read_piece(text: &str, role: Role) -> Result<Slot, TemplateError> {
+    let plain = |kind, suffix: &str| -> Result<Operand, TemplateError> {
+        Ok(Operand { kind, role, signs: Signs::NONE, suffixes: suffixes(suffix)? })
+    };
+    if let Some(rest) = text.strip_prefix("{}") {
+        return Ok(Slot::Argument(plain(OperandKind::Undefined, rest)?));
+    }
+    if let Some(rest) = text.strip_prefix('$') {
+        return Ok(Slot::Result(plain(OperandKind::Undefined, rest)?));
+    }
+    for (name, file) in [("RZ", File::General), ("URZ", File::Uniform), ("PT", File::Predicate), ("UPT", File::UniformPredicate)] {
+        if let Some(rest) = text.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('.')) {
+            return Ok(Slot::Given(plain(OperandKind::Zero(file), rest)?));
+        }
+    }
+    if let Some(number) = read_number(text) {
+        return Ok(Slot::Given(plain(OperandKind::Integer(number), "")?));
+    }
+    match Symbol::find(text) {
+        Some(symbol) => Ok(Slot::Given(plain(OperandKind::Name(symbol), "")?)),
+        None => error(format!("{text} is no operand")),
+    }
+}
+
+pub(crate) fn read_number(text: &str) -> Option<i64> {
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let magnitude = match digits.strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok()? as i64,
+        None => digits.parse().ok()?,
+    };
+    Some(if negative { magnitude.wrapping_neg() } else { magnitude })
+}
+
+/// `word[a+b][c]`, with modifiers behind the last bracket.
+fn read_address(text: &str, signs: Signs, into: &mut SmallVec<[Slot; 8]>) -> Result<(), TemplateError> {
+    let open = text.find('[').unwrap_or_default();
+    let (word, mut rest) = text.split_at(open);
+    let Some(word) = Symbol::find(word) else { return error(format!("nothing in brackets is called {word}")) };
+    let mut brackets: SmallVec<[&str; 2]> = SmallVec::new();
+    while let Some(inner) = rest.strip_prefix('[') {
+        let Some(end) = inner.find(']') else { return error(format!("a bracket is missing in {text}")) };
+        brackets.push(&inner[..end]);
+        rest = &inner[end + 1..];
+    }
+    let suffix = suffixes(rest)?;
+    if let ("c", [bank, offset]) = (word.spelling(), brackets.as_slice())
+        && let Some(bank) = read_number(bank).and_then(|bank| u8::try_from(bank).ok())
+    {
+        let mut operand = Operand { signs, suffixes: suffix, ..Operand::constant(bank, 0) };
+        if *offset == "{}" {
+            into.push(Slot::ConstantOffset(bank, operand));
+            return Ok(());
+        }
+        if let Some(offset) = read_number(offset).and_then(|offset| u32::try_from(offset).ok()) {
+            operand.kind = OperandKind::Constant { bank, offset };
+            into.push(Slot::Given(operand));
+            return Ok(());
+        }
+    }
+    into.push(Slot::Given(Operand { kind: OperandKind::Address(word), role: Role::Plain, signs, suffixes: suffix }));
+    for (number, bracket) in brackets.iter().enumerate() {
+        for piece in bracket.split('+').filter(|piece| !piece.is_empty()) {
+            into.push(read_piece(piece.trim(), Role::Bracket(number as u8))?);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_signs_holes_and_addresses() {
+        let template = Template::parse("LDG.E.64 $, desc[{}][{}.64+0x10]").unwrap();
+        assert_eq!(template.opcode, Opcode::LDG);
+        assert_eq!(template.modifiers.len(), 2);
+        assert!(matches!(
+            template.operands.as_slice(),
+            [
+                Slot::Result(_),
+                Slot::Given(Operand { kind: OperandKind::Address(_), .. }),
+                Slot::Argument(Operand { role: Role::Bracket(0), .. }),
+                Slot::Argument(Operand { role: Role::Bracket(1), .. }),
+                Slot::Given(Operand { kind: OperandKind::Integer(16), role: Role::Bracket(1), .. }),
+            ]
+        ));
+        let template = Template::parse("FADD $, -|{}|, c[0x0][0x160]").unwrap();
+        assert!(matches!(&template.operands[1], Slot::Argument(operand) if operand.signs == Signs::NEGATE.with(Signs::ABSOLUTE)));
+        assert!(matches!(&template.operands[2], Slot::Given(operand) if operand.kind == OperandKind::Constant { bank: 0, offset: 0x160 }));
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        assert!(Template::parse("FADDD $, {}").unwrap_err().message.contains("FADDD"));
+        assert!(Template::parse("FADD.QQ $, {}").unwrap_err().message.contains(".QQ"));
+        assert!(Template::parse("FADD $, desc[{}").unwrap_err().message.contains("bracket"));
+    }
+}
