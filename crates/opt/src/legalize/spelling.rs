@@ -15,7 +15,7 @@ use crate::rewrite::{Draft, file_of};
 pub(super) fn spellings(function: &Function, draft: &Draft) -> Vec<Draft> {
     let mut found: Vec<Draft> = with_hidden_descriptor(draft).into_iter().chain([draft.clone()]).collect();
     let changes: [fn(&Draft) -> Option<Draft>; 5] =
-        [with_unsigned_numbers, with_policy, with_hidden_descriptor, without_descriptor, with_system_scope, with_full_mask];
+        [with_unsigned_numbers, with_policy, without_descriptor, with_system_scope, with_full_mask];
     for change in changes {
         let changed: Vec<Draft> = found.iter().filter_map(change).collect();
         found.extend(changed);
