@@ -80,6 +80,6 @@ fn find_variables(function: &Function, liveness: &Liveness) -> BitSet<Value> {
 /// Whether registers of a value can stand for a whole value of a class: same file, as many, aligned as it must be.
 fn can_stand_for(function: &Function, part: Part, class: Class) -> bool {
     let base = function.values[part.value];
-    let is_aligned = base.align % class.align == 0 && part.first % class.align == 0;
+    let is_aligned = base.align.is_multiple_of(class.align) && part.first.is_multiple_of(class.align);
     base.file == class.file && part.count == class.width && is_aligned
 }
