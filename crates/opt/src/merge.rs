@@ -73,7 +73,7 @@ impl Merger {
         let data = &function.insts[inst];
         let is_pure = match data.op {
             Op::Machine(opcode) => match opcode.properties().effect {
-                Effect::None => true,
+                Effect::None => !function.sources(inst).iter().any(|source| matches!(source.kind, OperandKind::Name(_))),
                 Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_constant_special),
                 _ => false,
             },
