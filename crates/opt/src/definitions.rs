@@ -130,7 +130,7 @@ impl Definitions {
     pub(crate) fn origin_of_all(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
         let needed = Class::new(File::General, part.count).align;
-        let is_aligned = first.first % needed == 0 && function.values[first.value].align >= needed;
+        let is_aligned = first.first.is_multiple_of(needed) && function.values[first.value].align >= needed;
         let follows = |at: u8| {
             let found = self.origin(function, piece(part, at));
             found.value == first.value && found.first == first.first + at
