@@ -16,6 +16,7 @@
 //! Falling through does not exist until the code is laid out.
 #![deny(missing_docs)]
 
+pub mod analysis;
 mod builder;
 mod function;
 mod instruction;
