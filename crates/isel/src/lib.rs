@@ -29,6 +29,9 @@ mod select;
 mod variables;
 
 mod control;
+mod convert;
+mod float;
+mod half;
 mod integer;
 mod memory;
 mod moves;

@@ -55,8 +55,7 @@ impl Expectation {
             let first = wanted.iter().zip(&found).position(|(a, b)| a != b)?;
             return Some(difference(first, Some(Expected::Bits(wanted[first])), found[first], wrong));
         }
-        let wrong: Vec<usize> =
-            (0..self.values.len().min(got.len())).filter(|&i| !self.accepts(element, self.values[i], got[i])).collect();
+        let wrong: Vec<usize> = (0..self.values.len().min(got.len())).filter(|&i| !self.accepts(element, self.values[i], got[i])).collect();
         let &first = wrong.first()?;
         Some(difference(first, Some(self.values[first]), got[first], wrong.len()))
     }
