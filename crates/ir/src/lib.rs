@@ -22,6 +22,7 @@ mod function;
 mod instruction;
 mod memory;
 mod operand;
+mod ssa;
 mod template;
 
 pub use builder::Builder;
@@ -30,4 +31,5 @@ pub use instruction::{Instruction, Op, Pseudo};
 pub use memory::{MemoryAccess, MemoryId, Order, Scope, Space};
 pub use operand::{Class, Guard, Operand, OperandKind, Part, Reference, ReferenceKind, Role, Signs};
 pub use oriole_isa::{File, Opcode, Symbol, Target};
+pub use ssa::construct_ssa;
 pub use template::{Template, TemplateError};
