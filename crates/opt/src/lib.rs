@@ -1,0 +1,10 @@
+//! Passes over Ori in SSA form.
+//!
+//! One pass is one file with one entry point, `run`. [`legalize`] makes every instruction one that the target can encode; the
+//! passes after it keep that: whatever they change they ask the contest of forms about first ([`machine::fits`]).
+
+pub mod dead;
+mod definitions;
+pub mod legalize;
+pub mod machine;
+mod rewrite;
