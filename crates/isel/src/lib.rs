@@ -38,4 +38,4 @@ mod moves;
 
 pub use error::Unsupported;
 pub use select::{Selected, select_function};
-pub use variables::{Home, Homes};
+pub use variables::{Home, Homes, parameter_offsets};
