@@ -5,6 +5,9 @@
 
 pub mod dead;
 mod definitions;
+pub mod fold;
+pub mod forward;
 pub mod legalize;
 pub mod machine;
+pub mod merge;
 mod rewrite;
