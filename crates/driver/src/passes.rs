@@ -100,12 +100,14 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
 
     oriole_ir::ssa::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
-    forward::run(&mut way.function, target);
-    way.after(FORWARD)?;
-    fold::run(&mut way.function, target);
-    way.after(FOLD)?;
-    dead::run(&mut way.function, target);
-    way.after(REMOVE_DEAD)?;
+    if options.level > 0 {
+        forward::run(&mut way.function, target);
+        way.after(FORWARD)?;
+        fold::run(&mut way.function, target);
+        way.after(FOLD)?;
+        dead::run(&mut way.function, target);
+        way.after(REMOVE_DEAD)?;
+    }
     converge::run(&mut way.function, target);
     way.after(CONVERGE)?;
     legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
