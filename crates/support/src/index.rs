@@ -50,6 +50,14 @@ impl<I: Index, T> IndexVec<I, T> {
         IndexVec { items: Vec::new(), index: PhantomData }
     }
 
+    /// The same item for each of the first indices.
+    pub fn filled(len: usize, item: T) -> Self
+    where
+        T: Clone,
+    {
+        IndexVec { items: vec![item; len], index: PhantomData }
+    }
+
     /// Appends an item and returns its index.
     pub fn push(&mut self, item: T) -> I {
         let index = I::new(self.items.len());
@@ -80,6 +88,16 @@ impl<I: Index, T> IndexVec<I, T> {
     /// All items in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
+    }
+
+    /// All items in order, to be changed.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.items.iter_mut()
+    }
+
+    /// All indices in order.
+    pub fn indices(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
+        (0..self.items.len()).map(I::new)
     }
 
     /// All items in order, with their indices.

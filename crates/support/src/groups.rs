@@ -1,0 +1,75 @@
+//! A map from indices to several items each, in two flat arrays.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::Index;
+
+/// For each index a slice of items: edges of a graph, uses of a value. Built once, then read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Groups<I, T> {
+    starts: Vec<u32>,
+    items: Vec<T>,
+    index: PhantomData<I>,
+}
+
+impl<I: Index, T: Copy> Groups<I, T> {
+    /// Sorts pairs by their index; items of one index stay in the order they came.
+    pub fn collect(len: usize, pairs: &[(I, T)]) -> Self {
+        let mut starts = vec![0u32; len + 1];
+        for (index, _) in pairs {
+            starts[index.position() + 1] += 1;
+        }
+        for at in 0..len {
+            starts[at + 1] += starts[at];
+        }
+        let mut next = starts.clone();
+        let mut order = vec![0u32; pairs.len()];
+        for (number, (index, _)) in pairs.iter().enumerate() {
+            let place = &mut next[index.position()];
+            order[*place as usize] = number as u32;
+            *place += 1;
+        }
+        let items = order.iter().map(|&number| pairs[number as usize].1).collect();
+        Groups { starts, items, index: PhantomData }
+    }
+
+    /// The items of an index; none for indices that came later.
+    pub fn of(&self, index: I) -> &[T] {
+        let at = index.position();
+        match (self.starts.get(at), self.starts.get(at + 1)) {
+            (Some(&start), Some(&end)) => &self.items[start as usize..end as usize],
+            _ => &[],
+        }
+    }
+
+    /// All items, those of lower indices first.
+    pub fn all(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<I: Index, T: Copy + fmt::Debug> fmt::Debug for Groups<I, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries((0..self.starts.len() - 1).map(|at| (I::new(at), self.of(I::new(at))))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::define_index!(
+        /// An index for the tests.
+        pub struct NodeId,
+        "n"
+    );
+
+    #[test]
+    fn items_keep_their_order() {
+        let node = NodeId::new;
+        let groups = Groups::collect(3, &[(node(2), 'a'), (node(0), 'b'), (node(2), 'c')]);
+        assert_eq!((groups.of(node(0)), groups.of(node(1)), groups.of(node(2))), (&['b'][..], &[][..], &['a', 'c'][..]));
+        assert_eq!(groups.of(node(9)), &[] as &[char]);
+    }
+}
