@@ -24,6 +24,7 @@ mod memory;
 mod operand;
 mod ssa;
 mod template;
+pub mod text;
 
 pub use builder::Builder;
 pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, Value};

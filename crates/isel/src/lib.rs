@@ -43,4 +43,4 @@ mod special;
 
 pub use error::Unsupported;
 pub use select::{Selected, select_function};
-pub use variables::{Home, Homes};
+pub use variables::{Home, Homes, parameter_offsets};

@@ -136,11 +136,8 @@ fn drop_copies(function: &mut Function, inst: Inst, live: &Live) -> usize {
     }
     let wanted: SmallVec<[usize; 8]> =
         (0..count).filter(|&at| function.results(inst)[at].value().is_none_or(|value| live.has(value))).collect();
-    let operands: SmallVec<[Operand; 8]> = wanted
-        .iter()
-        .map(|&at| function.results(inst)[at])
-        .chain(wanted.iter().map(|&at| function.sources(inst)[at]))
-        .collect();
+    let operands: SmallVec<[Operand; 8]> =
+        wanted.iter().map(|&at| function.results(inst)[at]).chain(wanted.iter().map(|&at| function.sources(inst)[at])).collect();
     function.set_operands(inst, &operands, wanted.len());
     count - wanted.len()
 }

@@ -1,6 +1,6 @@
 //! Where values come from, seen through copies and packs.
 
-use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Pseudo, Value};
+use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_isa::{File, Opcode, Symbol};
 use oriole_support::Index;
 
@@ -70,12 +70,20 @@ impl Definitions {
         None
     }
 
+    /// Whether a value is made in a register that the instruction fixes. Such values are copied at once; the copy is what is used.
+    fn is_fixed(&self, function: &Function, value: Value) -> bool {
+        let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
+        self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
+    }
+
     /// One register, seen through copies: the register that was copied first.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..COPIES_AT_MOST {
             match self.source_of(function, part).map(|source| source.kind) {
-                Some(OperandKind::Value(copied)) if function.values[copied.value].file == function.values[part.value].file => {
+                Some(OperandKind::Value(copied))
+                    if function.values[copied.value].file == function.values[part.value].file && !self.is_fixed(function, copied.value) =>
+                {
                     part = copied;
                 }
                 _ => break,
@@ -113,6 +121,21 @@ impl Definitions {
             }
             _ => None,
         }
+    }
+}
+
+impl Definitions {
+    /// Consecutive registers, seen through copies and packs, where they are consecutive registers of one value again, aligned as a
+    /// group of their size must be.
+    pub(crate) fn origin_of_all(&self, function: &Function, part: Part) -> Part {
+        let first = self.origin(function, piece(part, 0));
+        let needed = Class::new(File::General, part.count).align;
+        let is_aligned = first.first.is_multiple_of(needed) && function.values[first.value].align >= needed;
+        let follows = |at: u8| {
+            let found = self.origin(function, piece(part, at));
+            found.value == first.value && found.first == first.first + at
+        };
+        if part.count == 1 || is_aligned && (1..part.count).all(follows) { Part { count: part.count, ..first } } else { part }
     }
 }
 

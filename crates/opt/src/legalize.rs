@@ -10,7 +10,7 @@
 //!
 //! Whole shapes (opcode, modifiers, kinds of operands, size classes of numbers) are judged once and remembered.
 
-mod order;
+pub(crate) mod order;
 mod spelling;
 mod supply;
 

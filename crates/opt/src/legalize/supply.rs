@@ -157,7 +157,7 @@ impl Supplier<'_> {
         let word = Operand::constant(bank, offset);
         let operands = SmallVec::from_slice(&[example, word]);
         let moves = Draft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
-        if width == 2 && offset % 8 == 0 && !self.judge.has(self.function, &moves) {
+        if width == 2 && offset.is_multiple_of(8) && !self.judge.has(self.function, &moves) {
             return self.prelude.define(self.function, Class::new(file, 2), load, &[Symbol::_64], &[word]).kind;
         }
         let parts: SmallVec<[Operand; 4]> =
