@@ -27,14 +27,19 @@ mod operands;
 mod ptx;
 mod select;
 mod variables;
+mod words;
 
+mod bits;
+mod compare;
 mod control;
 mod convert;
 mod float;
 mod half;
 mod integer;
+mod logic;
 mod memory;
 mod moves;
+mod special;
 
 pub use error::Unsupported;
 pub use select::{Selected, select_function};
