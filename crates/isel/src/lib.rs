@@ -22,17 +22,25 @@
 
 mod dispatch;
 mod error;
+mod initializer;
+mod layout;
 mod library;
 mod operands;
 mod ptx;
 mod select;
 mod variables;
 
+mod atomics;
+mod barrier;
 mod control;
+mod fence;
 mod integer;
 mod memory;
 mod moves;
+mod warp;
 
 pub use error::Unsupported;
 pub use select::{Selected, select_function};
-pub use variables::{Home, Homes};
+pub use initializer::{Data, DataAddress};
+pub use layout::{Layout, Linking, Static};
+pub use variables::{ADDRESS_BANK, CONSTANT_BANK, Home, Homes, SymbolSpace};
