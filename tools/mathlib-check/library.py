@@ -78,6 +78,13 @@ def reciprocal(f, r, y, rounded):
     if f.bits == 32:
         return start + f"fma.rn.{t} {r}, {r}, e, {r};"
     # e + e*e rounded up is never below the true correction by as much as a reciprocal can be close to a midpoint.
+    # A quotient does without: from an odd start the reciprocal of the significand of all ones is not 0.5.
+    odd_start = f"""
+        mov.b64 {{unused, guard_a}}, {r};
+        mov.b64 {r}, {{1, guard_a}};
+        """
+    if not rounded:
+        start = start.replace(f"fma.rn.{t} e, c", odd_start + f"fma.rn.{t} e, c")
     return start + f"""
         fma.rn.{t} e, e, e, e;
         fma.rn.{t} {r}, {r}, e, {r};
@@ -435,7 +442,11 @@ The slow path takes both significands to [1, 2), divides those, and puts the exp
 range is the truncated significand and a sticky bit, shifted and rounded as an integer.
 """
     write("div_f32.ptx", "f32 division, correctly rounded.\n" + common.strip(), [prune(divide(single, m, z)) for m, z in both])
-    write("div_f64.ptx", "f64 division, correctly rounded.\n" + common.strip(), [prune(divide(double, m, False)) for m in MODES])
+    common64 = """
+MUFU.RCP64H gives the upper word of r only; its lower word starts as 1, so that for a significand of all ones r does not
+end at 0.5, from where quotients would end in ties. NVIDIA's own code, documented as IEEE, starts and goes on like this.
+"""
+    write("div_f64.ptx", "f64 division, correctly rounded.\n" + common.strip() + common64.rstrip(), [prune(divide(double, m, False)) for m in MODES])
     inverse = """
 Newton's iteration; directed modes repeat the step in their mode. The slow path is that of the division.
 """

@@ -9,7 +9,7 @@ use oriole_regalloc::{Allocation, Environment, allocate};
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
-use crate::{Options, layout, prologue, registers};
+use crate::{Options, image, layout, prologue, registers};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,18 +100,20 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
 
     oriole_ir::ssa::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
-    forward::run(&mut way.function, target);
-    way.after(FORWARD)?;
-    fold::run(&mut way.function, target);
-    way.after(FOLD)?;
-    dead::run(&mut way.function, target);
-    way.after(REMOVE_DEAD)?;
+    if options.level > 0 {
+        forward::run(&mut way.function, target);
+        way.after(FORWARD)?;
+        fold::run(&mut way.function, target);
+        way.after(FOLD)?;
+        dead::run(&mut way.function, target);
+        way.after(REMOVE_DEAD)?;
+    }
     converge::run(&mut way.function, target);
     way.after(CONVERGE)?;
     legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
     way.after(LEGALIZE)?;
 
-    let environment = Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers));
+    let environment = Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);
     let allocation = allocate(&mut way.function, &environment).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
     prologue::run(&mut way.function, target);

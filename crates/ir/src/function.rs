@@ -136,7 +136,7 @@ impl Function {
             memory: None,
             location: Location::default(),
             first_operand,
-            operand_count: operands.len() as u16,
+            operand_count: operands.len() as u32,
             result_count: result_count as u16,
         })
     }
@@ -145,14 +145,14 @@ impl Function {
     pub fn operands(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
-        &self.operands[start..start + usize::from(data.operand_count)]
+        &self.operands[start..start + data.operand_count as usize]
     }
 
     /// The operands of an instruction, to be changed in place.
     pub fn operands_mut(&mut self, inst: Inst) -> &mut [Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
-        &mut self.operands[start..start + usize::from(data.operand_count)]
+        &mut self.operands[start..start + data.operand_count as usize]
     }
 
     /// What an instruction writes.
@@ -173,12 +173,12 @@ impl Function {
 
     /// Gives an instruction other operands.
     pub fn set_operands(&mut self, inst: Inst, operands: &[Operand], result_count: usize) {
-        let fits = operands.len() <= usize::from(self.insts[inst].operand_count);
+        let fits = operands.len() <= self.insts[inst].operand_count as usize;
         if !fits {
             self.insts[inst].first_operand = self.operands.len() as u32;
             self.operands.extend_from_slice(operands);
         }
-        self.insts[inst].operand_count = operands.len() as u16;
+        self.insts[inst].operand_count = operands.len() as u32;
         self.insts[inst].result_count = result_count as u16;
         self.operands_mut(inst).copy_from_slice(operands);
     }

@@ -84,7 +84,7 @@ pub struct Instruction {
     /// Where it comes from.
     pub location: Location,
     pub(crate) first_operand: u32,
-    pub(crate) operand_count: u16,
+    pub(crate) operand_count: u32,
     pub(crate) result_count: u16,
 }
 

@@ -22,7 +22,9 @@ mod function;
 mod instruction;
 mod memory;
 mod operand;
+mod ssa;
 mod template;
+pub mod text;
 
 pub use builder::Builder;
 pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, Value};
@@ -30,4 +32,5 @@ pub use instruction::{Instruction, Op, Pseudo};
 pub use memory::{MemoryAccess, MemoryId, Order, Scope, Space};
 pub use operand::{Class, Guard, Operand, OperandKind, Part, Reference, ReferenceKind, Role, Signs};
 pub use oriole_isa::{File, Opcode, Symbol, Target};
+pub use ssa::construct_ssa;
 pub use template::{Template, TemplateError};

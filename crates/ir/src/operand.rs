@@ -333,6 +333,10 @@ impl Operand {
         if self.signs.is_empty() {
             return self;
         }
+        if number == 0 && self.signs.has(Signs::NEGATE) && opcode == Opcode::IADD3 {
+            // Subtracting zero carries, adding zero does not.
+            return Operand { kind: OperandKind::Zero(File::General), ..self };
+        }
         let float_sign: Option<i64> = match opcode.mnemonic().as_bytes().first() {
             Some(b'F' | b'D' | b'M') => Some(0x8000_0000),
             Some(b'H') => Some(0x8000_8000),

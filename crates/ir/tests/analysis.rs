@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{Random, random_function, random_graph};
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, Liveness, Loops, PostDominators, remove_unreachable_blocks};
-use oriole_ir::{Block, Function, OperandKind, Pseudo, Value};
+use oriole_ir::{Block, Function, OperandKind, Pseudo, Value, construct_ssa};
 use oriole_support::SparseSet;
 
 /// Blocks reached from a start without going through one block.
@@ -149,8 +149,10 @@ fn liveness_is_a_path_to_a_use() {
     for seed in 0..120 {
         let mut random = Random::new(seed);
         let blocks = 1 + random.below(12);
-        let mut function = random_function(&mut random, blocks, 6);
+        let mut function = random_function(&mut random, blocks, 6, seed % 2 == 0);
         remove_unreachable_blocks(&mut function);
+        check_liveness(&function);
+        construct_ssa(&mut function);
         check_liveness(&function);
     }
 }
@@ -177,7 +179,7 @@ fn check_liveness(function: &Function) {
 #[test]
 fn uses_and_definitions_are_complete() {
     let mut random = Random::new(7);
-    let function = random_function(&mut random, 10, 10);
+    let function = random_function(&mut random, 10, 10, false);
     let def_use = DefUse::compute(&function);
     let (mut uses, mut definitions) = (0, 0);
     for &block in &function.layout {

@@ -40,7 +40,7 @@ pub use decode::{decode, form_of};
 pub use instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 pub use print::{print, print_with};
 pub use profile::{Profile, SharedWindow};
-pub use select::{EncodeError, encode, select};
+pub use select::{EncodeError, encode, find_form, select};
 pub use table::{Effect, File, Format, Latency, Leading, Memory, Opcode, Pipe, Properties, Symbol};
 pub use target::Target;
 pub use text::{ParseError, parse, parse_at};

@@ -5,7 +5,7 @@ use oriole_ptx::table::Opcode;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
-use crate::{atomics, barrier, control, fence, integer, memory, moves, warp};
+use crate::{atomics, barrier, control, convert, fence, float, integer, memory, moves, warp};
 
 /// Selects one instruction.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -21,6 +21,18 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Createpolicy => memory::createpolicy(select, ptx),
         Opcode::Atom | Opcode::Red => atomics::atomic(select, ptx),
         Opcode::Fence | Opcode::Membar => fence::fence(select, ptx),
+        Opcode::Add | Opcode::Sub | Opcode::Mul if float::is_float(ptx.ty()) => float::arithmetic(select, ptx),
+        Opcode::Fma => float::fused(select, ptx),
+        Opcode::Mad if float::is_float(ptx.ty()) => float::fused(select, ptx),
+        Opcode::Abs | Opcode::Neg if float::is_float(ptx.ty()) => float::sign(select, ptx),
+        Opcode::Min | Opcode::Max if float::is_float(ptx.ty()) => float::extremum(select, ptx),
+        Opcode::Div if float::is_float(ptx.ty()) => float::divide(select, ptx),
+        Opcode::Rcp | Opcode::Sqrt | Opcode::Rsqrt | Opcode::Sin | Opcode::Cos | Opcode::Lg2 | Opcode::Ex2 | Opcode::Tanh => {
+            float::function(select, ptx)
+        }
+        Opcode::Copysign => float::copy_sign(select, ptx),
+        Opcode::Testp => float::test_class(select, ptx),
+        Opcode::Cvt => convert::convert(select, ptx),
         Opcode::Add => integer::add(select, ptx),
         Opcode::Mad => integer::multiply_add(select, ptx),
         Opcode::Bra => control::branch(select, ptx),

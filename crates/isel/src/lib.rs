@@ -33,14 +33,17 @@ mod variables;
 mod atomics;
 mod barrier;
 mod control;
+mod convert;
 mod fence;
+mod float;
+mod half;
 mod integer;
 mod memory;
 mod moves;
 mod warp;
 
 pub use error::Unsupported;
-pub use select::{Selected, select_function};
 pub use initializer::{Data, DataAddress};
 pub use layout::{Layout, Linking, Static};
+pub use select::{Selected, select_function};
 pub use variables::{ADDRESS_BANK, CONSTANT_BANK, Home, Homes, SymbolSpace};

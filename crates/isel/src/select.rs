@@ -4,6 +4,7 @@ use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Location, 
 use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterId, Statement};
 use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
+use rustc_hash::FxHashMap;
 
 use crate::dispatch;
 use crate::error::Unsupported;
@@ -55,6 +56,8 @@ pub struct Select<'m> {
     pub(crate) shared_start: Option<Value>,
     /// Whether the current block has ended.
     ended: bool,
+    /// Answers of [`Select::encodes`].
+    encodings: FxHashMap<String, bool>,
 }
 
 /// Selects one function with a body.
@@ -74,6 +77,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         descriptor: None,
         shared_start: None,
         ended: false,
+        encodings: FxHashMap::default(),
     };
     select.b.function.frame_bytes = homes.frame_bytes;
     select.b.function.frame_align = homes.frame_align.max(4);
@@ -219,6 +223,16 @@ impl<'m> Select<'m> {
     /// The guard that a predicate operand makes.
     pub fn condition(&self, predicate: Operand) -> Guard {
         Guard { kind: predicate.kind, negated: predicate.signs.has(oriole_ir::Signs::NOT) }
+    }
+
+    /// Whether the target has an encoding for an instruction, given as text.
+    pub fn encodes(&mut self, text: &str) -> bool {
+        if let Some(&known) = self.encodings.get(text) {
+            return known;
+        }
+        let answer = oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, self.target).is_ok());
+        self.encodings.insert(text.to_owned(), answer);
+        answer
     }
 
     /// Refuses the instruction by name.

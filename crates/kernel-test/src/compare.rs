@@ -55,8 +55,7 @@ impl Expectation {
             let first = wanted.iter().zip(&found).position(|(a, b)| a != b)?;
             return Some(difference(first, Some(Expected::Bits(wanted[first])), found[first], wrong));
         }
-        let wrong: Vec<usize> =
-            (0..self.values.len().min(got.len())).filter(|&i| !self.accepts(element, self.values[i], got[i])).collect();
+        let wrong: Vec<usize> = (0..self.values.len().min(got.len())).filter(|&i| !self.accepts(element, self.values[i], got[i])).collect();
         let &first = wrong.first()?;
         Some(difference(first, Some(self.values[first]), got[first], wrong.len()))
     }
@@ -68,7 +67,7 @@ impl Expectation {
             Expected::Either(a, b) => got == a || got == b,
             Expected::Bits(bits) if bits == got => true,
             Expected::Bits(bits) => match (self.tolerance, element.format()) {
-                (Tolerance::Near { ulp, absolute }, Some(format)) => is_near(format, bits, got, ulp, absolute),
+                (Tolerance::Near { ulp, absolute, relative }, Some(format)) => is_near(format, bits, got, ulp, absolute, relative),
                 _ => false,
             },
         }
@@ -90,7 +89,7 @@ fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     values
 }
 
-fn is_near(format: Format, expected: u64, got: u64, ulp: u64, absolute: f64) -> bool {
+fn is_near(format: Format, expected: u64, got: u64, ulp: u64, absolute: f64, relative: f64) -> bool {
     if format.is_nan(expected) || format.is_nan(got) {
         return false;
     }
@@ -99,7 +98,8 @@ fn is_near(format: Format, expected: u64, got: u64, ulp: u64, absolute: f64) -> 
         if key < 0 { key + 1 } else { key }
     };
     let value = |bits: u64| f64::from_bits(float_to_float(F64, format, bits, Mode::RN, Overflow::Ieee));
-    steps(expected).abs_diff(steps(got)) <= ulp || (value(expected) - value(got)).abs() <= absolute
+    let error = (value(expected) - value(got)).abs();
+    steps(expected).abs_diff(steps(got)) <= ulp || error <= absolute || error <= relative * value(expected).abs()
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn closeness_crosses_zero_but_not_nan() {
-        let near = expectation(Tolerance::Near { ulp: 2, absolute: 0.0 }, &[Expected::Bits(1)]);
+        let near = expectation(Tolerance::Near { ulp: 2, absolute: 0.0, relative: 0.0 }, &[Expected::Bits(1)]);
         assert_eq!(near.compare(Element::F32, &0x8000_0001u32.to_le_bytes()), None);
         assert!(near.compare(Element::F32, &0x8000_0002u32.to_le_bytes()).is_some());
         assert!(near.compare(Element::F32, &0x7fff_ffffu32.to_le_bytes()).is_some());

@@ -60,10 +60,11 @@ pub struct Expectation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     Exact,
-    /// Right if close by either measure: units in the last place, or absolutely.
+    /// Right if close by any measure: units in the last place, absolutely, or relative to the expected value.
     Near {
         ulp: u64,
         absolute: f64,
+        relative: f64,
     },
     /// The same elements in any order.
     AnyOrder,

@@ -132,15 +132,16 @@ fn read_expectation(name: &str, text: &str, count: usize) -> Result<Expectation,
     let mut tolerance = Tolerance::Exact;
     let words: Vec<&str> = how.split_whitespace().collect();
     for pair in words.chunks(2) {
-        let (ulp, absolute) = match tolerance {
-            Tolerance::Near { ulp, absolute } => (ulp, absolute),
-            _ => (0, 0.0),
+        let (ulp, absolute, relative) = match tolerance {
+            Tolerance::Near { ulp, absolute, relative } => (ulp, absolute, relative),
+            _ => (0, 0.0, 0.0),
         };
         tolerance = match pair {
             ["exact"] => Tolerance::Exact,
             ["any", "order"] => Tolerance::AnyOrder,
-            ["ulp", n] => Tolerance::Near { ulp: n.parse().map_err(|_| "no ulp count")?, absolute },
-            ["abs", x] => Tolerance::Near { ulp, absolute: x.parse().map_err(|_| "no absolute tolerance")? },
+            ["ulp", n] => Tolerance::Near { ulp: n.parse().map_err(|_| "no ulp count")?, absolute, relative },
+            ["abs", x] => Tolerance::Near { ulp, absolute: x.parse().map_err(|_| "no absolute tolerance")?, relative },
+            ["rel", x] => Tolerance::Near { ulp, absolute, relative: x.parse().map_err(|_| "no relative tolerance")? },
             _ => return Err("unknown tolerance".into()),
         };
     }
@@ -235,8 +236,11 @@ impl Expectation {
         let how = match self.tolerance {
             Tolerance::Exact => "exact".to_owned(),
             Tolerance::AnyOrder => "any order".to_owned(),
-            Tolerance::Near { ulp, absolute } if absolute == 0.0 => format!("ulp {ulp}"),
-            Tolerance::Near { ulp, absolute } => format!("ulp {ulp} abs {absolute:e}"),
+            Tolerance::Near { ulp, absolute, relative } => {
+                let absolute = if absolute == 0.0 { String::new() } else { format!(" abs {absolute:e}") };
+                let relative = if relative == 0.0 { String::new() } else { format!(" rel {relative:e}") };
+                format!("ulp {ulp}{absolute}{relative}")
+            }
         };
         let mut out = format!("expect {}: {how} =", self.parameter);
         for run in self.values.chunk_by(|a, b| a == b) {
@@ -287,7 +291,7 @@ mod tests {
 // param k: u16 = ffff
 // param s: bytes[3] = 01 02 ff
 // param out: f32[6] = boundary/3
-// expect out: ulp 2 abs 1e-6 = 1 2|3 nan*2 ? 0
+// expect out: ulp 2 abs 1e-6 rel 5e-1 = 1 2|3 nan*2 ? 0
 .version 8.0
 ";
 

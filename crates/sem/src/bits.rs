@@ -62,7 +62,13 @@ pub fn prmt(a: u64, b: u64, c: u64, mode: Permute) -> u64 {
         let byte = bytes >> (8 * (selector & 7)) & 0xff;
         match selector & 8 {
             0 => byte,
-            _ => if byte & 0x80 != 0 { 0xff } else { 0 },
+            _ => {
+                if byte & 0x80 != 0 {
+                    0xff
+                } else {
+                    0
+                }
+            }
         }
     };
     let s = c & 3;

@@ -99,8 +99,7 @@ impl Exact {
         let (a, b) = (self.normalized(), other.normalized());
         let (large, small) = if (a.exponent, a.significand) >= (b.exponent, b.significand) { (a, b) } else { (b, a) };
         let aligned = shift_right_sticky(small.significand, (large.exponent - small.exponent) as u32);
-        let significand =
-            if large.negative == small.negative { large.significand + aligned } else { large.significand - aligned };
+        let significand = if large.negative == small.negative { large.significand + aligned } else { large.significand - aligned };
         (significand != 0).then_some(Exact { significand, ..large })
     }
 

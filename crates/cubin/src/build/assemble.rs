@@ -11,7 +11,7 @@ use super::frame::{self, MERCURY_UNIT, SASS_UNIT};
 use super::relocations::{Group, groups};
 use super::roles::{Addends, Role};
 use super::segments::segments;
-use super::symbols::SymbolRole;
+use super::symbols::{RESERVED_ALIGNMENT, SymbolRole};
 use super::{Frame, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
 use crate::cubin::{Cubin, FileType, Header, OS_ABI, Piece};
@@ -136,7 +136,7 @@ impl Maker<'_> {
             Role::ZeroVariables | Role::InitializedVariables | Role::ConstantVariables | Role::SharedVariables => {
                 self.variable_alignment(role)
             }
-            Role::ReservedShared | Role::MercuryReservedShared if self.module.target.reserved_variable.is_some() => 16,
+            Role::ReservedShared | Role::MercuryReservedShared if self.module.target.reserved_variable.is_some() => RESERVED_ALIGNMENT,
             _ => shape.alignment,
         };
         let mut section = Section::new(self.module.section_name(role), shape.section_type, shape.flags, alignment, self.content(role)?);
@@ -201,12 +201,15 @@ impl Maker<'_> {
                 let size = usize::from(style.parameter_base()) + usize::from(module.functions[k].parameter_bytes);
                 Content::Bytes(vec![0; size])
             }
-            Role::Constants(k) => Content::Bytes(module.functions[k].constants.as_ref().map_or(Vec::new(), |constants| constants.bytes.clone())),
+            Role::Constants(k) => {
+                Content::Bytes(module.functions[k].constants.as_ref().map_or(Vec::new(), |constants| constants.bytes.clone()))
+            }
             Role::Text(k) => Content::Bytes(module.functions[k].code.clone()),
             Role::Shared(k) => {
                 let size = module.functions[k].shared.as_ref().map_or(0, |shared| shared.size);
                 Content::NoBits(if module.is_relocatable() { 0 } else { style.reserved_shared() } + size)
             }
+            Role::ReservedShared if module.is_relocatable() => Content::NoBits(self.reserved_variable_size()),
             Role::ReservedShared => Content::NoBits(style.reserved_offset() + self.reserved_variable_size()),
             Role::ZeroVariables | Role::SharedVariables => {
                 Content::NoBits(self.variables(role).map(|variable| variable.offset + variable.size).max().unwrap_or(0))

@@ -26,10 +26,8 @@ pub(super) struct Patch {
 /// All relocation sections in the order of the file, also those that are empty but there.
 pub(super) fn groups(module: &Module) -> Vec<Group> {
     let mut list = Vec::new();
-    for k in module.indices() {
-        list.extend(split(module, Patched::Text(k), module.code_patches(k), module.functions[k].had_relocations));
-    }
     for (k, function) in module.functions.iter().enumerate() {
+        list.extend(split(module, Patched::Text(k), module.code_patches(k), function.had_relocations));
         let is_there = function.constants.as_ref().is_some_and(|constants| constants.had_relocations);
         list.extend(split(module, Patched::Constants(k), Vec::new(), is_there));
     }

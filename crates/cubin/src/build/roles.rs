@@ -131,9 +131,10 @@ impl Module {
         list
     }
 
-    /// Executable files from Hopper on have a section for the shared memory that the system reserves.
+    /// Executable files from Hopper on have a section for the shared memory that the system reserves; relocatable ones
+    /// where there is a variable in it.
     pub(super) fn has_reserved_section(&self) -> bool {
-        self.target.style != Style::Ampere && !self.is_relocatable()
+        self.target.style != Style::Ampere && (!self.is_relocatable() || self.target.reserved_variable.is_some())
     }
 
     /// What the declarations of variables bring into being, in order: sections, and symbols that do not come at the end.
@@ -224,11 +225,9 @@ impl Role {
             Role::Parameters(_) => (bank(0), flags::ALLOC | flags::INFO_LINK, 4, 0),
             Role::Constants(_) => (bank(2), flags::ALLOC | flags::INFO_LINK, 4, 0),
             Role::Text(_) => (SectionType::PROGBITS, flags::ALLOC | flags::EXECINSTR, 128, 0),
-            Role::Shared(_) => {
-                (typed(SectionType::CUDA_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC | flags::INFO_LINK, 1, 0)
-            }
+            Role::Shared(_) => (typed(SectionType::CUDA_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC | flags::INFO_LINK, 1, 0),
             Role::SharedVariables => (typed(SectionType::CUDA_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC, 1, 0),
-            Role::ReservedShared => (SectionType::NOBITS, flags::WRITE | flags::ALLOC, 1, 0),
+            Role::ReservedShared => (typed(SectionType::CUDA_RESERVED_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC, 1, 0),
             Role::ZeroVariables => (typed(SectionType::CUDA_GLOBAL, SectionType::NOBITS), flags::WRITE | flags::ALLOC, 1, 0),
             Role::InitializedVariables => (typed(SectionType::CUDA_GLOBAL_INIT, SectionType::PROGBITS), flags::WRITE | flags::ALLOC, 1, 0),
             Role::ConstantVariables => (bank(3), flags::ALLOC, 1, 0),

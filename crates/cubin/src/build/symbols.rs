@@ -35,6 +35,9 @@ pub(super) enum SymbolRole {
 pub(super) const UNIFIED: [&str; 8] =
     ["__UDT_OFFSET", "__UFT_OFFSET", "__UFT_CANONICAL", "__UDT_CANONICAL", "__UFT", "__UDT", "__UFT_END", "__UDT_END"];
 
+/// Of a variable in reserved shared memory.
+pub(super) const RESERVED_ALIGNMENT: u64 = 16;
+
 impl Module {
     /// The symbols of `.symtab`, where what is local or weak comes with its code, and what is global at the end. The
     /// Mercury table has the same without those of parameters.
@@ -42,7 +45,9 @@ impl Module {
         use SymbolRole::{Function, Section};
         let early = self.target.style == Style::Ampere;
         let mut list = vec![SymbolRole::Null, Section(Role::ToolNote), Section(Role::CudaNote)];
-        let first_sharing = self.sharing().next();
+        // The end of reserved memory comes with the first function that has shared memory.
+        let outside = self.variables.iter().any(|variable| variable.home == Home::Shared).then_some(0);
+        let sharing = self.sharing().next().or(outside);
         for k in self.indices() {
             let function = &self.functions[k];
             list.extend((function.linkage != Linkage::Global).then_some(Function(k)));
@@ -51,7 +56,7 @@ impl Module {
             if k == 0 {
                 list.extend(self.module_symbols());
             }
-            list.extend((!early && first_sharing == Some(k)).then_some(SymbolRole::ReservedEnd));
+            list.extend((!early && sharing == Some(k)).then_some(SymbolRole::ReservedEnd));
             if let Some(shared) = function.shared.as_ref().filter(|_| self.is_relocatable()) {
                 list.extend((0..shared.variables.len()).map(|i| SymbolRole::SharedVariable(k, i)));
             }
@@ -68,7 +73,8 @@ impl Module {
         if self.functions.is_empty() {
             list.extend(self.module_symbols());
         }
-        list.extend([Section(Role::Frames), Section(Role::CallGraph)]);
+        list.extend((!self.functions.is_empty()).then_some(Section(Role::Frames)));
+        list.push(Section(Role::CallGraph));
         list.extend(self.prototyped().next().map(|_| Section(Role::Prototypes)));
         list.extend((early && !self.is_relocatable()).then_some(Section(Role::RelocationActions)));
         list.extend(self.visible());
@@ -88,7 +94,7 @@ impl Module {
         if self.has_reserved_section() {
             let variable = self.target.reserved_variable.map(|_| SymbolRole::ReservedVariable);
             list.extend(variable.map(|_| SymbolRole::Section(Role::ReservedShared)));
-            list.push(SymbolRole::ReservedAlias);
+            list.extend((!self.is_relocatable()).then_some(SymbolRole::ReservedAlias));
             list.extend(variable);
         }
         list.extend(self.declarations());
@@ -144,11 +150,15 @@ impl Maker<'_> {
             SymbolRole::Section(section) => Symbol::for_section(name(), self.index(section)),
             SymbolRole::Unified(_) => Symbol { size: 8, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) },
             SymbolRole::ReservedOffset => {
-                Symbol { value: self.reserved_offset(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
+                Symbol { value: style.reserved_offset(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
             }
             SymbolRole::ReservedAlias => {
                 let symbol = weak(elf::STT_NOTYPE, defined(Role::ReservedShared));
                 Symbol { value: style.reserved_offset(), other: other::RESERVED_SHARED, ..symbol }
+            }
+            SymbolRole::ReservedVariable if self.module.is_relocatable() => {
+                let symbol = weak(STT_CUDA_OBJECT, defined(Role::ReservedShared));
+                Symbol { value: RESERVED_ALIGNMENT, size: self.reserved_variable_size(), other: other::RESERVED_SHARED, ..symbol }
             }
             SymbolRole::ReservedVariable => {
                 let symbol = weak(elf::STT_OBJECT, defined(Role::ReservedShared));
@@ -181,8 +191,10 @@ impl Maker<'_> {
                 Symbol { value: alignment, size, ..local(defined(Role::Shared(k)), other::SHARED) }
             }
             SymbolRole::Constant(k, i) => {
-                let (value, size) =
-                    self.module.functions[k].constants.as_ref().map_or((0, 0), |constants| (constants.symbols[i].1, constants.symbols[i].2));
+                let (value, size) = self.module.functions[k]
+                    .constants
+                    .as_ref()
+                    .map_or((0, 0), |constants| (constants.symbols[i].1, constants.symbols[i].2));
                 Symbol { value, size, ..local(defined(Role::Constants(k)), other::CONSTANT | other::INTERNAL) }
             }
             SymbolRole::Parameters(k) => {
@@ -230,10 +242,6 @@ impl Maker<'_> {
 
     fn object_type(&self, memory: u8) -> (u8, u8) {
         if self.module.is_relocatable() { (STT_CUDA_OBJECT, memory) } else { (elf::STT_OBJECT, 0) }
-    }
-
-    fn reserved_offset(&self) -> u64 {
-        if self.module.is_relocatable() { 0 } else { self.module.target.style.reserved_offset() }
     }
 
     pub(super) fn mercury_symbols(&self) -> Vec<SymbolRole> {

@@ -11,7 +11,7 @@ pub struct Use {
     /// The instruction.
     pub inst: Inst,
     /// The position among all operands of the instruction; none for its guard.
-    pub operand: Option<u16>,
+    pub operand: Option<u32>,
 }
 
 /// Definitions and uses of all values in the blocks of the layout.
@@ -35,7 +35,7 @@ impl DefUse {
                 let results = function.insts[inst].result_count();
                 for (number, operand) in function.operands(inst).iter().enumerate().skip(results) {
                     if let Some(value) = operand.value() {
-                        uses.push((value, Use { inst, operand: Some(number as u16) }));
+                        uses.push((value, Use { inst, operand: Some(number as u32) }));
                     }
                 }
                 if let Some(OperandKind::Value(part)) = function.insts[inst].guard.map(|guard| guard.kind) {

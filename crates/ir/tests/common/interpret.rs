@@ -1,4 +1,5 @@
-//! Runs the few operations that random functions are made of.
+//! Runs the few operations that random functions are made of. A predicate that was never set reads as false, before and after it has
+//! become `PT`.
 
 use std::collections::HashMap;
 
@@ -64,7 +65,7 @@ pub fn interpret(function: &Function, block_limit: usize) -> Outcome {
                     continue 'blocks;
                 }
                 Op::Machine(Opcode::BRA | Opcode::EXIT) => {}
-                Op::Pseudo(Pseudo::Keep) => outcome.kept.extend(plain.iter().flat_map(|operand| machine.read(operand))),
+                Op::Pseudo(Pseudo::Keep) => outcome.kept.extend(plain.iter().map(|operand| machine.read(operand)[0])),
                 _ if !holds => {
                     for number in 0..data.result_count() {
                         if let (Some(tied), Some(_)) = (function.tied_to(inst, number), function.results(inst)[number].part()) {

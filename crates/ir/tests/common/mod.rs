@@ -41,7 +41,8 @@ struct Variables {
 }
 
 /// A function of some blocks in which variables are assigned in many places, with and without guards. What `KEEP` reads is its outcome.
-pub fn random_function(random: &mut Random, blocks: usize, size: usize) -> Function {
+/// Unless all are initialized, paths read variables that were never set, which may be anything.
+pub fn random_function(random: &mut Random, blocks: usize, size: usize, is_initialized: bool) -> Function {
     let mut builder = Builder::new(Function::new("random", FunctionKind::Kernel));
     let mut fresh = |class: Class, count: usize| -> Vec<Value> { (0..count).map(|_| builder.value(class)).collect() };
     let variables = Variables { words: fresh(Class::R, 4), pairs: fresh(Class::R2, 2), predicates: fresh(Class::P, 2) };
@@ -50,6 +51,21 @@ pub fn random_function(random: &mut Random, blocks: usize, size: usize) -> Funct
     for at in 0..blocks {
         if at > 0 {
             builder.start(targets[at]);
+        }
+        if at == 0 && is_initialized {
+            for &word in &variables.words {
+                builder.assign(word, (random.below(10) as i64 - 4).into());
+            }
+            for &pair in &variables.pairs {
+                let numbers = [random.below(10) as i64, random.below(10) as i64].map(Operand::from);
+                let packed = builder.pack(Class::R2, &numbers);
+                builder.assign(pair, packed);
+            }
+            for &predicate in &variables.predicates {
+                let numbers = [random.below(3) as i64, 1].map(Operand::from);
+                let test = builder.define(Class::P, "ISETP.LT.AND $, PT, {}, {}, PT", &numbers);
+                builder.assign(predicate, test);
+            }
         }
         for _ in 0..random.below(size + 1) {
             random_step(random, &mut builder, &variables);
@@ -63,21 +79,19 @@ fn end_block(random: &mut Random, builder: &mut Builder, variables: &Variables, 
     let near = |random: &mut Random| {
         if random.chance(60) { targets[(at + 1 + random.below(3)) % targets.len()] } else { targets[random.below(targets.len())] }
     };
-    // The entry has no predecessors: nothing branches to it.
-    let not_entry = |block: Block| if block == targets[0] { targets[targets.len() - 1] } else { block };
     if targets.len() == 1 || random.chance(8) {
         builder.emit("EXIT", &[]);
         return;
     }
     if random.chance(65) {
         let condition = Guard { kind: builder.whole(random.pick(&variables.predicates)).kind, negated: random.chance(50) };
-        let target = not_entry(near(random));
+        let target = near(random);
         builder.branch(Some(condition), target);
     }
     if random.chance(12) {
         builder.emit("EXIT", &[]);
     } else {
-        let target = not_entry(near(random));
+        let target = near(random);
         builder.branch(None, target);
     }
 }

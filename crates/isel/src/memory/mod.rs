@@ -17,7 +17,7 @@ pub(crate) use load::load;
 pub(crate) use modifiers::{Access, AccessSpace, shared_load, has_clusters, order_of, scope_of, strong};
 pub(crate) use store::store;
 
-use oriole_ir::{Class, Operand, OperandKind, Value};
+use oriole_ir::{Class, Operand, OperandKind, Symbol, Value};
 
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -39,14 +39,14 @@ impl Select<'_> {
         self.b.whole(value)
     }
 
-    /// The descriptor of an access with a cache policy, which takes the place of the usual one. It is only a hint, so it does not
-    /// matter whose policy is taken where threads disagree.
+    /// The descriptor of an access with a cache policy, which takes the place of the usual one and is marked by a suffix. It is only
+    /// a hint, so it does not matter whose policy is taken where threads disagree.
     pub(crate) fn policy_descriptor(&mut self, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
         if self.target.profile().descriptor.is_none() {
             return self.unsupported(ptx);
         }
         let policy = self.wide(ptx.operand(position), oriole_ptx::types::ScalarType::U64)?;
         let halves = [self.low(policy), self.high(policy)].map(|half| self.b.define(Class::UR, "R2UR $, {}", &[half]));
-        Ok(self.b.pack(Class::UR2, &halves))
+        Ok(self.b.pack(Class::UR2, &halves).with_suffix(Symbol::_64))
     }
 }

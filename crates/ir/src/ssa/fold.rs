@@ -1,0 +1,91 @@
+//! Folds guarded copies into what they copy.
+//!
+//! Selection computes into a temporary and assigns it: `@p x = IADD3 a, b`, `@p d = COPY x (else old)`. If `x` has no other use and
+//! `old` is there before the computation, `@p d = IADD3 a, b (else old)` says the same without a move.
+
+use oriole_support::IndexVec;
+use smallvec::SmallVec;
+
+use crate::function::{Block, Function, Inst, Value};
+use crate::instruction::{Op, Pseudo};
+use crate::operand::{Operand, OperandKind, Part, Role, Signs};
+
+/// Where a value is defined: block, position in it, instruction and result number.
+#[derive(Clone, Copy)]
+struct Definition {
+    block: Block,
+    position: u32,
+    inst: Inst,
+    result: u8,
+}
+
+struct Folder {
+    definitions: IndexVec<Value, Option<Definition>>,
+    use_counts: IndexVec<Value, u32>,
+}
+
+pub(super) fn fold_guarded_copies(function: &mut Function) {
+    let mut folder =
+        Folder { definitions: IndexVec::filled(function.values.len(), None), use_counts: IndexVec::filled(function.values.len(), 0) };
+    for &block in &function.layout {
+        for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
+            for (result, operand) in function.results(inst).iter().enumerate() {
+                if let Some(value) = operand.value() {
+                    folder.definitions[value] = Some(Definition { block, position: position as u32, inst, result: result as u8 });
+                }
+            }
+            for part in function.used(inst) {
+                folder.use_counts[part.value] += 1;
+            }
+        }
+    }
+    for block in function.layout.clone() {
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        insts.retain(|&inst| !folder.fold(function, block, inst));
+        function.blocks[block].insts = insts;
+    }
+}
+
+impl Folder {
+    /// Folds a copy into the instruction that computes what it copies; whether it did.
+    fn fold(&mut self, function: &mut Function, block: Block, copy: Inst) -> bool {
+        let Some((result, source, old)) = guarded_copy(function, copy) else { return false };
+        let Some(definition) = self.definitions[source.value] else { return false };
+        let inst = definition.inst;
+        let data = &function.insts[inst];
+        let is_plain = matches!(data.op, Op::Machine(_)) || data.is(Pseudo::Copy);
+        let is_same_guard = data.guard == function.insts[copy].guard;
+        let is_tied = function.tied_to(inst, usize::from(definition.result)).is_some();
+        let is_fixed = matches!(function.results(inst)[usize::from(definition.result)].role, Role::Fixed(_));
+        if definition.block != block || !is_plain || !is_same_guard || is_tied || is_fixed || self.use_counts[source.value] != 1 {
+            return false;
+        }
+        let is_old_there = |old: Definition| old.block != block || old.position < definition.position;
+        if source != function.whole(source.value)
+            || function.values[source.value] != function.values[result.value]
+            || !self.definitions[old.value].is_some_and(is_old_there)
+        {
+            return false;
+        }
+        let mut operands: SmallVec<[Operand; 12]> = function.operands(inst).into();
+        operands[usize::from(definition.result)].kind = OperandKind::Value(result);
+        operands.push(Operand::from(old).with_role(Role::Tied(definition.result)));
+        let results = function.insts[inst].result_count();
+        function.set_operands(inst, &operands, results);
+        self.definitions[result.value] = Some(definition);
+        self.use_counts[source.value] = 0;
+        true
+    }
+}
+
+/// Result, source and old value of `@p d = COPY x (else old)`.
+fn guarded_copy(function: &Function, inst: Inst) -> Option<(Part, Part, Part)> {
+    let data = &function.insts[inst];
+    if !data.is(Pseudo::Copy) || data.guard.is_none() {
+        return None;
+    }
+    let [result, source, tied] = function.operands(inst) else { return None };
+    let is_plain = source.signs == Signs::NONE && source.suffixes().next().is_none();
+    let (Role::Tied(0), true) = (tied.role, is_plain) else { return None };
+    Some((result.part()?, source.part()?, tied.part()?))
+}

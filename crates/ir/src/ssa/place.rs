@@ -1,0 +1,128 @@
+//! Where phis are needed.
+//!
+//! A variable needs a phi in each block of the iterated dominance frontier of its definitions in which it is live. The frontier is
+//! found as Sreedhar and Gao do ("A Linear Time Algorithm for Placing phi-Nodes"): definitions are taken from the deepest in the
+//! dominator tree upwards, and each walks the subtree below it once, looking for edges that leave it. The walk stays where the
+//! variable is live: elsewhere its value goes nowhere. So a variable costs what its live range costs, not what the function costs.
+
+use std::collections::BinaryHeap;
+
+use oriole_support::{BitSet, Groups, Index, IndexVec};
+
+use crate::analysis::{ControlFlow, Dominators, Liveness};
+use crate::function::{Block, Function, Value};
+
+/// For each block the variables that need a phi there, in ascending order.
+pub(super) fn place_phis(
+    function: &Function,
+    flow: &ControlFlow,
+    dominators: &Dominators,
+    liveness: &Liveness,
+    variables: &BitSet<Value>,
+) -> IndexVec<Block, Vec<Value>> {
+    let count = function.values.len();
+    let mut live: Vec<(Value, Block)> = Vec::new();
+    let mut definitions: Vec<(Value, Block)> = Vec::new();
+    for &block in &function.layout {
+        live.extend(liveness.live_in(block).iter().filter(|&&value| variables.contains(value)).map(|&value| (value, block)));
+        for &inst in &function.blocks[block].insts {
+            definitions.extend(function.defined(inst).filter(|&value| variables.contains(value)).map(|value| (value, block)));
+        }
+    }
+    let (live, definitions) = (Groups::collect(count, &live), Groups::collect(count, &definitions));
+    let mut phis: IndexVec<Block, Vec<Value>> = IndexVec::filled(function.blocks.len(), Vec::new());
+    let mut frontier = Frontier::new(function.blocks.len(), flow, dominators);
+    for value in variables.iter() {
+        frontier.start(value, live.of(value));
+        for &block in definitions.of(value) {
+            frontier.add_root(block);
+        }
+        if liveness.is_live_in(function.entry(), value) {
+            frontier.add_root(function.entry());
+        }
+        frontier.run(|block| phis[block].push(value));
+    }
+    phis
+}
+
+/// Marks hold the number of the variable (plus one) they were last set for, so they need no clearing.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    live: u32,
+    is_root: u32,
+    has_phi: u32,
+    visited: u32,
+    has_children: u32,
+}
+
+struct Frontier<'a> {
+    flow: &'a ControlFlow,
+    dominators: &'a Dominators,
+    stamp: u32,
+    marks: IndexVec<Block, Marks>,
+    /// Dominator-tree children in which the variable is live, as linked lists.
+    first_child: IndexVec<Block, Option<Block>>,
+    next_child: IndexVec<Block, Option<Block>>,
+    roots: BinaryHeap<(usize, Block)>,
+    stack: Vec<Block>,
+}
+
+impl<'a> Frontier<'a> {
+    fn new(blocks: usize, flow: &'a ControlFlow, dominators: &'a Dominators) -> Self {
+        Frontier {
+            flow,
+            dominators,
+            stamp: 0,
+            marks: IndexVec::filled(blocks, Marks::default()),
+            first_child: IndexVec::filled(blocks, None),
+            next_child: IndexVec::filled(blocks, None),
+            roots: BinaryHeap::new(),
+            stack: Vec::new(),
+        }
+    }
+
+    fn start(&mut self, value: Value, live: &[Block]) {
+        self.stamp = value.position() as u32 + 1;
+        for &block in live {
+            self.marks[block].live = self.stamp;
+            let Some(parent) = self.dominators.immediate(block) else { continue };
+            let marks = &mut self.marks[parent];
+            self.next_child[block] = if marks.has_children == self.stamp { self.first_child[parent] } else { None };
+            marks.has_children = self.stamp;
+            self.first_child[parent] = Some(block);
+        }
+    }
+
+    fn add_root(&mut self, block: Block) {
+        if self.marks[block].is_root != self.stamp {
+            self.marks[block].is_root = self.stamp;
+            self.roots.push((self.dominators.depth(block), block));
+        }
+    }
+
+    fn run(&mut self, mut needs_phi: impl FnMut(Block)) {
+        while let Some((depth, root)) = self.roots.pop() {
+            self.marks[root].visited = self.stamp;
+            self.stack.push(root);
+            while let Some(block) = self.stack.pop() {
+                for &target in self.flow.successors(block) {
+                    let leaves = self.dominators.immediate(target) != Some(block) && self.dominators.depth(target) <= depth;
+                    let marks = &mut self.marks[target];
+                    if leaves && marks.live == self.stamp && marks.has_phi != self.stamp {
+                        marks.has_phi = self.stamp;
+                        needs_phi(target);
+                        self.add_root(target);
+                    }
+                }
+                let mut child = if self.marks[block].has_children == self.stamp { self.first_child[block] } else { None };
+                while let Some(below) = child {
+                    if self.marks[below].visited != self.stamp {
+                        self.marks[below].visited = self.stamp;
+                        self.stack.push(below);
+                    }
+                    child = self.next_child[below];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The walk that gives each definition of a variable its own value.
+
+use oriole_isa::Symbols;
+use oriole_support::{BitSet, IndexVec};
+use smallvec::SmallVec;
+
+use super::can_stand_for;
+use crate::analysis::{ControlFlow, Dominators};
+use crate::function::{Block, Function, Inst, Value};
+use crate::instruction::{Op, Pseudo};
+use crate::operand::{Operand, OperandKind, Part, Role, Signs};
+
+/// What a value is at the moment: some registers of an SSA value, or nothing yet.
+type Meaning = Option<Part>;
+
+struct Renaming<'a> {
+    function: &'a mut Function,
+    variables: &'a BitSet<Value>,
+    meaning: IndexVec<Value, Meaning>,
+    /// Meanings that were replaced, to be restored when the walk leaves a subtree.
+    replaced: Vec<(Value, Meaning)>,
+    /// Variables whose own number one of their definitions has taken.
+    taken: BitSet<Value>,
+    /// Phis of each block, with their variables.
+    phis: IndexVec<Block, Vec<(Value, Inst)>>,
+    layout_position: IndexVec<Block, u32>,
+}
+
+pub(super) fn rename(
+    function: &mut Function,
+    flow: &ControlFlow,
+    dominators: &Dominators,
+    variables: &BitSet<Value>,
+    phis: &IndexVec<Block, Vec<Value>>,
+) {
+    let meaning_of = |value| if variables.contains(value) { None } else { Some(function.whole(value)) };
+    let mut meaning = IndexVec::new();
+    for value in function.values.indices() {
+        meaning.push(meaning_of(value));
+    }
+    let mut layout_position = IndexVec::filled(function.blocks.len(), 0);
+    for (position, &block) in function.layout.iter().enumerate() {
+        layout_position[block] = position as u32;
+    }
+    let count = function.values.len();
+    let placed = place(function, flow, phis);
+    let taken = BitSet::new(count);
+    let mut renaming = Renaming { function, variables, meaning, replaced: Vec::new(), taken, phis: placed, layout_position };
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for &block in dominators.preorder() {
+        let depth = dominators.depth(block);
+        while let Some(&(above, kept)) = open.last()
+            && above >= depth
+        {
+            renaming.restore(kept);
+            open.pop();
+        }
+        open.push((depth, renaming.replaced.len()));
+        renaming.block(block, flow);
+    }
+}
+
+/// Writes phis without sources.
+fn place(function: &mut Function, flow: &ControlFlow, phis: &IndexVec<Block, Vec<Value>>) -> IndexVec<Block, Vec<(Value, Inst)>> {
+    let mut placed = IndexVec::filled(function.blocks.len(), Vec::new());
+    let mut operands: Vec<Operand> = Vec::new();
+    for (block, variables) in phis.iter_enumerated() {
+        for &variable in variables {
+            operands.clear();
+            operands.push(function.whole(variable).into());
+            for &from in flow.predecessors(block) {
+                operands.push(Operand::new(OperandKind::Undefined));
+                operands.push(from.into());
+            }
+            let inst = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1);
+            placed[block].push((variable, inst));
+        }
+    }
+    placed
+}
+
+impl Renaming<'_> {
+    fn restore(&mut self, kept: usize) {
+        for (value, meaning) in self.replaced.drain(kept..).rev() {
+            self.meaning[value] = meaning;
+        }
+    }
+
+    fn set(&mut self, value: Value, meaning: Meaning) {
+        let old = std::mem::replace(&mut self.meaning[value], meaning);
+        self.replaced.push((value, old));
+    }
+
+    /// The value that a definition of a variable writes.
+    fn define(&mut self, variable: Value) -> Part {
+        let value = if self.taken.insert(variable) { variable } else { self.function.new_value(self.function.values[variable]) };
+        let whole = self.function.whole(value);
+        self.set(variable, Some(whole));
+        whole
+    }
+
+    fn block(&mut self, block: Block, flow: &ControlFlow) {
+        let insts = std::mem::take(&mut self.function.blocks[block].insts);
+        let phis = std::mem::take(&mut self.phis[block]);
+        let mut kept = Vec::with_capacity(insts.len() + phis.len());
+        for &(variable, inst) in &phis {
+            let part = self.define(variable);
+            self.function.operands_mut(inst)[0].kind = OperandKind::Value(part);
+            kept.push(inst);
+        }
+        self.phis[block] = phis;
+        for inst in insts {
+            if self.instruction(inst) {
+                kept.push(inst);
+            }
+        }
+        self.function.blocks[block].insts = kept;
+        for &target in flow.successors(block) {
+            self.fill_phis(block, target, flow);
+        }
+    }
+
+    /// Tells the phis of a successor what their variables are at the end of a block.
+    fn fill_phis(&mut self, block: Block, target: Block, flow: &ControlFlow) {
+        if self.phis[target].is_empty() {
+            return;
+        }
+        let position = self.layout_position[block];
+        let predecessors = flow.predecessors(target);
+        let number = predecessors.partition_point(|&from| self.layout_position[from] < position);
+        for &(variable, inst) in &self.phis[target] {
+            if let Some(part) = self.meaning[variable] {
+                self.function.operands_mut(inst)[1 + 2 * number].kind = OperandKind::Value(part);
+            }
+        }
+    }
+
+    /// Renames an instruction; whether it stays.
+    fn instruction(&mut self, inst: Inst) -> bool {
+        self.read_guard(inst);
+        let dropped_tie = self.read_sources(inst);
+        if dropped_tie {
+            self.drop_undefined_ties(inst);
+        }
+        if self.function.insts[inst].is(Pseudo::Copy) {
+            return self.copy(inst);
+        }
+        if self.function.insts[inst].is(Pseudo::Pack) && self.function.tied_to(inst, 0).is_none() {
+            self.function.insts[inst].guard = None;
+        }
+        self.write_results(inst);
+        true
+    }
+
+    fn read_guard(&mut self, inst: Inst) {
+        let Some(mut guard) = self.function.insts[inst].guard else { return };
+        if let OperandKind::Value(part) = guard.kind {
+            guard.kind = self.read(part);
+            self.function.insts[inst].guard = Some(guard);
+        }
+    }
+
+    /// What reading registers of a variable reads.
+    fn read(&self, part: Part) -> OperandKind {
+        match self.meaning[part.value] {
+            Some(base) => OperandKind::Value(Part { value: base.value, first: base.first + part.first, count: part.count }),
+            None => {
+                let file = self.function.values[part.value].file;
+                if file.constant_letter().is_some() { OperandKind::Zero(file) } else { OperandKind::Undefined }
+            }
+        }
+    }
+
+    /// Whether a tied operand turned out to be undefined.
+    fn read_sources(&mut self, inst: Inst) -> bool {
+        let results = self.function.insts[inst].result_count();
+        let count = self.function.operands(inst).len();
+        let mut is_tie_undefined = false;
+        for number in results..count {
+            let operand = self.function.operands(inst)[number];
+            if let OperandKind::Value(part) = operand.kind {
+                let is_undefined_tie = matches!(operand.role, Role::Tied(_)) && self.meaning[part.value].is_none();
+                is_tie_undefined |= is_undefined_tie;
+                let kind = if is_undefined_tie { OperandKind::Undefined } else { self.read(part) };
+                self.function.operands_mut(inst)[number].kind = kind;
+            }
+        }
+        is_tie_undefined
+    }
+
+    fn drop_undefined_ties(&mut self, inst: Inst) {
+        let results = self.function.insts[inst].result_count();
+        let is_kept = |operand: &&Operand| !(matches!(operand.role, Role::Tied(_)) && operand.kind == OperandKind::Undefined);
+        let kept: SmallVec<[Operand; 8]> = self.function.operands(inst).iter().filter(is_kept).copied().collect();
+        self.function.set_operands(inst, &kept, results);
+    }
+
+    fn write_results(&mut self, inst: Inst) {
+        for number in 0..self.function.insts[inst].result_count() {
+            if let OperandKind::Value(part) = self.function.operands(inst)[number].kind
+                && self.variables.contains(part.value)
+            {
+                let is_whole = part == self.function.whole(part.value);
+                assert!(is_whole, "{inst:?} ({}) writes a part of {:?}", self.function.insts[inst].op.mnemonic(), part.value);
+                let value = self.define(part.value);
+                self.function.operands_mut(inst)[number].kind = OperandKind::Value(value);
+            }
+        }
+    }
+
+    /// Forwards what a copy copies where it can; whether anything is left to do.
+    fn copy(&mut self, inst: Inst) -> bool {
+        let results = self.function.insts[inst].result_count();
+        let operands: SmallVec<[Operand; 8]> = self.function.operands(inst).into();
+        let is_guarded = self.function.insts[inst].guard.is_some();
+        let mut left: SmallVec<[usize; 4]> = SmallVec::new();
+        for number in 0..results {
+            let (result, source) = (operands[number], operands[results + number]);
+            let tied = self.function.tied_to(inst, number).map(|tied| tied.kind);
+            let is_sure = !is_guarded || tied.is_none_or(|tied| tied == source.kind);
+            match (result.kind, self.forwarded(&result, &source)) {
+                (OperandKind::Value(to), Some(part)) if is_sure => self.set(to.value, Some(part)),
+                (OperandKind::Zero(_), _) => {}
+                _ => left.push(number),
+            }
+        }
+        if left.is_empty() {
+            return false;
+        }
+        if left.len() < results {
+            let remaining = remaining_copy(&operands, results, &left);
+            self.function.set_operands(inst, &remaining, left.len());
+        }
+        if self.function.sources(inst).iter().all(|operand| !matches!(operand.role, Role::Tied(_))) {
+            self.function.insts[inst].guard = None;
+        }
+        self.write_results(inst);
+        true
+    }
+
+    /// The registers that the result of a copy can be replaced by.
+    fn forwarded(&self, result: &Operand, source: &Operand) -> Option<Part> {
+        let to = result.part()?;
+        let from = source.part()?;
+        let is_plain = source.signs == Signs::NONE && source.suffixes().next().is_none() && source.role == Role::Plain;
+        (is_plain && can_stand_for(self.function, from, self.function.values[to.value])).then_some(from)
+    }
+}
+
+/// The operands of a copy without those pairs that were forwarded.
+fn remaining_copy(operands: &[Operand], results: usize, left: &[usize]) -> SmallVec<[Operand; 8]> {
+    let mut remaining: SmallVec<[Operand; 8]> = left.iter().map(|&number| operands[number]).collect();
+    remaining.extend(left.iter().map(|&number| operands[results + number]));
+    for operand in &operands[2 * results..] {
+        if let Role::Tied(number) = operand.role
+            && let Some(new) = left.iter().position(|&kept| kept == usize::from(number))
+        {
+            remaining.push(operand.with_role(Role::Tied(new as u8)));
+        }
+    }
+    remaining
+}

@@ -1,0 +1,211 @@
+//! Removes phis that choose between equals, and phis that no other instruction needs.
+
+use oriole_support::{BitSet, IndexVec};
+use smallvec::SmallVec;
+
+use super::can_stand_for;
+use crate::function::{Block, Function, Inst, Value};
+use crate::instruction::Pseudo;
+use crate::operand::{Operand, OperandKind, Part, Role};
+
+pub(super) fn simplify_phis(function: &mut Function) {
+    let phis: Vec<(Block, Inst)> =
+        function.layout.iter().flat_map(|&block| function.phis(block).iter().map(move |&inst| (block, inst))).collect();
+    if phis.is_empty() {
+        return;
+    }
+    let mut simplifier =
+        Simplifier { replaced: IndexVec::filled(function.values.len(), Fate::Stays), removed: BitSet::new(function.insts.len()) };
+    simplifier.find_trivial(function, &phis);
+    simplifier.rewrite(function);
+    simplifier.find_dead(function, &phis);
+    let mut blocks: Vec<Block> = phis.iter().map(|&(block, _)| block).collect();
+    blocks.dedup();
+    for block in blocks {
+        function.blocks[block].insts.retain(|&inst| !simplifier.removed.contains(inst));
+    }
+}
+
+/// Takes tied operands away that are no values any more: the result is undefined where the guard does not hold.
+fn drop_lost_ties(function: &mut Function, inst: Inst) {
+    let is_lost = |operand: &Operand| matches!(operand.role, Role::Tied(_)) && operand.value().is_none();
+    let kept: SmallVec<[Operand; 8]> = function.operands(inst).iter().filter(|operand| !is_lost(operand)).copied().collect();
+    let results = function.insts[inst].result_count();
+    function.set_operands(inst, &kept, results);
+}
+
+/// What becomes of a phi's result.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Stays,
+    /// It is these registers.
+    Is(Part),
+    /// It is never set.
+    IsUndefined,
+}
+
+struct Simplifier {
+    replaced: IndexVec<Value, Fate>,
+    removed: BitSet<Inst>,
+}
+
+impl Simplifier {
+    fn find_trivial(&mut self, function: &Function, phis: &[(Block, Inst)]) {
+        let mut defined_by_phi = BitSet::new(function.values.len());
+        for &(_, phi) in phis {
+            function.defined(phi).for_each(|value| {
+                defined_by_phi.insert(value);
+            });
+        }
+        let mut readers: IndexVec<Value, Vec<Inst>> = IndexVec::filled(function.values.len(), Vec::new());
+        for &(_, phi) in phis {
+            for part in function.used(phi).filter(|part| defined_by_phi.contains(part.value)) {
+                readers[part.value].push(phi);
+            }
+        }
+        let mut work: Vec<Inst> = phis.iter().rev().map(|&(_, phi)| phi).collect();
+        while let Some(phi) = work.pop() {
+            let Some(result) = function.defined(phi).next() else { continue };
+            if self.replaced[result] != Fate::Stays {
+                continue;
+            }
+            let fate = self.fate(function, phi, result);
+            if fate != Fate::Stays {
+                self.replaced[result] = fate;
+                self.removed.insert(phi);
+                let mut affected = std::mem::take(&mut readers[result]);
+                work.extend_from_slice(&affected);
+                if let Fate::Is(part) = fate {
+                    // They read that value from now on; the longer list takes the shorter one in.
+                    let further = &mut readers[part.value];
+                    if further.len() < affected.len() {
+                        std::mem::swap(further, &mut affected);
+                    }
+                    further.append(&mut affected);
+                }
+            }
+        }
+    }
+
+    /// What all sources of a phi are, itself excepted.
+    fn fate(&mut self, function: &Function, phi: Inst, result: Value) -> Fate {
+        let itself = OperandKind::Value(function.whole(result));
+        let mut only = None;
+        for pair in function.sources(phi).chunks(2) {
+            let kind = self.resolve(pair[0].kind);
+            if kind == itself || Some(kind) == only {
+                continue;
+            }
+            if only.is_some() {
+                return Fate::Stays;
+            }
+            only = Some(kind);
+        }
+        match only {
+            Some(OperandKind::Value(part)) if can_stand_for(function, part, function.values[result]) => Fate::Is(part),
+            Some(OperandKind::Undefined) | None => Fate::IsUndefined,
+            Some(_) => Fate::Stays,
+        }
+    }
+
+    /// An operand in terms of values that stay.
+    fn resolve(&mut self, kind: OperandKind) -> OperandKind {
+        let OperandKind::Value(mut part) = kind else { return kind };
+        let start = part.value;
+        let mut steps = 0;
+        loop {
+            match self.replaced[part.value] {
+                Fate::Stays => break,
+                Fate::IsUndefined => return OperandKind::Undefined,
+                Fate::Is(base) => part = Part { value: base.value, first: base.first + part.first, count: part.count },
+            }
+            steps += 1;
+        }
+        if steps > 1 {
+            self.shorten(start);
+        }
+        OperandKind::Value(part)
+    }
+
+    /// Makes all values on a chain of replacements point to its end.
+    fn shorten(&mut self, start: Value) {
+        let mut chain = Vec::new();
+        let mut at = start;
+        while let Fate::Is(base) = self.replaced[at] {
+            chain.push(at);
+            at = base.value;
+        }
+        let mut end = self.replaced[at];
+        for value in chain.into_iter().rev() {
+            if let (Fate::Is(base), Fate::Is(further)) = (self.replaced[value], end) {
+                self.replaced[value] = Fate::Is(Part { value: further.value, first: further.first + base.first, count: base.count });
+            } else if end == Fate::IsUndefined {
+                self.replaced[value] = Fate::IsUndefined;
+            }
+            end = self.replaced[value];
+        }
+    }
+
+    fn rewrite(&mut self, function: &mut Function) {
+        for block in function.layout.clone() {
+            for at in 0..function.blocks[block].insts.len() {
+                let inst = function.blocks[block].insts[at];
+                if self.removed.contains(inst) {
+                    continue;
+                }
+                let is_phi = function.insts[inst].is(Pseudo::Phi);
+                if let Some(mut guard) = function.insts[inst].guard {
+                    guard.kind = self.rewritten(function, guard.kind, false);
+                    function.insts[inst].guard = Some(guard);
+                }
+                let mut has_lost_tie = false;
+                for number in 0..function.sources(inst).len() {
+                    let source = function.sources(inst)[number];
+                    let kind = self.rewritten(function, source.kind, is_phi);
+                    has_lost_tie |= kind != source.kind && !matches!(kind, OperandKind::Value(_)) && matches!(source.role, Role::Tied(_));
+                    function.sources_mut(inst)[number].kind = kind;
+                }
+                if has_lost_tie {
+                    drop_lost_ties(function, inst);
+                }
+            }
+        }
+    }
+
+    fn rewritten(&mut self, function: &Function, kind: OperandKind, in_phi: bool) -> OperandKind {
+        let OperandKind::Value(part) = kind else { return kind };
+        let file = function.values[part.value].file;
+        match self.resolve(kind) {
+            OperandKind::Undefined if !in_phi && file.constant_letter().is_some() => OperandKind::Zero(file),
+            other => other,
+        }
+    }
+
+    /// Marks what other instructions need, through phis; the other phis go.
+    fn find_dead(&mut self, function: &Function, phis: &[(Block, Inst)]) {
+        let mut phi_of: IndexVec<Value, Option<Inst>> = IndexVec::filled(function.values.len(), None);
+        for &(_, phi) in phis.iter().filter(|(_, phi)| !self.removed.contains(*phi)) {
+            for value in function.defined(phi) {
+                phi_of[value] = Some(phi);
+            }
+        }
+        let mut needed = BitSet::new(function.insts.len());
+        let mut work: Vec<Inst> = Vec::new();
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                if !function.insts[inst].is(Pseudo::Phi) {
+                    work.extend(function.used(inst).filter_map(|part| phi_of[part.value]).filter(|&phi| needed.insert(phi)));
+                }
+            }
+        }
+        while let Some(phi) = work.pop() {
+            let sources = function.sources(phi).iter().filter_map(Operand::value);
+            work.extend(sources.filter_map(|value| phi_of[value]).filter(|&source| needed.insert(source)));
+        }
+        for &(_, phi) in phis {
+            if !needed.contains(phi) {
+                self.removed.insert(phi);
+            }
+        }
+    }
+}

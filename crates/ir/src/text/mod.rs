@@ -1,0 +1,75 @@
+//! The text form of functions, written and read exactly.
+//!
+//! ```text
+//! func kernel @scale ssa frame 16 align 8 {
+//!     symbol table
+//! bb0:
+//!     %0:R = S2R SR_TID.X ;@12:3
+//!     %1:R2 = IMAD.WIDE.U32 %0, 0x4, c[0x0][0x210]
+//!     %2:R = LDG.E desc[URZ][%1.64+0x10] !global.relaxed.gpu.4
+//!     %3:P, PT = ISETP.LT.AND %2, RZ, PT
+//!     @!%3 %4:R = IADD3 %2, -%1[1], lo(table+4), (else %2)
+//!     @%3 BRA bb1
+//!     BRA bb1
+//! bb1:
+//!     EXIT
+//! }
+//! ```
+//!
+//! - A result names its class: file, number of registers if not one, `@` and the alignment if it is not the usual one. Classes of
+//!   values that are read but never written stand in lines `value %7:R2` at the top.
+//! - A part of a value is `%1[1]` or `%1[0:1]`; physical registers are `R4` and `R4:R5`; `undef` is no value.
+//! - `(else x)` is the operand tied to the first result, `(else1 x)` to the second; `@R4` behind an operand fixes its register.
+//! - `!space.order.scope.bytes` describes a memory access; `weak` and `thread` are left out, `volatile` and `constant` may follow.
+//! - `lo`, `hi`, `function_lo`, `function_hi` and `call` with a name and an offset in parentheses are references.
+//! - `;@12:3` gives the place in the source; any other `;` starts a comment.
+//!
+//! Everything else is as nvdisasm writes it. Blocks and values keep their numbers.
+
+mod parse;
+mod print;
+
+pub use parse::{ParseError, parse};
+pub use print::{print, print_inst};
+
+use crate::memory::{Order, Scope, Space};
+use crate::operand::ReferenceKind;
+
+const SPACES: [(Space, &str); 6] = [
+    (Space::Generic, "generic"),
+    (Space::Global, "global"),
+    (Space::Shared, "shared"),
+    (Space::Local, "local"),
+    (Space::Constant, "const"),
+    (Space::Spill, "spill"),
+];
+
+const SCOPES: [(Scope, &str); 5] =
+    [(Scope::Thread, "thread"), (Scope::Block, "cta"), (Scope::Cluster, "cluster"), (Scope::Gpu, "gpu"), (Scope::System, "sys")];
+
+const ORDERS: [(Order, &str); 6] = [
+    (Order::Weak, "weak"),
+    (Order::Relaxed, "relaxed"),
+    (Order::Acquire, "acquire"),
+    (Order::Release, "release"),
+    (Order::AcquireRelease, "acq_rel"),
+    (Order::SequentiallyConsistent, "sc"),
+];
+
+const REFERENCES: [(ReferenceKind, &str); 5] = [
+    (ReferenceKind::Low, "lo"),
+    (ReferenceKind::High, "hi"),
+    (ReferenceKind::FunctionLow, "function_lo"),
+    (ReferenceKind::FunctionHigh, "function_hi"),
+    (ReferenceKind::Call, "call"),
+];
+
+/// The word for a member of a table.
+fn word<T: PartialEq + Copy>(table: &[(T, &'static str)], member: T) -> &'static str {
+    table.iter().find(|(known, _)| *known == member).map_or("", |(_, word)| word)
+}
+
+/// The member of a table with a word.
+fn member<T: Copy>(table: &[(T, &'static str)], word: &str) -> Option<T> {
+    table.iter().find(|(_, known)| *known == word).map(|(member, _)| *member)
+}

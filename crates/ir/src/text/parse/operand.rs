@@ -1,0 +1,319 @@
+//! Reads operands.
+
+use oriole_isa::Symbol;
+
+use super::{FILES, Read, Reader};
+use crate::function::Value;
+use crate::operand::{Class, Operand, OperandKind, Part, Reference, Role, Signs};
+use crate::template::{read_modifiers, read_number};
+use crate::text::{REFERENCES, member};
+
+/// A place in a line.
+pub(super) struct Cursor<'a> {
+    text: &'a str,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(text: &'a str) -> Cursor<'a> {
+        Cursor { text }
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        self.text
+    }
+
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.text = &self.text[bytes..];
+    }
+
+    pub(super) fn spaces(&mut self) {
+        self.text = self.text.trim_start();
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    pub(super) fn end(&self) -> Read<()> {
+        if self.is_at_end() { Ok(()) } else { Err(format!("`{}` is too much", self.text)) }
+    }
+
+    pub(super) fn eat(&mut self, text: &str) -> bool {
+        let rest = self.text.strip_prefix(text);
+        self.text = rest.unwrap_or(self.text);
+        rest.is_some()
+    }
+
+    pub(super) fn expect(&mut self, letter: char) -> Read<()> {
+        let mut buffer = [0; 4];
+        if self.eat(letter.encode_utf8(&mut buffer)) { Ok(()) } else { Err(format!("`{letter}` is missing in front of `{}`", self.text)) }
+    }
+
+    /// Everything up to a letter or the end.
+    pub(super) fn until(&mut self, letter: char) -> &'a str {
+        let end = self.text.find(letter).unwrap_or(self.text.len());
+        let (token, rest) = self.text.split_at(end);
+        self.text = rest;
+        token
+    }
+
+    fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
+        let end = self.text.find(|letter| !is_part(letter)).unwrap_or(self.text.len());
+        let (token, rest) = self.text.split_at(end);
+        self.text = rest;
+        token
+    }
+
+    /// Whether the description of a memory access follows: `!` and a lower-case word that no operand starts with.
+    pub(super) fn is_at_access(&self) -> bool {
+        let is_operand = |word: &str| word.is_empty() || word.starts_with("bb") || word == "undef" || Symbol::find(word).is_some();
+        self.text.strip_prefix('!').is_some_and(|rest| {
+            let word = Cursor::new(rest).take_while(|letter| letter.is_ascii_lowercase() || letter == '_');
+            !is_operand(word) && member(&REFERENCES, word).is_none()
+        })
+    }
+
+    pub(super) fn number<T: std::str::FromStr>(&mut self) -> Read<T> {
+        let digits = self.take_while(|letter| letter.is_ascii_digit());
+        digits.parse().map_err(|_| format!("a number is missing in front of `{}`", self.text))
+    }
+
+    /// `R2@1`
+    pub(super) fn class(&mut self) -> Read<Class> {
+        let Some(&file) = FILES.iter().find(|file| self.text.starts_with(file.prefix())) else {
+            return Err(format!("no register file in `{}`", self.text));
+        };
+        self.skip(file.prefix().len());
+        let has_width = self.text.starts_with(|letter: char| letter.is_ascii_digit());
+        let mut class = Class::new(file, if has_width { self.number()? } else { 1 });
+        let mut ahead = Cursor::new(self.text);
+        if ahead.eat("@") && ahead.text.starts_with(|letter: char| letter.is_ascii_digit()) {
+            class.align = ahead.number()?;
+            *self = ahead;
+        }
+        if class.width == 0 || class.align == 0 {
+            return Err("a value has at least one register".to_owned());
+        }
+        Ok(class)
+    }
+
+    /// A register: `R4`, `R4:R7`, `RZ`. Nothing is taken if it is none.
+    fn register(&mut self) -> Option<OperandKind> {
+        let file = *FILES.iter().find(|file| self.text.starts_with(file.prefix()))?;
+        let mut ahead = Cursor::new(&self.text[file.prefix().len()..]);
+        let first = ahead.take_while(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let zero = if file.constant_letter() == Some('T') { "T" } else { "Z" };
+        let kind = if first == zero {
+            OperandKind::Zero(file)
+        } else {
+            let first: u16 = first.parse().ok()?;
+            let mut count = 1;
+            if ahead.eat(":") && ahead.eat(file.prefix()) {
+                let last: u16 = ahead.number().ok()?;
+                count = u8::try_from(last.checked_sub(first)? + 1).ok()?;
+            }
+            OperandKind::Register { file, first, count }
+        };
+        *self = ahead;
+        Some(kind)
+    }
+}
+
+impl Reader {
+    /// Operands with commas between them.
+    pub(super) fn operand_list(&mut self, cursor: &mut Cursor<'_>, into: &mut Vec<Operand>, are_results: bool) -> Read<()> {
+        loop {
+            cursor.spaces();
+            self.operand(cursor, into, are_results)?;
+            cursor.spaces();
+            if !cursor.eat(",") {
+                return Ok(());
+            }
+        }
+    }
+
+    fn operand(&mut self, cursor: &mut Cursor<'_>, into: &mut Vec<Operand>, is_result: bool) -> Read<()> {
+        let mut role = Role::Plain;
+        if cursor.eat("(else") {
+            let number = if cursor.rest().starts_with(' ') { 0 } else { cursor.number()? };
+            role = Role::Tied(number);
+            cursor.spaces();
+        }
+        let signs = signs(cursor);
+        let opening = into.len();
+        if !self.address(cursor, signs, into)? {
+            into.push(self.plain_operand(cursor, signs, is_result)?);
+        }
+        if cursor.eat("@") {
+            cursor.take_while(|letter| letter.is_ascii_uppercase());
+            role = Role::Fixed(cursor.number()?);
+        }
+        if matches!(role, Role::Tied(_)) {
+            cursor.expect(')')?;
+        }
+        into[opening].role = role;
+        Ok(())
+    }
+
+    fn plain_operand(&mut self, cursor: &mut Cursor<'_>, signs: Signs, is_result: bool) -> Read<Operand> {
+        let has_parentheses = cursor.eat("(");
+        let is_declared = is_result && cursor.rest().starts_with('%');
+        let kind = if is_declared { whole(self.declared_value(cursor)?) } else { self.kind(cursor)? };
+        if has_parentheses {
+            cursor.expect(')')?;
+        }
+        if signs.has(Signs::ABSOLUTE) {
+            cursor.expect('|')?;
+        }
+        Ok(Operand { kind, role: Role::Plain, signs, suffixes: self.suffixes(cursor)? })
+    }
+
+    /// `desc[%1][%2.64+0x10]`; constants with known offset are operands of their own. Whether there was one.
+    fn address(&mut self, cursor: &mut Cursor<'_>, signs: Signs, into: &mut Vec<Operand>) -> Read<bool> {
+        let word = Cursor::new(cursor.rest()).take_while(|letter| letter.is_ascii_lowercase());
+        if !cursor.rest()[word.len()..].starts_with('[') {
+            return Ok(false);
+        }
+        cursor.skip(word.len());
+        let Some(name) = Symbol::find(word) else { return Err(format!("nothing in brackets is called `{word}`")) };
+        let opening = into.len();
+        into.push(Operand { signs, ..Operand::new(OperandKind::Address(name)) });
+        let mut bracket = 0;
+        while cursor.eat("[") {
+            while !cursor.eat("]") {
+                let signs = self::signs(cursor);
+                let piece = self.plain_operand(cursor, signs, false)?;
+                into.push(piece.with_role(Role::Bracket(bracket)));
+                if !cursor.eat("+") && !cursor.rest().starts_with(']') {
+                    return Err(format!("a bracket is open in front of `{}`", cursor.rest()));
+                }
+            }
+            bracket += 1;
+        }
+        if signs.has(Signs::ABSOLUTE) {
+            cursor.expect('|')?;
+        }
+        into[opening].suffixes = self.suffixes(cursor)?;
+        if let [bank, offset] = &into[opening + 1..]
+            && let (Some(bank), Some(offset)) = (bank.integer(), offset.integer())
+            && let (Ok(bank), Ok(offset), "c") = (u8::try_from(bank), u32::try_from(offset), word)
+        {
+            into[opening].kind = OperandKind::Constant { bank, offset };
+            into.truncate(opening + 1);
+        }
+        Ok(true)
+    }
+
+    /// An operand without signs and suffixes.
+    pub(super) fn kind(&mut self, cursor: &mut Cursor<'_>) -> Read<OperandKind> {
+        if cursor.eat("%") {
+            return self.part(cursor);
+        }
+        if cursor.eat("{") {
+            let members = cursor.until('}');
+            cursor.expect('}')?;
+            return read_set(members);
+        }
+        if let Some(register) = cursor.register() {
+            return Ok(register);
+        }
+        let start = cursor.rest();
+        let is_negative = cursor.eat("-");
+        let token = cursor.take_while(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let text = &start[..token.len() + usize::from(is_negative)];
+        if let Some(kind) = member(&REFERENCES, text)
+            && cursor.eat("(")
+        {
+            return self.reference(cursor, kind);
+        }
+        if let Some(number) = read_number(text) {
+            return Ok(OperandKind::Integer(number));
+        }
+        if text == "undef" {
+            return Ok(OperandKind::Undefined);
+        }
+        if text.starts_with("bb") {
+            return self.block_called(text).map(OperandKind::Block);
+        }
+        named(cursor, start, text)
+    }
+
+    fn suffixes(&self, cursor: &mut Cursor<'_>) -> Read<[Symbol; 2]> {
+        if !cursor.rest().starts_with('.') {
+            return Ok([Symbol::NAME_; 2]);
+        }
+        let text = cursor.take_while(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.');
+        match read_modifiers(text).map_err(|error| error.message)?.as_slice() {
+            [one] => Ok([*one, Symbol::NAME_]),
+            [one, two] => Ok([*one, *two]),
+            _ => Err(format!("more than two modifiers behind an operand: {text}")),
+        }
+    }
+
+    /// `7`, `7[1]`, `7[0:1]` after the `%`.
+    fn part(&mut self, cursor: &mut Cursor<'_>) -> Read<OperandKind> {
+        let number = cursor.number()?;
+        let value = self.value_numbered(number)?;
+        if !cursor.eat("[") {
+            return Ok(whole(value));
+        }
+        let first: u8 = cursor.number()?;
+        let last: u8 = if cursor.eat(":") { cursor.number()? } else { first };
+        cursor.expect(']')?;
+        let count = last.checked_sub(first).and_then(|count| count.checked_add(1));
+        let Some(count) = count else { return Err(format!("{value:?} has no registers {first} to {last}")) };
+        Ok(OperandKind::Value(Part { value, first, count }))
+    }
+
+    /// `name+4)`
+    fn reference(&mut self, cursor: &mut Cursor<'_>, kind: crate::operand::ReferenceKind) -> Read<OperandKind> {
+        let name = cursor.take_while(|letter| !matches!(letter, '+' | '-' | ')'));
+        let symbol = self.function.symbol(name);
+        let text = cursor.until(')');
+        cursor.expect(')')?;
+        let offset = if text.is_empty() { Some(0) } else { text.parse().ok() };
+        let Some(offset) = offset else { return Err(format!("`{text}` is no offset")) };
+        Ok(OperandKind::Reference(Reference { symbol, offset, kind }))
+    }
+}
+
+/// All of a value whose class may not be known yet.
+fn whole(value: Value) -> OperandKind {
+    OperandKind::Value(Part { value, first: 0, count: 0 })
+}
+
+fn signs(cursor: &mut Cursor<'_>) -> Signs {
+    let mut signs = Signs::NONE;
+    for (letter, sign) in [("!", Signs::NOT), ("~", Signs::INVERT), ("-", Signs::NEGATE), ("|", Signs::ABSOLUTE)] {
+        let is_number = letter == "-" && cursor.rest()[cursor.rest().len().min(1)..].starts_with(|next: char| next.is_ascii_digit());
+        if !is_number && cursor.eat(letter) {
+            signs = signs.with(sign);
+        }
+    }
+    signs
+}
+
+fn read_set(members: &str) -> Read<OperandKind> {
+    let mut bits = 0u64;
+    for member in members.split(',').map(str::trim).filter(|member| !member.is_empty()) {
+        let number = member.parse::<u32>().ok().filter(|&number| number < 64);
+        bits |= 1 << number.ok_or_else(|| format!("`{member}` is no member of a set"))?;
+    }
+    Ok(OperandKind::Set(bits))
+}
+
+/// A name; what follows a dot belongs to it if a longer name is known.
+fn named(cursor: &mut Cursor<'_>, start: &str, text: &str) -> Read<OperandKind> {
+    let mut ahead = Cursor::new(cursor.rest());
+    if ahead.eat(".") {
+        let more = ahead.take_while(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if let Some(symbol) = Symbol::find(&start[..text.len() + 1 + more.len()]) {
+            cursor.skip(1 + more.len());
+            return Ok(OperandKind::Name(symbol));
+        }
+    }
+    match Symbol::find(text) {
+        Some(symbol) if !text.is_empty() => Ok(OperandKind::Name(symbol)),
+        _ => Err(format!("`{}` is no operand", start.split([',', ' ']).next().unwrap_or(start))),
+    }
+}
