@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges the floating-point and integer instructions of a cubin made from ieee.ptx, on a GPU.
 
-    check.py CUBIN [--cases N] [--only TEXT] [--no-exhaustive]
+    check.py CUBIN [--cases N] [--only TEXT] [--no-exhaustive] [--skip-missing]
     check.py --self-test
 
 Every kernel of ieee.ptx runs on N generated operands (every pair of exponents, quotients and roots next to rounding
@@ -88,6 +88,13 @@ class Device:
         self.checker.get_function("tell")(self.grid, self.block, arguments)
         return cupy.asnumpy(bits), cupy.asnumpy(verdict)
 
+    def has(self, instruction):
+        try:
+            self.tested.get_function(instruction.kernel)
+        except self.cupy.cuda.driver.CUDADriverError:
+            return False
+        return True
+
     def judge(self, instruction, exhaustive, cases):
         """Runs the kernel; returns the number of wrong results and up to three examples."""
         kernel = self.tested.get_function(instruction.kernel)
@@ -146,6 +153,8 @@ def judge_all(device, options):
         size = BYTES[instruction.source]
         whole = instruction.exhaustive and (size <= 2 or not options.no_exhaustive)
         cases = 1 << 8 * size if whole else options.cases
+        if options.skip_missing and not device.has(instruction):
+            continue
         begin = time.time()
         try:
             wrong, examples = device.judge(instruction, whole, cases)
@@ -171,6 +180,7 @@ def main():
     parser.add_argument("--cases", type=int, default=1 << 27, help="operands per instruction (134217728)")
     parser.add_argument("--only", default="", help="only instructions that contain this text")
     parser.add_argument("--no-exhaustive", action="store_true", help="a sample also for single 32-bit operands")
+    parser.add_argument("--skip-missing", action="store_true", help="leave out kernels the cubin does not have")
     parser.add_argument("--self-test", action="store_true", help="compare the checker, on the CPU, with rational numbers")
     options = parser.parse_args()
     if options.self_test:

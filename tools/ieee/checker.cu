@@ -262,6 +262,11 @@ DEVICE Expected convert(u64 bits, const Instruction& in) {
         Expected e = {ANYTHING, 0, 0, 0, 0};
         return e;
     }
+    // ptxas 13.0 cuts such a NaN down to an infinity.
+    if (a.nan && in.type == TF32 && !(bits & 0x7fe000)) {
+        Expected e = {ANYTHING, 0, 0, 0, 0};
+        return e;
+    }
     if (a.nan) return nan_of(in.type, false);
     u64 result;
     if (a.infinite) result = sign_of(f, a.negative) | infinity_of(f);
@@ -342,7 +347,9 @@ DEVICE u64 to_single(double value, int ftz) {
 
 DEVICE Expected within(double value, double error) {
     if (value != value) return nan_of(F32, true);
-    Expected e = {WITHIN_ERROR, 0, 0, value, error};
+    bool infinite = fabs(value) > 3.402824e38, largest = !infinite && fabs(value) > 3.402822e38;
+    if (infinite) value = value > 0 ? as_float(0x7f800000) : as_float(0xff800000);
+    Expected e = {largest ? ANYTHING : WITHIN_ERROR, 0, 0, value, infinite ? 0 : error};
     return e;
 }
 
@@ -350,7 +357,7 @@ DEVICE Expected approximation(u64 x, u64 y, const Instruction& in) {
     if (in.op == RSQRT64) {
         double a = as_double(x);
         if (a != a || a < 0) return nan_of(F64, false);
-        return a == 0 || a > 1.7976931348623157e308 ? exactly(bits_of(1 / a)) : near(bits_of(1 / sqrt(a)), F64, 2);
+        return a == 0 || a > 1.7976931348623157e308 ? exactly(bits_of(1 / a)) : near(bits_of(1 / sqrt(a)), F64, 4);
     }
     u32 sub = 0x7f800000;
     u64 fx = in.ftz && !(x & sub) ? x & 0x80000000 : x, fy = in.ftz && !(y & sub) ? y & 0x80000000 : y;
@@ -385,7 +392,7 @@ DEVICE Expected approximation(u64 x, u64 y, const Instruction& in) {
         }
         case SIN: return fabs(a) <= 6.28318 ? within(sin(a), 1e-6) : anything;
         case COS: return fabs(a) <= 6.28318 ? within(cos(a), 1e-6) : anything;
-        default: return within(tanh(a), fabs(tanh(a)) * 6e-4);
+        default: return within(tanh(a), fabs(tanh(a)) * 6e-4 + 1.5e-45);
     }
 }
 

@@ -64,8 +64,8 @@ def encode(sign, value, name, mode, ftz=False):
 
 
 def root(value):
-    """The square root of a Fraction, exact or with so many bits that one more changes nothing: (root, whether exact)."""
-    scale = 2 * 200
+    """The square root of a Fraction, exact or with so many bits that one more changes nothing."""
+    scale = 2 * (200 + max(0, -exponent_of(value)))
     shifted = value * Fraction(2) ** scale
     whole = math.isqrt(int(shifted))
     exact = shifted.denominator == 1 and whole * whole == shifted

@@ -1,6 +1,13 @@
-"""The instructions that check.py judges: one kernel each in ieee.ptx. Run this file to write ieee.ptx."""
+"""The instructions that check.py judges: one kernel each in ieee.ptx. Run this file to write ieee.ptx.
+
+    instructions.py                 writes ieee.ptx
+    instructions.py --library OUT   writes OUT: the instructions that crates/isel/library has a function for, as calls of it, so
+                                    that any assembler can put the library on a GPU
+"""
 
 import pathlib
+import re
+import sys
 from dataclasses import dataclass
 
 # Codes of checker.cu.
@@ -109,7 +116,7 @@ def others():
 INSTRUCTIONS = [*arithmetic(), *approximations(), *integers(), *conversions(), *others()]
 
 
-def kernel(instruction):
+def kernel(instruction, call=False):
     size, result_size = BYTES[instruction.source], BYTES[instruction.type]
     register, access = REGISTERS[instruction.source]
     result_register, result_access = REGISTERS[instruction.type]
@@ -118,6 +125,9 @@ def kernel(instruction):
         for place, name in enumerate("abc"[: instruction.operands])
     )
     sources = "".join(f", %{register}{place + 1}" for place in range(instruction.operands))
+    compute = f"{instruction.head} %{result_register}0{sources};"
+    if call:
+        compute = library_call(instruction, f"%{result_register}0", sources[2:].split(", "))
     return f"""
 .visible .entry {instruction.kernel} (.param .u64 out, .param .u64 a, .param .u64 b, .param .u64 c, .param .u64 n)
 {{
@@ -143,7 +153,7 @@ def kernel(instruction):
 NEXT:
     setp.lt.u64 %more, %i, %n;
     @!%more bra DONE;
-{loads}    {instruction.head} %{result_register}0{sources};
+{loads}    {compute}
     mad.lo.u64 %p, %i, {result_size}, %out;
     st.global.{result_access} [%p], %{result_register}0;
     add.u64 %i, %i, %step;
@@ -154,7 +164,33 @@ DONE:
 """
 
 
+def library_call(instruction, result, sources):
+    """A call of the library's function; 16-bit integers go through 32 bits."""
+    name = f"__oriole_{instruction.kernel}"
+    if instruction.type not in ("u16", "s16"):
+        return f"call ({result}), {name}, ({', '.join(sources)});"
+    wide = instruction.type.replace("16", "32")
+    widen = " ".join(f"cvt.{wide}.{instruction.type} %r{place + 1}, {source};" for place, source in enumerate(sources))
+    return f"{widen} call (%r0), {name}, (%r1, %r2); cvt.{instruction.type}.{wide} {result}, %r0;"
+
+
+def library_module():
+    text, names = ".version 8.6\n.target sm_90\n.address_size 64\n", set()
+    folder = pathlib.Path(__file__).parents[2] / "crates/isel/library"
+    for path in sorted(folder.glob("*.ptx")):
+        source = path.read_text()
+        text += source.split(".address_size 64\n", 1)[1]
+        names |= set(re.findall(r"__oriole_(\w+)", source))
+    listed = [instruction for instruction in INSTRUCTIONS if instruction.kernel in names]
+    missing = names - {instruction.kernel for instruction in listed}
+    assert not missing, f"no instruction for {missing}"
+    return text + "".join(kernel(instruction, call=True) for instruction in listed)
+
+
 def main():
+    if sys.argv[1:2] == ["--library"]:
+        pathlib.Path(sys.argv[2]).write_text(library_module())
+        return
     text = "// One kernel per instruction: out[i] = instruction(a[i], b[i], c[i]) for i < n. Written by instructions.py.\n"
     text += ".version 8.6\n.target sm_90\n.address_size 64\n"
     text += "".join(kernel(instruction) for instruction in INSTRUCTIONS)
