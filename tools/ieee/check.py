@@ -23,7 +23,7 @@ import time
 import numpy
 
 import exact
-from instructions import BYTES, INSTRUCTIONS, TYPES
+from instructions import BYTES, INSTRUCTIONS
 
 HERE = pathlib.Path(__file__).parent
 CHUNK = 1 << 26
