@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use common::interpret::{Event, interpret_thread};
 use common::{Random, random_function};
-use oriole_ir::analysis::{ControlFlow, Loops, Uniformity};
+use oriole_ir::analysis::{ControlFlow, LoopId, Loops, Uniformity};
 use oriole_ir::text::{parse, print};
-use oriole_ir::{Class, Function, Guard, Op, Opcode, Operand, OperandKind, Part, Pseudo, Symbol, Value, construct_ssa, verify};
+use oriole_ir::{Block, Class, Function, Inst, Op, Opcode, Part, Pseudo, Symbol, Value, construct_ssa, verify};
 use oriole_support::Index;
 
 /// A random function in which one of the variables gets the thread's number, at the end of the entry.
@@ -19,8 +19,7 @@ fn threaded_function(random: &mut Random, blocks: usize, size: usize) -> Functio
     let (whole, name) = (function.whole(thread), Symbol::find("SR_TID.X").unwrap());
     let read = function.new_inst(Op::Machine(Opcode::S2R), Default::default(), None, &[whole.into(), name.into()], 1);
     let variable: Part = function.whole(Value::new(0));
-    let guard: Option<Guard> = None;
-    let copy = function.new_inst(Op::Pseudo(Pseudo::Copy), Default::default(), guard, &[variable.into(), whole.into()], 1);
+    let copy = function.new_inst(Op::Pseudo(Pseudo::Copy), Default::default(), None, &[variable.into(), whole.into()], 1);
     let entry = function.entry();
     let at = function.blocks[entry].insts.len() - function.terminators(entry).len();
     function.blocks[entry].insts.splice(at..at, [read, copy]);
@@ -31,12 +30,12 @@ fn threaded_function(random: &mut Random, blocks: usize, size: usize) -> Functio
 /// How often each loop around a block has come back to its header since it was entered, outermost first.
 struct Iterations<'a> {
     loops: &'a Loops,
-    counts: HashMap<oriole_ir::analysis::LoopId, u32>,
-    last: Option<oriole_ir::Block>,
+    counts: HashMap<LoopId, u32>,
+    last: Option<Block>,
 }
 
 impl Iterations<'_> {
-    fn enter(&mut self, block: oriole_ir::Block) {
+    fn enter(&mut self, block: Block) {
         if self.loops.is_header(block) {
             let id = self.loops.innermost(block).unwrap();
             let is_back = self.last.is_some_and(|last| self.loops.contains(id, last));
@@ -57,10 +56,13 @@ impl Iterations<'_> {
     }
 }
 
+/// An operand of an instruction in an iteration of the loops around it.
+type Occasion = (Inst, usize, Vec<u32>);
+
 #[test]
 fn uniform_values_are_equal_in_threads_that_run_alone() {
     let (mut uniform, mut divergent, mut parted) = (0, 0, 0);
-    for seed in 0..6000 {
+    for seed in 0..1200 {
         let mut random = Random::new(seed);
         let blocks = 2 + random.below(12);
         let function = threaded_function(&mut random, blocks, 6);
@@ -71,7 +73,7 @@ fn uniform_values_are_equal_in_threads_that_run_alone() {
         }
         let uniformity = Uniformity::compute(&function, &flow);
         parted += uniformity.divergent_branches().len();
-        let mut seen: HashMap<(oriole_ir::Inst, usize, Vec<u32>), (i32, Vec<i32>)> = HashMap::new();
+        let mut seen: HashMap<Occasion, (i32, Vec<i32>)> = HashMap::new();
         for thread in 0..5 {
             let mut iterations = Iterations { loops: &loops, counts: HashMap::new(), last: None };
             interpret_thread(&function, 80, thread, &mut |event| match event {
@@ -86,7 +88,7 @@ fn uniform_values_are_equal_in_threads_that_run_alone() {
             });
         }
     }
-    assert!(uniform > 100_000 && divergent > 100_000 && parted > 1000, "{uniform} {divergent} {parted}: too few to mean anything");
+    assert!(uniform > 100_000 && divergent > 50_000 && parted > 200, "{uniform} {divergent} {parted}: too few to mean anything");
 }
 
 #[test]
@@ -102,6 +104,4 @@ fn large_functions_are_analysed_in_linear_time() {
     let read = parse(&text).unwrap();
     assert_eq!(read[0].inst_count(), function.inst_count());
     assert!(start.elapsed().as_secs_f64() < 30.0);
-    let operand = Operand::new(OperandKind::Integer(1));
-    assert!(uniformity.is_uniform_operand(&operand));
 }

@@ -206,8 +206,9 @@ impl Spread<'_> {
             }
             return;
         }
-        let is_guard_divergent =
-            function.insts[inst].guard.is_some_and(|guard| matches!(guard.kind, OperandKind::Value(part) if self.divergent.contains(part.value)));
+        let is_guard_divergent = function.insts[inst]
+            .guard
+            .is_some_and(|guard| matches!(guard.kind, OperandKind::Value(part) if self.divergent.contains(part.value)));
         if source_of(function, inst) == Source::Operands || is_guard_divergent || self.has_divergent_tie(inst) {
             self.mark_results(inst);
         }

@@ -58,7 +58,9 @@ fn check_operand(report: &mut Report<'_>, kind: OperandKind, limits: &RegisterLi
             let name = format!("{}{first}", file.prefix());
             report.check(count > 0, || format!("{name} stands for no registers"));
             let end = u32::from(first) + u32::from(count);
-            report.check(end <= u32::from(limits.of(file)), || format!("{name} and what follows it is beyond the limit of {}", limits.of(file)));
+            report.check(end <= u32::from(limits.of(file)), || {
+                format!("{name} and what follows it is beyond the limit of {}", limits.of(file))
+            });
             let align = u16::from(Class::new(file, count).align);
             report.check(!is_machine || first % align == 0, || format!("{count} registers from {name} on are not aligned"));
         }

@@ -94,10 +94,7 @@ fn check_results(report: &mut Report<'_>, function: &Function, inst: Inst) {
 /// Opcodes that leave a part of a result as it was even without a guard: accumulators in place, predicates under a mask, threads of a
 /// convergence barrier.
 fn keeps_part_of_result(opcode: Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::BREAK | Opcode::BMOV | Opcode::R2P | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA
-    )
+    matches!(opcode, Opcode::BREAK | Opcode::BMOV | Opcode::R2P | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
 fn check_ties(report: &mut Report<'_>, function: &Function, inst: Inst) {
@@ -159,7 +156,8 @@ fn check_brackets(report: &mut Report<'_>, function: &Function, inst: Inst) {
                 (open, is_empty) = (Some(0), true);
                 let following = &function.operands(inst)[at + 1..];
                 let inside: Vec<&Operand> = following.iter().take_while(|piece| matches!(piece.role, Role::Bracket(_))).collect();
-                let is_constant = word.spelling() == "c" && matches!(inside[..], [bank, offset] if bank.integer().and(offset.integer()).is_some());
+                let is_constant =
+                    word.spelling() == "c" && matches!(inside[..], [bank, offset] if bank.integer().and(offset.integer()).is_some());
                 report.check(!is_constant, || "an address of constant memory that is a constant operand".to_owned());
             }
             _ => {

@@ -111,8 +111,11 @@ fn check_phis(report: &mut Report<'_>, flow: &ControlFlow) {
         report.check(function.insts[inst].guard.is_none(), || "a phi has a guard".to_owned());
         let mut missing: Vec<Block> = flow.predecessors(block).to_vec();
         missing.sort_unstable();
-        let mut given: Vec<Block> =
-            function.sources(inst).iter().filter_map(|operand| if let OperandKind::Block(from) = operand.kind { Some(from) } else { None }).collect();
+        let mut given: Vec<Block> = function
+            .sources(inst)
+            .iter()
+            .filter_map(|operand| if let OperandKind::Block(from) = operand.kind { Some(from) } else { None })
+            .collect();
         given.sort_unstable();
         report.check(given == missing, || format!("a phi of {given:?} in a block that is entered from {missing:?}"));
     });

@@ -42,9 +42,8 @@ pub(super) fn check(report: &mut Report<'_>) {
             return;
         }
         for part in function.used(inst) {
-            let is_there = places[part.value].is_some_and(|(home, at)| {
-                if home == block { at < position } else { dominators.dominates(home, block) }
-            });
+            let is_there =
+                places[part.value].is_some_and(|(home, at)| if home == block { at < position } else { dominators.dominates(home, block) });
             report.check(is_there, || format!("{:?} is used where it is not defined", part.value));
         }
     });
