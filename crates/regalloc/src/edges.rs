@@ -1,0 +1,353 @@
+//! Edges: what is elsewhere at the end of a block than the next block expects it moves in between, phis included.
+//!
+//! The moves of an edge go to the start of a block with one predecessor, or to the end of one with one successor. On other edges
+//! they go to the end of the predecessor if they harm nobody else there, and into a block of their own if they do.
+
+use oriole_ir::{Block, File, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, Part, Role, Space, Symbol, Value};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use crate::AllocateError;
+use crate::assign::{Assigner, NOWHERE};
+use crate::liveness::phi_source;
+use crate::moves::{Sink, register};
+use crate::operate::unit;
+use crate::registers::RegisterSet;
+use crate::spill::Place;
+
+/// What an edge has to do.
+#[derive(Default)]
+struct Transfers {
+    /// Register to register (destination, source), all at once.
+    moves: Vec<(u16, u16)>,
+    /// Dropped parts that are expected in registers.
+    reloads: Vec<(u16, Part)>,
+    /// Other things that are expected in registers.
+    others: Vec<(u16, Operand)>,
+    /// Phis in memory and their sources.
+    to_memory: Vec<(Value, Operand)>,
+}
+
+impl Transfers {
+    fn is_empty(&self) -> bool {
+        self.moves.iter().all(|(to, from)| to == from) && self.reloads.is_empty() && self.others.is_empty() && self.to_memory.is_empty()
+    }
+
+    fn written(&self, reload_width: impl Fn(&Part) -> u8) -> RegisterSet {
+        let mut set = RegisterSet::EMPTY;
+        self.moves.iter().filter(|(to, from)| to != from).for_each(|&(to, _)| set.insert(to, 1));
+        self.others.iter().for_each(|&(to, _)| set.insert(to, 1));
+        self.reloads.iter().for_each(|(to, part)| set.insert(*to, reload_width(part)));
+        set
+    }
+}
+
+impl Assigner<'_> {
+    /// Writes the moves of all edges. Those for the starts of blocks are kept until blocks are rewritten.
+    pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
+        let mut split: Vec<(Block, Block, Block)> = Vec::new();
+        self.heads = vec![Vec::new(); self.output.len()];
+        for place in 0..self.flow.order.len() {
+            let from = self.flow.order[place];
+            let mut used_end = false;
+            for to in self.flow.successors[from.position()].clone() {
+                let transfers = self.transfers(from, to);
+                if transfers.is_empty() {
+                    continue;
+                }
+                let last = *self.output[from.position()].last().expect("blocks end in control flow");
+                let mut written = Vec::new();
+                let place = Place { out: &mut written, location: self.function.insts[last].location, inst: last };
+                let harmless = !used_end && self.may_go_to_end(from, to, &transfers);
+                self.emit_transfers(from, to, &transfers, place)?;
+                if self.flow.predecessors[to.position()].len() == 1 {
+                    self.heads[to.position()] = written;
+                } else if harmless {
+                    used_end = true;
+                    let terminators = self.terminator_count(from);
+                    let out = &mut self.output[from.position()];
+                    let at = out.len() - terminators;
+                    out.splice(at..at, written);
+                } else {
+                    split.push((from, to, self.split_edge(from, to, written)));
+                }
+            }
+        }
+        for &(from, to, new) in &split {
+            self.rename_phi_edge(from, to, new);
+        }
+        if !split.is_empty() {
+            let layout = std::mem::take(&mut self.function.layout);
+            let mut by_block = vec![SmallVec::<[Block; 2]>::new(); self.output.len()];
+            split.into_iter().for_each(|(from, _, new)| by_block[from.position()].push(new));
+            for block in layout {
+                self.function.layout.push(block);
+                let new = by_block.get(block.position()).map_or(&[][..], |new| new);
+                self.function.layout.extend_from_slice(new);
+            }
+        }
+        Ok(())
+    }
+
+    fn rename_phi_edge(&mut self, from: Block, to: Block, new: Block) {
+        for phi in self.function.phis(to).to_vec() {
+            for operand in self.function.sources_mut(phi) {
+                if operand.kind == OperandKind::Block(from) {
+                    operand.kind = OperandKind::Block(new);
+                }
+            }
+        }
+    }
+
+    fn terminator_count(&self, block: Block) -> usize {
+        self.function.terminators(block).len()
+    }
+
+    fn transfers(&mut self, from: Block, to: Block) -> Transfers {
+        let exit = std::mem::take(&mut self.exit_state[from.position()]);
+        exit.iter().for_each(|&(value, register)| self.register_of[value.position()] = register);
+        let mut transfers = Transfers::default();
+        let mut memory_phis: SmallVec<[Inst; 4]> = SmallVec::new();
+        for &phi in self.function.phis(to) {
+            let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) else { continue };
+            let at = self.entered_at[value.position()];
+            if at == NOWHERE {
+                memory_phis.push(phi);
+                continue;
+            }
+            self.transfer_to_register(&mut transfers, at, self.class(value).width, &phi_source(self.function, phi, from));
+        }
+        for &(value, at) in &self.entry_state[to.position()] {
+            if self.entered_at[value.position()] == NOWHERE {
+                let whole = self.function.whole(value).into();
+                self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
+            }
+        }
+        if self.file == File::General {
+            for phi in memory_phis {
+                let source = phi_source(self.function, phi, from);
+                if let Some(value) = self.function.operands(phi)[0].value()
+                    && self.wanted[value.position()]
+                    && source.kind != OperandKind::Undefined
+                    && source.value() != Some(value)
+                {
+                    transfers.to_memory.push((value, source));
+                }
+            }
+        }
+        exit.iter().for_each(|&(value, _)| self.register_of[value.position()] = NOWHERE);
+        self.exit_state[from.position()] = exit;
+        transfers
+    }
+
+    fn transfer_to_register(&self, transfers: &mut Transfers, to: u16, width: u8, source: &Operand) {
+        match source.kind {
+            OperandKind::Undefined => {}
+            OperandKind::Value(part) if self.class(part.value).file == self.file => {
+                let at = self.register_of[part.value.position()];
+                if at == NOWHERE {
+                    transfers.reloads.push((to, part));
+                } else {
+                    let at = at + u16::from(part.first);
+                    transfers.moves.extend((0..u16::from(width)).map(|number| (to + number, at + number)));
+                }
+            }
+            _ => transfers.others.extend((0..width).map(|number| (to + u16::from(number), unit(source, number)))),
+        }
+    }
+
+    /// Whether what an edge writes is of no concern to the other edges and the branches of its predecessor.
+    fn may_go_to_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
+        let written = transfers.written(|part| part.count);
+        for &inst in self.function.terminators(from) {
+            let guard = self.function.insts[inst].guard.map(|guard| guard.kind);
+            let read = self.function.operands(inst).iter().map(|operand| operand.kind).chain(guard);
+            for kind in read {
+                if let OperandKind::Register { file, first, count } = kind
+                    && file == self.file
+                    && written.has_any(first, count)
+                {
+                    return false;
+                }
+            }
+        }
+        for &other in self.flow.successors[from.position()].iter().filter(|&&other| other != to) {
+            let needed = |value: Value| {
+                let phi_needs = |&phi: &Inst| phi_source(self.function, phi, from).value() == Some(value);
+                self.liveness.live_in[other.position()].binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
+            };
+            let harmed = |&(value, at): &(Value, u16)| written.has_any(at, self.class(value).width) && needed(value);
+            if self.exit_state[from.position()].iter().any(harmed) || transfers.to_memory.iter().any(|&(value, _)| needed(value)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers, mut place: Place<'_>) -> Result<(), AllocateError> {
+        let occupied = |assigner: &Self, state: &[(Value, u16)]| {
+            let mut set = RegisterSet::EMPTY;
+            state.iter().for_each(|&(value, at)| set.insert(at, assigner.class(value).width));
+            set
+        };
+        let before = occupied(self, &self.exit_state[from.position()]);
+        let after = occupied(self, &self.entry_state[to.position()]);
+        let free_before = self.usable.without(&before);
+        let free = free_before.without(&after).without(&transfers.written(|part| part.count));
+        let late = self.emit_memory_phis(from, transfers, &free_before, &mut place)?;
+        self.emit_moves(&transfers.moves, free.lowest(), &mut place)?;
+        for &(at, part) in &transfers.reloads {
+            self.reload(part, at, &mut place)?;
+        }
+        for &(at, operand) in &transfers.others {
+            self.emit_move(at, operand, &mut place)?;
+        }
+        for (value, temporary) in late {
+            let slot = self.slot(value);
+            let width = self.class(value).width;
+            self.copy_slots(slot, temporary, width, &self.usable.without(&after), &mut place);
+        }
+        Ok(())
+    }
+
+    /// Fills the slots of phis in memory. One whose old content another transfer still reads is written to a temporary first; these
+    /// are returned.
+    fn emit_memory_phis(
+        &mut self,
+        from: Block,
+        transfers: &Transfers,
+        free: &RegisterSet,
+        place: &mut Place<'_>,
+    ) -> Result<Vec<(Value, u32)>, AllocateError> {
+        let mut late = Vec::new();
+        for (value, source) in &transfers.to_memory {
+            let is_read = transfers.reloads.iter().any(|(_, part)| part.value == *value)
+                || transfers.to_memory.iter().any(|(other, source)| other != value && source.value() == Some(*value));
+            let width = self.class(*value).width;
+            let mut slot = self.slot(*value);
+            if is_read {
+                slot = self.function.frame_bytes.next_multiple_of(4);
+                self.function.frame_bytes = slot + 4 * u32::from(width);
+                late.push((*value, slot));
+            }
+            let held = source.value().and_then(|source| self.exit_state[from.position()].iter().find(|entry| entry.0 == source)).copied();
+            for number in 0..width {
+                let slot = slot + 4 * u32::from(number);
+                match (source.part(), held) {
+                    (Some(part), Some((_, at))) => self.store_word(slot, at + u16::from(part.first + number), place),
+                    (Some(part), None) if self.repeatable[part.value.position()].is_none() => {
+                        let old = self.slot(part.value) + 4 * u32::from(part.first + number);
+                        self.wanted[part.value.position()] = true;
+                        self.copy_slots(slot, old, 1, free, place);
+                    }
+                    (part, _) => {
+                        let (scratch, saved) = self.borrow(free, place);
+                        match part {
+                            Some(part) => self.reload(part, scratch, place)?,
+                            None => self.emit_move(scratch, unit(source, number), place)?,
+                        }
+                        self.store_word(slot, scratch, place);
+                        self.give_back(scratch, saved, place);
+                    }
+                }
+            }
+        }
+        Ok(late)
+    }
+
+    /// A register for a moment: a free one, or one whose content is put away.
+    fn borrow(&mut self, free: &RegisterSet, place: &mut Place<'_>) -> (u16, bool) {
+        if let Some(register) = free.lowest() {
+            return (register, false);
+        }
+        let register = self.usable.lowest().unwrap_or(0);
+        let slot = self.emergency();
+        self.store_word(slot, register, place);
+        (register, true)
+    }
+
+    fn give_back(&mut self, register: u16, saved: bool, place: &mut Place<'_>) {
+        if saved {
+            let slot = self.emergency();
+            self.load_word(slot, register, place);
+        }
+    }
+
+    fn emergency(&mut self) -> u32 {
+        if let Some(slot) = self.emergency_slot {
+            return slot;
+        }
+        let slot = self.function.frame_bytes.next_multiple_of(4);
+        self.function.frame_bytes = slot + 4;
+        self.emergency_slot = Some(slot);
+        slot
+    }
+
+    fn copy_slots(&mut self, to: u32, from: u32, words: u8, free: &RegisterSet, place: &mut Place<'_>) {
+        let (scratch, saved) = self.borrow(free, place);
+        for word in 0..u32::from(words) {
+            self.load_word(from + 4 * word, scratch, place);
+            self.store_word(to + 4 * word, scratch, place);
+        }
+        self.give_back(scratch, saved, place);
+    }
+
+    fn store_word(&mut self, slot: u32, register: u16, place: &mut Place<'_>) {
+        self.transfer(true, slot, register, 1, place);
+    }
+
+    fn load_word(&mut self, slot: u32, register: u16, place: &mut Place<'_>) {
+        self.transfer(false, slot, register, 1, place);
+    }
+
+    /// Loads or stores consecutive registers in the widest pieces that are aligned.
+    pub(crate) fn transfer(&mut self, store: bool, slot: u32, first: u16, count: u8, place: &mut Place<'_>) {
+        let mut done = 0;
+        while done < count {
+            let (at, offset) = (first + u16::from(done), slot + 4 * u32::from(done));
+            let fits = |size: u8| done + size <= count && at.is_multiple_of(u16::from(size)) && offset.is_multiple_of(4 * u32::from(size));
+            let (size, modifier): (u8, &[&str]) = if fits(4) {
+                (4, &[".128"])
+            } else if fits(2) {
+                (2, &[".64"])
+            } else {
+                (1, &[])
+            };
+            let address = [
+                Operand::new(OperandKind::Address(Symbol::NAME_)),
+                register(File::General, self.env.stack_pointer, 1).with_role(Role::Bracket(0)),
+                Operand::from(offset).with_role(Role::Bracket(0)),
+            ];
+            let data = register(File::General, at, size);
+            let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
+            let inst = if store {
+                sink.machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0)
+            } else {
+                sink.machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1)
+            };
+            let access = self.function.accesses.push(MemoryAccess::weak(Space::Spill, 4 * size));
+            self.function.insts[inst].memory = Some(access);
+            done += size;
+            let total = if store { &mut self.stored_bytes } else { &mut self.loaded_bytes };
+            *total += 4 * u32::from(size);
+        }
+    }
+
+    /// A new block on an edge.
+    fn split_edge(&mut self, from: Block, to: Block, mut insts: Vec<Inst>) -> Block {
+        let new = self.function.new_block();
+        let branch = self.function.new_inst(Op::Machine(Opcode::BRA), Default::default(), None, &[to.into()], 0);
+        let last = *self.output[from.position()].last().expect("blocks end in control flow");
+        self.function.insts[branch].location = self.function.insts[last].location;
+        insts.push(branch);
+        self.function.blocks[new].insts = insts;
+        for inst in self.function.terminators(from).to_vec() {
+            for operand in self.function.operands_mut(inst) {
+                if operand.kind == OperandKind::Block(to) {
+                    operand.kind = OperandKind::Block(new);
+                }
+            }
+        }
+        new
+    }
+}

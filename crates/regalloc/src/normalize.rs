@@ -1,0 +1,113 @@
+//! Brings a function into the shape the walk expects: reachable blocks only, one branch per target, one result per copy.
+
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Signs};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use crate::AllocateError;
+
+/// See the module.
+pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
+    for position in 0..function.layout.len() {
+        drop_useless_branch(function, function.layout[position]);
+    }
+    drop_unreachable(function);
+    for position in 0..function.layout.len() {
+        let block = function.layout[position];
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut kept = Vec::with_capacity(insts.len());
+        for inst in insts {
+            check_sources(function, inst)?;
+            drop_idle_guard(function, inst);
+            kept.push(inst);
+            if function.insts[inst].is(Pseudo::Copy) && function.insts[inst].result_count() > 1 {
+                split_copy(function, inst, &mut kept);
+            }
+        }
+        function.blocks[block].insts = kept;
+    }
+    Ok(())
+}
+
+/// A guarded branch to where the next branch goes anyway.
+fn drop_useless_branch(function: &mut Function, block: Block) {
+    let [first, second] = *function.terminators(block) else { return };
+    let target = |inst: Inst| function.operands(inst).iter().find(|operand| matches!(operand.kind, OperandKind::Block(_))).map(|o| o.kind);
+    if function.insts[first].op == function.insts[second].op && function.insts[second].guard.is_none() && target(first) == target(second) {
+        let insts = &mut function.blocks[block].insts;
+        insts.remove(insts.len() - 2);
+    }
+}
+
+fn drop_unreachable(function: &mut Function) {
+    let mut reached = vec![false; function.blocks.len()];
+    let mut stack = vec![function.entry()];
+    reached[function.entry().position()] = true;
+    while let Some(block) = stack.pop() {
+        for next in function.successors(block) {
+            if !std::mem::replace(&mut reached[next.position()], true) {
+                stack.push(next);
+            }
+        }
+    }
+    if function.layout.iter().all(|block| reached[block.position()]) {
+        return;
+    }
+    function.layout.retain(|block| reached[block.position()]);
+    for position in 0..function.layout.len() {
+        for inst in function.phis(function.layout[position]).to_vec() {
+            let operands = function.operands(inst);
+            let mut kept: SmallVec<[Operand; 8]> = SmallVec::from_slice(&operands[..1]);
+            for pair in operands[1..].chunks_exact(2) {
+                if matches!(pair[1].kind, OperandKind::Block(from) if reached[from.position()]) {
+                    kept.extend_from_slice(pair);
+                }
+            }
+            function.set_operands(inst, &kept, 1);
+        }
+    }
+}
+
+fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
+    let Op::Pseudo(pseudo @ (Pseudo::Phi | Pseudo::Copy | Pseudo::Pack)) = function.insts[inst].op else { return Ok(()) };
+    let unsupported = |what: &str| Err(AllocateError::Unsupported { inst, what: what.into() });
+    for source in function.sources(inst) {
+        let is_value = matches!(source.kind, OperandKind::Value(_) | OperandKind::Register { .. });
+        let allowed = if is_value { Signs::NONE } else { Signs::NOT };
+        if !source.signs.without(allowed).is_empty() {
+            return unsupported("a copied register has a sign");
+        }
+        if pseudo == Pseudo::Pack && matches!(source.role, Role::Tied(_)) {
+            return unsupported("a tied operand of PACK");
+        }
+    }
+    Ok(())
+}
+
+/// A guarded copy with nothing tied is undefined where the guard does not hold: it may as well be made everywhere.
+fn drop_idle_guard(function: &mut Function, inst: Inst) {
+    let is_copy = function.insts[inst].is(Pseudo::Copy) || function.insts[inst].is(Pseudo::Pack);
+    if is_copy && !function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_))) {
+        function.insts[inst].guard = None;
+    }
+}
+
+/// In SSA no result is a source of the same copy, so that one after the other is the same as all at once.
+fn split_copy(function: &mut Function, inst: Inst, after: &mut Vec<Inst>) {
+    let count = function.insts[inst].result_count();
+    let operands: SmallVec<[Operand; 12]> = SmallVec::from_slice(function.operands(inst));
+    let data = function.insts[inst].clone();
+    for number in 0..count {
+        let mut own: SmallVec<[Operand; 3]> = SmallVec::new();
+        own.extend([operands[number], operands[count + number]]);
+        let tied = operands[2 * count..].iter().find(|operand| operand.role == Role::Tied(number as u8));
+        own.extend(tied.map(|operand| operand.with_role(Role::Tied(0))));
+        if number == 0 {
+            function.set_operands(inst, &own, 1);
+        } else {
+            let new = function.new_inst(data.op, data.modifiers.clone(), data.guard, &own, 1);
+            function.insts[new].location = data.location;
+            after.push(new);
+        }
+    }
+}

@@ -1,0 +1,769 @@
+//! One instruction: its sources come into registers, its results get some.
+//!
+//! Everything that moves or comes back does so before the instruction, at once. Sources are read before results are written, so a
+//! result may take the registers of a source that is not needed any more, or is dropped here.
+//!
+//! Calls, and other instructions with operands at fixed places, first get rid of everything in the way, then copy their arguments.
+
+use oriole_ir::{Class, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use crate::AllocateError;
+use crate::assign::{Assigner, NOWHERE};
+use crate::hints::operand_width;
+use crate::liveness::{NEVER, defined_in, used_in};
+use crate::moves::{Sink, register};
+use crate::registers::RegisterSet;
+use crate::spill::Place;
+
+/// A value that an instruction reads.
+#[derive(Clone, Copy)]
+struct Use {
+    value: Value,
+    /// Where its next use is after this one.
+    next: u32,
+    /// Where it is read; nowhere if only fixed operands read it.
+    at: u16,
+    /// Whether an operand that is not fixed reads it.
+    plain: bool,
+}
+
+/// A value that an instruction writes.
+struct Made {
+    value: Value,
+    next: u32,
+    operand: usize,
+    at: u16,
+    /// What has to be copied to its place first.
+    tied_copy: Option<Operand>,
+}
+
+/// A value that changes its place before the instruction.
+struct Moved {
+    value: Value,
+    from: u16,
+    to: u16,
+}
+
+/// What happens at one instruction.
+struct Step {
+    inst: Inst,
+    position: u32,
+    uses: SmallVec<[Use; 6]>,
+    made: SmallVec<[Made; 2]>,
+    moved: Vec<Moved>,
+    /// Values that come back, with the places they come to.
+    reloads: SmallVec<[(Value, u16); 4]>,
+    /// Values that the results overwrite, needed later.
+    dropped: SmallVec<[Value; 4]>,
+    /// Registers that results and copies for tied results have taken.
+    taken: RegisterSet,
+    free_before: RegisterSet,
+    /// Where sources may be.
+    within: RegisterSet,
+    clobbered: RegisterSet,
+    arguments: Vec<Argument>,
+}
+
+/// What a fixed operand takes: where it was before everything moved.
+struct Argument {
+    to: u16,
+    from: Operand,
+    was_at: u16,
+}
+
+impl Step {
+    fn use_of(&mut self, value: Value) -> Option<&mut Use> {
+        self.uses.iter_mut().find(|used| used.value == value)
+    }
+
+    fn is_pinned(&self, value: Value) -> bool {
+        self.uses.iter().any(|used| used.value == value && used.plain)
+    }
+
+    fn dies(&self, value: Value) -> bool {
+        self.uses.iter().any(|used| used.value == value && used.next == NEVER)
+    }
+}
+
+impl Assigner<'_> {
+    /// Allocates the operands of an instruction. `nexts` are the next uses of what it reads and writes.
+    pub(crate) fn operate(&mut self, inst: Inst, position: u32, nexts: &[u32], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let data = &self.function.insts[inst];
+        let makes_own = defined_in(self.function, inst, self.file).next().is_some();
+        match data.op {
+            Op::Pseudo(Pseudo::Phi) => {
+                out.push(inst);
+                Ok(())
+            }
+            Op::Pseudo(Pseudo::Copy | Pseudo::Pack) if makes_own && data.guard.is_none() => self.assemble(inst, position, nexts, out),
+            _ => {
+                let mut step = self.begin(inst, position, nexts);
+                if step.uses.is_empty() && step.made.is_empty() && step.arguments.is_empty() && step.clobbered == RegisterSet::EMPTY {
+                    out.push(inst);
+                    return Ok(());
+                }
+                self.find_sources(&mut step)?;
+                self.clear_fixed(&mut step)?;
+                self.find_results(&mut step)?;
+                self.finish(step, out)
+            }
+        }
+    }
+
+    fn begin(&mut self, inst: Inst, position: u32, nexts: &[u32]) -> Step {
+        let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
+        let mut count = 0;
+        for (part, &next) in used_in(self.function, inst, self.file).zip(nexts) {
+            count += 1;
+            if !uses.iter().any(|used| used.value == part.value) {
+                uses.push(Use { value: part.value, next, at: NOWHERE, plain: false });
+            }
+        }
+        let guard = self.function.insts[inst]
+            .guard
+            .and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part.value) } else { None });
+        let is_keep = self.function.insts[inst].is(Pseudo::Keep);
+        let mut fixed = RegisterSet::EMPTY;
+        let mut arguments = Vec::new();
+        for source in self.function.sources(inst) {
+            if let Some(part) = source.part().filter(|part| self.class(part.value).file == self.file) {
+                let was_at = self.register_of[part.value.position()];
+                if let Role::Fixed(to) = source.role {
+                    fixed.insert(u16::from(to), part.count);
+                    arguments.push(Argument { to: u16::from(to), from: *source, was_at });
+                } else if !is_keep && let Some(used) = uses.iter_mut().find(|used| used.value == part.value) {
+                    used.plain = true;
+                }
+            }
+        }
+        if let Some(used) = uses.iter_mut().find(|used| Some(used.value) == guard) {
+            used.plain = true;
+        }
+        let made: SmallVec<[Made; 2]> = self
+            .function
+            .results(inst)
+            .iter()
+            .enumerate()
+            .filter_map(|(operand, result)| result.value().map(|value| (operand, value)))
+            .filter(|&(_, value)| self.class(value).file == self.file)
+            .zip(&nexts[count..])
+            .map(|((operand, value), &next)| Made { value, next, operand, at: NOWHERE, tied_copy: None })
+            .collect();
+        let is_call = self.function.insts[inst].is_machine(Opcode::CALL);
+        let mut clobbered = if is_call { self.env.clobbered(self.file) } else { RegisterSet::EMPTY };
+        for result in self.function.results(inst) {
+            if let (Role::Fixed(to), Some(part)) = (result.role, result.part())
+                && self.class(part.value).file == self.file
+            {
+                clobbered.insert(u16::from(to), part.count);
+            }
+        }
+        Step {
+            inst,
+            position,
+            uses,
+            made,
+            moved: Vec::new(),
+            reloads: SmallVec::new(),
+            dropped: SmallVec::new(),
+            taken: RegisterSet::EMPTY,
+            free_before: self.free,
+            within: self.usable.without(&fixed),
+            clobbered: clobbered.or(&fixed),
+            arguments,
+        }
+    }
+
+    fn limit(&self, step: &Step) -> AllocateError {
+        AllocateError::Limit { inst: step.inst, file: self.file, available: self.env.limit(self.file) }
+    }
+
+    /// Moves a value that is in registers, before the instruction.
+    fn relocate(&mut self, step: &mut Step, value: Value, to: u16) {
+        let from = self.register_of[value.position()];
+        self.take(value);
+        self.put(value, to);
+        self.note_move(step, value, from, to);
+    }
+
+    fn note_move(&mut self, step: &mut Step, value: Value, from: u16, to: u16) {
+        if let Some(used) = step.use_of(value).filter(|used| used.at != NOWHERE) {
+            used.at = to;
+        }
+        if let Some(reload) = step.reloads.iter_mut().find(|reload| reload.0 == value) {
+            reload.1 = to;
+        } else if let Some(moved) = step.moved.iter_mut().find(|moved| moved.value == value) {
+            moved.to = to;
+        } else {
+            step.moved.push(Moved { value, from, to });
+        }
+    }
+
+    /// Brings the sources into registers, and makes copies for tied results whose sources live on.
+    fn find_sources(&mut self, step: &mut Step) -> Result<(), AllocateError> {
+        for number in 0..step.uses.len() {
+            let used = step.uses[number];
+            if !used.plain {
+                continue;
+            }
+            let class = self.class(used.value);
+            let now = self.register_of[used.value.position()];
+            if now != NOWHERE && step.within.has_all(now, class.width) {
+                step.uses[number].at = now;
+                continue;
+            }
+            let free = self.free.and(&step.within);
+            let place = self.choose(used.value, &free).or_else(|| self.make_room(step, class));
+            let Some(place) = place else {
+                return self.repack(step);
+            };
+            if now == NOWHERE {
+                self.put(used.value, place);
+                step.reloads.push((used.value, place));
+                step.uses[number].at = place;
+            } else {
+                step.uses[number].at = place;
+                self.relocate(step, used.value, place);
+            }
+        }
+        if !self.find_tied(step) {
+            return self.repack(step);
+        }
+        Ok(())
+    }
+
+    /// The tied operand of a result.
+    fn tied(&self, step: &Step, made: &Made) -> Option<Operand> {
+        self.function.tied_to(step.inst, made.operand).copied()
+    }
+
+    /// Where a tied result can take the registers of its source.
+    fn inherited(&self, step: &Step, made: &Made, tied: &Operand) -> Option<u16> {
+        let part = tied.part().filter(|part| self.class(part.value).file == self.file)?;
+        let used = step.uses.iter().find(|used| used.value == part.value)?;
+        let place = used.at + u16::from(part.first);
+        let class = self.class(made.value);
+        let fits = place.is_multiple_of(u16::from(class.align)) && !step.taken.has_any(place, class.width);
+        (used.next == NEVER && fits && part.count == class.width).then_some(place)
+    }
+
+    fn find_tied(&mut self, step: &mut Step) -> bool {
+        for number in 0..step.made.len() {
+            let Some(tied) = self.tied(step, &step.made[number]) else { continue };
+            let (value, class) = (step.made[number].value, self.class(step.made[number].value));
+            if let Some(place) = self.inherited(step, &step.made[number], &tied) {
+                step.made[number].at = place;
+                step.taken.insert(place, class.width);
+                continue;
+            }
+            let free = self.free.and(&step.within).without(&step.taken);
+            let Some(place) = self.choose(value, &free).or_else(|| self.make_room(step, class)) else { return false };
+            step.made[number].at = place;
+            step.made[number].tied_copy = Some(tied);
+            step.taken.insert(place, class.width);
+        }
+        true
+    }
+
+    /// Frees registers before the instruction: values move aside or are dropped, those the instruction reads stay.
+    fn make_room(&mut self, step: &mut Step, class: Class) -> Option<u16> {
+        let within = step.within.without(&step.taken);
+        let spare = self.free.and(&within).count();
+        let (_, place) = if spare >= u32::from(class.width) {
+            self.window_to_shift(class, &within, |value| !step.is_pinned(value))
+        } else {
+            self.cheapest_window(class, &within, step.position, |value| !step.is_pinned(value))
+        }?;
+        let mut window = RegisterSet::EMPTY;
+        window.insert(place, class.width);
+        for value in self.residents_of(&window) {
+            let free = self.free.without(&window).without(&step.taken);
+            match self.choose(value, &free) {
+                Some(to) => self.relocate(step, value, to),
+                None => {
+                    step.moved.retain(|moved| moved.value != value);
+                    self.drop_value(value);
+                }
+            }
+        }
+        Some(place)
+    }
+
+    /// The window with the fewest registers in use.
+    fn window_to_shift(&self, class: Class, within: &RegisterSet, may_move: impl Fn(Value) -> bool) -> Option<(u64, u16)> {
+        let mut best: Option<(u64, u16)> = None;
+        for place in within.places(class).iter() {
+            let mut cost = 0;
+            let mut last = None;
+            let mut allowed = true;
+            for register in place..place + u16::from(class.width) {
+                let occupant = self.occupant(register);
+                if let Some(value) = occupant.filter(|_| occupant != last) {
+                    allowed &= may_move(value);
+                    cost += u64::from(self.class(value).width);
+                }
+                last = occupant;
+            }
+            if allowed && best.is_none_or(|(lowest, _)| cost < lowest) {
+                best = Some((cost, place));
+            }
+        }
+        best
+    }
+
+    /// Values with a register in a set, widest first.
+    fn residents_of(&self, set: &RegisterSet) -> Vec<Value> {
+        let mut found: Vec<Value> = Vec::new();
+        for register in set.iter() {
+            if let Some(value) = self.occupant(register).filter(|value| !found.contains(value)) {
+                found.push(value);
+            }
+        }
+        found.sort_by_key(|&value| (std::cmp::Reverse(self.class(value).width), value));
+        found
+    }
+
+    /// The last resort: everything the instruction reads is put in a new order, widest first, and what is in the way is dropped.
+    fn repack(&mut self, step: &mut Step) -> Result<(), AllocateError> {
+        enum Item {
+            Use(usize),
+            Copy(usize, Operand),
+        }
+        step.taken = RegisterSet::EMPTY;
+        let mut items: Vec<(Class, Item)> = Vec::new();
+        for (number, used) in step.uses.iter().enumerate().filter(|(_, used)| used.plain) {
+            items.push((self.class(used.value), Item::Use(number)));
+        }
+        for (number, made) in step.made.iter_mut().enumerate() {
+            made.at = NOWHERE;
+            made.tied_copy = None;
+            let Some(tied) = self.function.tied_to(step.inst, made.operand) else { continue };
+            let dies = tied.value().is_some_and(|value| step.uses.iter().any(|used| used.value == value && used.next == NEVER));
+            let aligned = tied.part().is_some_and(|part| part.first.is_multiple_of(self.function.values[made.value].align));
+            if !dies || !aligned {
+                items.push((self.function.values[made.value], Item::Copy(number, *tied)));
+            }
+        }
+        items.sort_by_key(|(class, _)| std::cmp::Reverse((class.align, class.width)));
+        let mut open = step.within;
+        let mut places: Vec<(Item, u16)> = Vec::new();
+        let mut used_set = RegisterSet::EMPTY;
+        for (class, item) in items {
+            let Some(place) = open.places(class).lowest() else { return Err(self.limit(step)) };
+            open.remove(place, class.width);
+            used_set.insert(place, class.width);
+            places.push((item, place));
+        }
+        let origins: Vec<u16> = step.uses.iter().map(|used| self.register_of[used.value.position()]).collect();
+        for (used, &origin) in step.uses.iter().zip(&origins) {
+            if used.plain && origin != NOWHERE {
+                self.take(used.value);
+            }
+        }
+        for value in self.residents_of(&used_set) {
+            step.moved.retain(|moved| moved.value != value);
+            self.drop_value(value);
+        }
+        for (item, place) in places {
+            match item {
+                Item::Use(number) => {
+                    let value = step.uses[number].value;
+                    self.put(value, place);
+                    step.uses[number].at = place;
+                    match origins[number] {
+                        NOWHERE => step.reloads.push((value, place)),
+                        from if from != place => self.note_move(step, value, from, place),
+                        _ => {}
+                    }
+                }
+                Item::Copy(number, tied) => {
+                    step.made[number].at = place;
+                    step.made[number].tied_copy = Some(tied);
+                    step.taken.insert(place, self.class(step.made[number].value).width);
+                }
+            }
+        }
+        for number in 0..step.made.len() {
+            if step.made[number].at == NOWHERE
+                && let Some(tied) = self.tied(step, &step.made[number])
+            {
+                let Some(place) = self.inherited(step, &step.made[number], &tied) else { return Err(self.limit(step)) };
+                step.made[number].at = place;
+                step.taken.insert(place, self.class(step.made[number].value).width);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what lives on out of the registers that arguments, results and the call itself overwrite.
+    fn clear_fixed(&mut self, step: &mut Step) -> Result<(), AllocateError> {
+        if step.clobbered == RegisterSet::EMPTY {
+            return Ok(());
+        }
+        let in_reach = step.clobbered.without(&self.usable);
+        let beyond = step.arguments.iter().map(|argument| argument.to).chain(step.made.iter().filter_map(|made| {
+            if let Role::Fixed(to) = self.function.operands(step.inst)[made.operand].role { Some(u16::from(to)) } else { None }
+        }));
+        if beyond.into_iter().any(|to| in_reach.has(to)) {
+            return Err(self.limit(step));
+        }
+        for value in self.residents_of(&step.clobbered) {
+            if step.dies(value) {
+                continue;
+            }
+            let free = self.free.without(&step.clobbered).without(&step.taken);
+            if let Some(to) = self.choose(value, &free) {
+                self.relocate(step, value, to);
+            } else if step.is_pinned(value) {
+                step.dropped.push(value);
+            } else {
+                step.moved.retain(|moved| moved.value != value);
+                self.drop_value(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Places for results that are not tied.
+    fn find_results(&mut self, step: &mut Step) -> Result<(), AllocateError> {
+        let mut after = self.free.without(&step.taken);
+        for used in step.uses.iter().filter(|used| used.next == NEVER) {
+            let at = self.register_of[used.value.position()];
+            if at != NOWHERE {
+                after.insert(at, self.class(used.value).width);
+            }
+        }
+        after = after.without(&step.taken);
+        for made in &mut step.made {
+            if let Role::Fixed(to) = self.function.operands(step.inst)[made.operand].role {
+                let width = self.function.values[made.value].width;
+                made.at = u16::from(to);
+                step.taken.insert(made.at, width);
+                after.remove(made.at, width);
+            }
+        }
+        let mut numbers: SmallVec<[usize; 4]> = (0..step.made.len()).filter(|&number| step.made[number].at == NOWHERE).collect();
+        numbers.sort_by_key(|&number| std::cmp::Reverse(self.class(step.made[number].value).width));
+        for number in numbers {
+            let value = step.made[number].value;
+            let class = self.class(value);
+            let place = match self.choose(value, &after) {
+                Some(place) => place,
+                None => self.overwrite(step, class).ok_or_else(|| self.limit(step))?,
+            };
+            step.made[number].at = place;
+            step.taken.insert(place, class.width);
+            after.remove(place, class.width);
+        }
+        Ok(())
+    }
+
+    /// Frees registers for a result: what lives on moves before the instruction, or is dropped at it.
+    fn overwrite(&mut self, step: &mut Step, class: Class) -> Option<u16> {
+        let within = self.usable.without(&step.taken);
+        let mut best: Option<(u64, u16)> = None;
+        let spare = self.free.without(&step.taken).count();
+        for place in within.places(class).iter() {
+            let (mut cost, mut last, mut shifted) = (0, None, 0);
+            for register in place..place + u16::from(class.width) {
+                let occupant = self.occupant(register);
+                if let Some(value) = occupant.filter(|&value| occupant != last && !step.dies(value) && !step.dropped.contains(&value)) {
+                    cost += self.drop_cost(value, step.position);
+                    shifted += u32::from(self.class(value).width);
+                }
+                last = occupant;
+            }
+            if shifted <= spare {
+                cost = u64::from(shifted);
+            }
+            if best.is_none_or(|(lowest, _)| cost < lowest) {
+                best = Some((cost, place));
+            }
+        }
+        let (_, place) = best?;
+        let mut window = RegisterSet::EMPTY;
+        window.insert(place, class.width);
+        for value in self.residents_of(&window) {
+            if step.dies(value) || step.dropped.contains(&value) {
+                continue;
+            }
+            let free = self.free.without(&window).without(&step.taken);
+            match self.choose(value, &free) {
+                Some(to) => self.relocate(step, value, to),
+                None => step.dropped.push(value),
+            }
+        }
+        Some(place)
+    }
+
+    /// Writes everything down.
+    fn finish(&mut self, step: Step, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let mut place = Place { out, location: self.function.insts[step.inst].location, inst: step.inst };
+        self.emit_preparation(&step, &mut place)?;
+        self.rewrite_operands(&step);
+        let is_guarded_copy = self.function.insts[step.inst].is(Pseudo::Copy) && !step.made.is_empty();
+        if is_guarded_copy {
+            self.emit_guarded_copy(&step, &mut place)?;
+        }
+        place.out.push(step.inst);
+        for used in &step.uses {
+            self.next_use[used.value.position()] = used.next;
+            if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
+                self.take(used.value);
+            }
+        }
+        for &value in &step.dropped {
+            self.drop_value(value);
+        }
+        for made in &step.made {
+            self.put(made.value, made.at);
+            self.next_use[made.value.position()] = made.next;
+            self.defined_in[made.value.position()] = made.at;
+            self.definition[made.value.position()] = Some(step.inst);
+        }
+        for made in step.made.iter().filter(|made| made.next == NEVER) {
+            self.take(made.value);
+        }
+        if self.function.insts[step.inst].is(Pseudo::Keep) {
+            // What was put in its place stays there to the end of the block.
+            let kept = self.usable.without(&step.within);
+            self.usable = self.usable.without(&kept);
+            self.free = self.free.without(&kept);
+        }
+        Ok(())
+    }
+
+    fn emit_preparation(&mut self, step: &Step, place: &mut Place<'_>) -> Result<(), AllocateError> {
+        let mut moves: Vec<(u16, u16)> = Vec::new();
+        for moved in &step.moved {
+            let width = u16::from(self.class(moved.value).width);
+            moves.extend((0..width).map(|number| (moved.to + number, moved.from + number)));
+        }
+        for argument in step.arguments.iter().filter(|argument| argument.was_at != NOWHERE) {
+            let Some(part) = argument.from.part() else { continue };
+            let from = argument.was_at + u16::from(part.first);
+            moves.extend((0..u16::from(part.count)).map(|number| (argument.to + number, from + number)));
+        }
+        let mut busy = RegisterSet::EMPTY;
+        moves.iter().for_each(|&(to, _)| busy.insert(to, 1));
+        let scratch = self.free.and(&step.free_before).without(&busy).lowest();
+        self.emit_moves(&moves, scratch, place)?;
+        for &(value, to) in &step.reloads {
+            let whole = self.function.whole(value);
+            self.reload(whole, to, place)?;
+        }
+        for argument in step.arguments.iter().filter(|argument| argument.was_at == NOWHERE) {
+            if let Some(part) = argument.from.part() {
+                self.reload(part, argument.to, place)?;
+            }
+        }
+        for made in &step.made {
+            let Some(tied) = made.tied_copy else { continue };
+            for number in 0..self.class(made.value).width {
+                let from = self.unit_of(step, &tied, number);
+                self.emit_move(made.at + u16::from(number), from, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One register of a source, as the instruction reads it.
+    fn unit_of(&self, step: &Step, operand: &Operand, number: u8) -> Operand {
+        match operand.kind {
+            OperandKind::Value(part) => match step.uses.iter().find(|used| used.value == part.value) {
+                Some(used) if self.class(part.value).file == self.file => register(self.file, used.at + u16::from(part.first + number), 1),
+                _ => Part { value: part.value, first: part.first + number, count: 1 }.into(),
+            },
+            _ => unit(operand, number),
+        }
+    }
+
+    fn rewrite_operands(&mut self, step: &Step) {
+        let file = self.file;
+        let results = self.function.insts[step.inst].result_count();
+        let place_of = |values: &oriole_support::IndexVec<Value, Class>, number: usize, operand: &Operand| -> Option<OperandKind> {
+            let part = operand.part().filter(|part| values[part.value].file == file)?;
+            let first = if number < results {
+                step.made.iter().find(|made| made.operand == number)?.at
+            } else {
+                match operand.role {
+                    Role::Tied(result) => step.made.iter().find(|made| made.operand == usize::from(result))?.at,
+                    Role::Fixed(to) => u16::from(to),
+                    _ => step.uses.iter().find(|used| used.value == part.value).map(|used| used.at)?.saturating_add(u16::from(part.first)),
+                }
+            };
+            Some(OperandKind::Register { file, first, count: part.count })
+        };
+        let new: SmallVec<[Option<OperandKind>; 12]> = self
+            .function
+            .operands(step.inst)
+            .iter()
+            .enumerate()
+            .map(|(number, operand)| place_of(&self.function.values, number, operand))
+            .collect();
+        for (operand, kind) in self.function.operands_mut(step.inst).iter_mut().zip(new) {
+            operand.kind = kind.unwrap_or(operand.kind);
+        }
+        if let Some(mut guard) = self.function.insts[step.inst].guard
+            && let OperandKind::Value(part) = guard.kind
+            && let Some(used) = step.uses.iter().find(|used| used.value == part.value)
+        {
+            guard.kind = OperandKind::Register { file, first: used.at, count: 1 };
+            self.function.insts[step.inst].guard = Some(guard);
+        }
+    }
+
+    /// A guarded copy whose operands are rewritten, as one move for each register.
+    fn emit_guarded_copy(&mut self, step: &Step, place: &mut Place<'_>) -> Result<(), AllocateError> {
+        let (to, source) = (step.made[0].at, self.function.operands(step.inst)[1]);
+        let width = self.class(step.made[0].value).width;
+        let overlaps = matches!(source.kind, OperandKind::Register { file, first, count }
+            if file == self.file && first != to && first < to + u16::from(width) && to < first + u16::from(count));
+        if overlaps && width > 1 {
+            return Err(place.unsupported("a guarded copy within a value".into()));
+        }
+        let first = place.out.len();
+        for number in 0..width {
+            let guard = self.function.insts[step.inst].guard;
+            let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard };
+            let to = register(self.file, to + u16::from(number), 1);
+            let result = self.mover.emit(&mut sink, self.file, to, unit(&source, number));
+            result.map_err(|what| place.unsupported(what))?;
+        }
+        let written = place.out[first..].to_vec();
+        if written.len() != usize::from(width) {
+            return Err(place.unsupported("a guarded copy that takes two instructions".into()));
+        }
+        self.guarded_copies.push((step.inst, written));
+        Ok(())
+    }
+
+    /// A copy or pack: sources need not be in registers all at once, and those that end here leave theirs to the result.
+    fn assemble(&mut self, inst: Inst, position: u32, nexts: &[u32], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let mut step = self.begin(inst, position, nexts);
+        let (value, next) = (step.made[0].value, step.made[0].next);
+        let class = self.class(value);
+        let sources: SmallVec<[Operand; 8]> = SmallVec::from_slice(self.function.sources(inst));
+        if sources.len() > 1 && sources.iter().map(operand_width).sum::<i32>() != i32::from(class.width) {
+            return Err(AllocateError::Invalid(format!("{inst:?} does not fill its result")));
+        }
+        let was_at: SmallVec<[u16; 8]> = sources
+            .iter()
+            .map(|source| match source.part().filter(|part| self.class(part.value).file == self.file) {
+                Some(part) if self.register_of[part.value.position()] != NOWHERE => {
+                    self.register_of[part.value.position()] + u16::from(part.first)
+                }
+                _ => NOWHERE,
+            })
+            .collect();
+        let mut after = self.free;
+        for used in step.uses.iter().filter(|used| used.next == NEVER) {
+            let at = self.register_of[used.value.position()];
+            if at != NOWHERE {
+                after.insert(at, self.class(used.value).width);
+            }
+        }
+        let place_at = match self.place_among(class, &sources, &was_at, &after) {
+            Some(place) => place,
+            None => match self.choose(value, &after) {
+                Some(place) => place,
+                None => self.overwrite(&mut step, class).ok_or_else(|| self.limit(&step))?,
+            },
+        };
+        step.made[0].at = place_at;
+        let mut place = Place { out, location: self.function.insts[inst].location, inst };
+        self.emit_assembly(&step, &sources, &was_at, &mut place)?;
+        place.out.push(inst);
+        self.function.operands_mut(inst)[0].kind = register(self.file, place_at, class.width).kind;
+        for used in &step.uses {
+            self.next_use[used.value.position()] = used.next;
+            if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
+                self.take(used.value);
+            }
+        }
+        step.dropped.iter().for_each(|&value| self.drop_value(value));
+        self.put(value, place_at);
+        self.next_use[value.position()] = next;
+        self.defined_in[value.position()] = place_at;
+        self.definition[value.position()] = Some(inst);
+        if next == NEVER {
+            self.take(value);
+        }
+        Ok(())
+    }
+
+    /// The place at which most parts of a pack are already.
+    fn place_among(&mut self, class: Class, sources: &[Operand], was_at: &[u16], after: &RegisterSet) -> Option<u16> {
+        let mut offset = 0;
+        let mut wishes: SmallVec<[(u16, i32); 8]> = SmallVec::new();
+        for (source, &at) in sources.iter().zip(was_at) {
+            let width = operand_width(source);
+            if at != NOWHERE
+                && let Some(place) = at.checked_sub(offset)
+                && place.is_multiple_of(u16::from(class.align))
+                && after.has_all(place, class.width)
+            {
+                match wishes.iter_mut().find(|wish| wish.0 == place) {
+                    Some(wish) => wish.1 += width,
+                    None => wishes.push((place, width)),
+                }
+            }
+            offset += width as u16;
+        }
+        wishes.iter().max_by_key(|wish| wish.1).map(|wish| wish.0)
+    }
+
+    fn emit_assembly(&mut self, step: &Step, sources: &[Operand], was_at: &[u16], place: &mut Place<'_>) -> Result<(), AllocateError> {
+        let to = step.made[0].at;
+        let width = self.class(step.made[0].value).width;
+        let mut moves: Vec<(u16, u16)> = Vec::new();
+        for moved in &step.moved {
+            let width = u16::from(self.class(moved.value).width);
+            moves.extend((0..width).map(|number| (moved.to + number, moved.from + number)));
+        }
+        let mut offset = 0u16;
+        for (source, &at) in sources.iter().zip(was_at) {
+            let count = if sources.len() == 1 { u16::from(width) } else { operand_width(source) as u16 };
+            if at != NOWHERE {
+                moves.extend((0..count).map(|number| (to + offset + number, at + number)));
+            }
+            offset += count;
+        }
+        let mut busy = RegisterSet::EMPTY;
+        moves.iter().for_each(|&(to, _)| busy.insert(to, 1));
+        busy.insert(to, width);
+        let scratch = self.free.and(&step.free_before).without(&busy).lowest();
+        self.emit_moves(&moves, scratch, place)?;
+        let mut offset = 0u16;
+        for (source, &at) in sources.iter().zip(was_at) {
+            let count = if sources.len() == 1 { u16::from(width) } else { operand_width(source) as u16 };
+            let own = source.part().filter(|part| self.class(part.value).file == self.file);
+            match own {
+                Some(part) if at == NOWHERE => self.reload(part, to + offset, place)?,
+                Some(_) => {}
+                None => {
+                    for number in 0..count {
+                        self.emit_move(to + offset + number, unit(source, number as u8), place)?;
+                    }
+                }
+            }
+            offset += count;
+        }
+        Ok(())
+    }
+}
+
+/// One register's worth of an operand.
+pub(crate) fn unit(operand: &Operand, number: u8) -> Operand {
+    let kind = match operand.kind {
+        OperandKind::Value(part) => OperandKind::Value(Part { value: part.value, first: part.first + number, count: 1 }),
+        OperandKind::Register { file, first, .. } => OperandKind::Register { file, first: first + u16::from(number), count: 1 },
+        OperandKind::Integer(bits) if number == 0 && i32::try_from(bits).is_err() => OperandKind::Integer(bits & 0xffff_ffff),
+        OperandKind::Integer(bits) if number > 0 => OperandKind::Integer(if number == 1 { bits >> 32 & 0xffff_ffff } else { 0 }),
+        OperandKind::Constant { bank, offset } => OperandKind::Constant { bank, offset: offset + 4 * u32::from(number) },
+        other => other,
+    };
+    Operand { kind, role: Role::Plain, ..*operand }
+}

@@ -1,0 +1,89 @@
+//! Puts blocks together again once every value of a file has its place.
+
+use oriole_ir::{File, Function, Inst, Op, OperandKind, Pseudo, Value};
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+
+use crate::assign::{Assigner, NOWHERE};
+use crate::spill::Place;
+use crate::{AllocateError, Allocation};
+
+impl Assigner<'_> {
+    /// Replaces the instructions of all blocks: phis, copies and packs of the file go, stores come.
+    pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
+        let mut shadow_phis: FxHashMap<oriole_ir::Block, Vec<Inst>> = FxHashMap::default();
+        if self.file != File::General {
+            for (block, phi) in std::mem::take(&mut self.memory_phis) {
+                let mut out = shadow_phis.remove(&block).unwrap_or_default();
+                self.shadow_phi(phi, &mut out);
+                shadow_phis.insert(block, out);
+            }
+        }
+        let mut stores: FxHashMap<Inst, Vec<Value>> = FxHashMap::default();
+        for number in 0..self.wanted.len() {
+            if let (true, Some(inst)) = (self.wanted[number], self.definition[number]) {
+                stores.entry(inst).or_default().push(Value::new(number));
+            }
+        }
+        for place in 0..self.flow.order.len() {
+            let block = self.flow.order[place];
+            let output = std::mem::take(&mut self.output[block.position()]);
+            let mut insts: Vec<Inst> = Vec::with_capacity(output.len());
+            let phis = output.iter().take_while(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
+            let mut entering = Vec::new();
+            for &phi in &output[..phis] {
+                match self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) {
+                    Some(value) if self.wanted[value.position()] && self.entered_at[value.position()] != NOWHERE => entering.push(value),
+                    Some(_) => {}
+                    None => insts.push(phi),
+                }
+            }
+            insts.extend(shadow_phis.remove(&block).unwrap_or_default());
+            insts.append(&mut self.heads[block.position()]);
+            for value in entering {
+                self.defined_in[value.position()] = self.entered_at[value.position()];
+                let inst = output[0];
+                self.store(value, &mut Place { out: &mut insts, location: self.function.insts[inst].location, inst })?;
+            }
+            for &inst in &output[phis..] {
+                if !self.is_dissolved(inst) {
+                    insts.push(inst);
+                }
+                for &value in stores.get(&inst).map_or(&[][..], |values| values) {
+                    self.store(value, &mut Place { out: &mut insts, location: self.function.insts[inst].location, inst })?;
+                }
+            }
+            self.function.blocks[block].insts = insts;
+        }
+        Ok(())
+    }
+
+    fn is_dissolved(&self, inst: Inst) -> bool {
+        let is_copy = matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
+        is_copy && matches!(self.function.operands(inst)[0].kind, OperandKind::Register { file, .. } if file == self.file)
+    }
+}
+
+/// Takes the last pseudo operations out, and looks which registers are used.
+pub(crate) fn finish(function: &mut Function, allocation: &mut Allocation) {
+    for position in 0..function.layout.len() {
+        let block = function.layout[position];
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        insts.retain(|&inst| matches!(function.insts[inst].op, Op::Machine(_)));
+        for &inst in &insts {
+            for operand in function.operands(inst) {
+                if let OperandKind::Register { file, first, count } = operand.kind {
+                    let end = u32::from(first) + u32::from(count);
+                    match file {
+                        File::General => allocation.registers_used = allocation.registers_used.max(end),
+                        File::Uniform => allocation.uniform_used = allocation.uniform_used.max(end),
+                        File::Convergence => allocation.barriers_used = allocation.barriers_used.max(end),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        function.blocks[block].insts = insts;
+    }
+    function.is_ssa = false;
+}

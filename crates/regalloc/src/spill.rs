@@ -1,0 +1,198 @@
+//! Where dropped values are found again.
+//!
+//! A general register that is ever wanted back has a slot in local memory, filled by a store right behind its definition. Values of
+//! other files have a *shadow*: a new value of a file that is allocated later, defined right behind the definition. Values that cost
+//! one instruction without register operands have neither, the instruction is repeated.
+
+use oriole_ir::{Class, File, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Value};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use crate::assign::Assigner;
+use crate::moves::{Sink, register};
+use crate::{AllocateError, Allocation};
+
+/// The file in which shadows of a file's values are.
+fn shadow_file(file: File) -> File {
+    if file == File::UniformPredicate { File::Uniform } else { File::General }
+}
+
+impl Assigner<'_> {
+    /// Finds the instructions that may be repeated: one result, no registers read, the same every time.
+    pub(crate) fn find_repeatable(&mut self) {
+        for &block in &self.flow.order {
+            for &inst in &self.function.blocks[block].insts {
+                let data = &self.function.insts[inst];
+                let cheap = match data.op {
+                    Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
+                    Op::Pseudo(pseudo) => pseudo == Pseudo::Copy,
+                };
+                let plain = |operand: &Operand| {
+                    matches!(
+                        operand.kind,
+                        OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Zero(_) | OperandKind::Reference(_)
+                    )
+                };
+                if cheap
+                    && data.guard.is_none()
+                    && data.result_count() == 1
+                    && self.function.sources(inst).iter().all(plain)
+                    && let Some(value) = self.function.operands(inst)[0].value()
+                    && self.function.values[value].file == self.file
+                    && self.function.values[value].width == 1
+                {
+                    self.repeatable[value.position()] = Some(inst);
+                }
+            }
+        }
+    }
+
+    /// The value will be wanted where it is in no register.
+    pub(crate) fn want_back(&mut self, value: Value) {
+        if self.repeatable[value.position()].is_none() {
+            self.wanted[value.position()] = true;
+        }
+    }
+
+    /// The slot of a value in local memory.
+    pub(crate) fn slot(&mut self, value: Value) -> u32 {
+        if let Some(&offset) = self.slots.get(&value) {
+            return offset;
+        }
+        let class = self.function.values[value];
+        let align = 4 * u32::from(class.align.min(4));
+        let offset = self.function.frame_bytes.next_multiple_of(align);
+        self.function.frame_bytes = offset + 4 * u32::from(class.width);
+        self.function.frame_align = self.function.frame_align.max(align);
+        self.slots.insert(value, offset);
+        offset
+    }
+
+    /// The value that holds what a dropped value had.
+    pub(crate) fn shadow(&mut self, value: Value) -> Value {
+        if let Some(&shadow) = self.shadows.get(&value) {
+            return shadow;
+        }
+        let class = self.function.values[value];
+        let shadow = self.function.new_value(Class::new(shadow_file(self.file), class.width));
+        self.shadows.insert(value, shadow);
+        shadow
+    }
+
+    /// Puts registers of a dropped value into registers again.
+    pub(crate) fn reload(&mut self, part: Part, to: u16, sink_at: &mut Place<'_>) -> Result<(), AllocateError> {
+        if let Some(inst) = self.repeatable[part.value.position()] {
+            return self.repeat(inst, part, to, sink_at);
+        }
+        self.wanted[part.value.position()] = true;
+        if self.file == File::General {
+            let slot = self.slot(part.value) + 4 * u32::from(part.first);
+            self.transfer(false, slot, to, part.count, sink_at);
+            return Ok(());
+        }
+        let shadow = self.shadow(part.value);
+        for number in 0..part.count {
+            let from = Part { value: shadow, first: part.first + number, count: 1 }.into();
+            self.emit_move(to + u16::from(number), from, sink_at)?;
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, inst: Inst, part: Part, to: u16, place: &mut Place<'_>) -> Result<(), AllocateError> {
+        let data = self.function.insts[inst].clone();
+        if data.is(Pseudo::Copy) {
+            let source = self.function.operands(inst)[1];
+            return self.emit_move(to, source, place);
+        }
+        debug_assert_eq!(part.count, self.function.values[part.value].width, "a repeated value is read whole");
+        let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_slice(self.function.operands(inst));
+        operands[0].kind = register(self.file, to, part.count).kind;
+        let again = self.function.new_inst(data.op, data.modifiers, None, &operands, 1);
+        self.function.insts[again].location = place.location;
+        self.function.insts[again].memory = data.memory;
+        place.out.push(again);
+        Ok(())
+    }
+
+    /// Writes the store behind a definition.
+    pub(crate) fn store(&mut self, value: Value, place: &mut Place<'_>) -> Result<(), AllocateError> {
+        let at = self.defined_in[value.position()];
+        let width = self.function.values[value].width;
+        if self.file == File::General {
+            let slot = self.slot(value);
+            self.transfer(true, slot, at, width, place);
+            return Ok(());
+        }
+        let shadow = self.shadow(value);
+        if width == 1 {
+            let to = self.function.whole(shadow).into();
+            let from = register(self.file, at, 1);
+            let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
+            return self.mover.emit(&mut sink, shadow_file(self.file), to, from).map_err(|what| place.unsupported(what));
+        }
+        let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
+        operands.push(self.function.whole(shadow).into());
+        operands.extend((0..width).map(|number| register(self.file, at + u16::from(number), 1)));
+        let pack = self.function.new_inst(Op::Pseudo(Pseudo::Pack), Default::default(), None, &operands, 1);
+        place.out.push(pack);
+        Ok(())
+    }
+
+    /// The phi of shadows for a phi whose value is in no register where its block starts.
+    pub(crate) fn shadow_phi(&mut self, phi: Inst, out: &mut Vec<Inst>) {
+        let Some(value) = self.function.operands(phi)[0].value() else { return };
+        let shadow = self.shadow(value);
+        let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
+        operands.push(self.function.whole(shadow).into());
+        let sources: SmallVec<[Operand; 8]> = SmallVec::from_slice(self.function.sources(phi));
+        for pair in sources.chunks_exact(2) {
+            let (source, from) = (pair[0], pair[1]);
+            let kind = match source.kind {
+                OperandKind::Value(part) => {
+                    // A repeatable value has no shadow of its own unless a phi wants one.
+                    self.wanted[part.value.position()] = true;
+                    OperandKind::Value(Part { value: self.shadow(part.value), ..part })
+                }
+                OperandKind::Zero(File::Predicate | File::UniformPredicate) => OperandKind::Integer(i64::from(source.signs.is_empty())),
+                OperandKind::Zero(_) => OperandKind::Integer(0),
+                other => other,
+            };
+            operands.push(Operand::new(kind));
+            operands.push(from);
+        }
+        let inst = self.function.new_inst(Op::Pseudo(Pseudo::Phi), Default::default(), None, &operands, 1);
+        out.push(inst);
+    }
+
+    /// Adds up what was spilled.
+    pub(crate) fn report(&self, allocation: &mut Allocation) {
+        allocation.spill_store_bytes += self.stored_bytes;
+        allocation.spill_load_bytes += self.loaded_bytes;
+    }
+
+    /// Moves something into a register of the file.
+    pub(crate) fn emit_move(&mut self, to: u16, from: Operand, place: &mut Place<'_>) -> Result<(), AllocateError> {
+        let to = register(self.file, to, 1);
+        let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
+        self.mover.emit(&mut sink, self.file, to, from).map_err(|what| place.unsupported(what))
+    }
+
+    /// Moves registers of the file all at once.
+    pub(crate) fn emit_moves(&mut self, moves: &[(u16, u16)], scratch: Option<u16>, place: &mut Place<'_>) -> Result<(), AllocateError> {
+        let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
+        self.mover.emit_parallel(&mut sink, self.file, moves, scratch).map_err(|what| place.unsupported(what))
+    }
+}
+
+/// Where instructions are written, and for whose sake.
+pub(crate) struct Place<'a> {
+    pub out: &'a mut Vec<Inst>,
+    pub location: oriole_ir::Location,
+    pub inst: Inst,
+}
+
+impl Place<'_> {
+    pub fn unsupported(&self, what: String) -> AllocateError {
+        AllocateError::Unsupported { inst: self.inst, what }
+    }
+}
