@@ -16,8 +16,8 @@ mod supply;
 
 use std::fmt;
 
-use oriole_ir::{Function, Inst, Location, OperandKind, Role, Signs, Target};
-use oriole_isa::File;
+use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target};
+use oriole_isa::{File, Opcode, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -107,6 +107,11 @@ impl Legalizer {
             kept.push(inst);
             return Ok(());
         };
+        let has_descriptor = function.sources(inst).iter().any(|source| source.kind == OperandKind::Address(Symbol::NAME_desc));
+        if !has_descriptor && self.judge.accepts(function, inst, opcode) {
+            kept.push(inst);
+            return Ok(());
+        }
         let draft = Draft::of(function, inst, opcode);
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
             && self.judge.fits(function, inst, &hidden)
@@ -199,16 +204,25 @@ fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draf
 }
 
 impl Judge {
+    /// Whether an instruction has a form as it is.
+    fn accepts(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
+        self.judge(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
+    }
+
     /// Whether an instruction would have a form if it were as the draft says.
     fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
+        self.judge(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
+    }
+
+    fn judge(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         let guard = function.insts[inst].guard;
         self.shape.clear();
-        shape_of(function, draft, &mut self.shape);
+        shape_of(function, opcode, modifiers, operands, &mut self.shape);
         self.shape.push(guard.map_or(0, |guard| 1 + u32::from(guard.negated) * 2 + shape_of_kind(function, guard.kind)));
         if let Some(&verdict) = self.verdicts.get(self.shape.as_slice()) {
             return verdict;
         }
-        let verdict = machine::operands_fit(function, draft.opcode, &draft.modifiers, guard, &draft.operands, self.target);
+        let verdict = machine::operands_fit(function, opcode, modifiers, guard, operands, self.target);
         self.verdicts.insert(self.shape.as_slice().into(), verdict);
         verdict
     }
@@ -220,10 +234,10 @@ impl Judge {
 }
 
 /// What a verdict depends on.
-fn shape_of(function: &Function, draft: &Draft, shape: &mut Vec<u32>) {
-    shape.push(draft.opcode as u32);
-    shape.extend(draft.modifiers.iter().map(|&modifier| symbol_number(modifier)));
-    for operand in &draft.operands {
+fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
+    shape.push(opcode as u32);
+    shape.extend(modifiers.iter().map(|&modifier| symbol_number(modifier)));
+    for operand in operands {
         let role = match operand.role {
             Role::Plain => 0,
             Role::Bracket(number) => 1 + u32::from(number),
@@ -236,7 +250,7 @@ fn shape_of(function: &Function, draft: &Draft, shape: &mut Vec<u32>) {
     }
 }
 
-fn symbol_number(symbol: oriole_isa::Symbol) -> u32 {
+fn symbol_number(symbol: Symbol) -> u32 {
     u32::from(symbol.number())
 }
 

@@ -1,7 +1,8 @@
 //! Computes the same thing once: common subexpressions along the dominator tree.
 //!
 //! Two unguarded instructions without effect, with the same modifiers and sources, have the same results; the later one becomes a
-//! copy of the earlier one if that dominates it. Special registers that never change while a thread runs count as such. Bare
+//! copy of the earlier one if that dominates it. Special registers and words of constant banks
+//! never change while a thread runs, so reading them counts as such. Bare
 //! constants are merged within a block only: they are cheaper to make again than to keep.
 
 use oriole_ir::analysis::{ControlFlow, Dominators};
@@ -74,6 +75,10 @@ impl Merger {
         let is_pure = match data.op {
             Op::Machine(opcode) => match opcode.properties().effect {
                 Effect::None => !function.sources(inst).iter().any(|source| matches!(source.kind, OperandKind::Name(_))),
+                Effect::Reads => {
+                    let is_load = matches!(opcode, Opcode::LDC | Opcode::ULDC | Opcode::LDCU);
+                    is_load && function.sources(inst).iter().all(|source| matches!(source.kind, OperandKind::Constant { .. }))
+                }
                 Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_constant_special),
                 _ => false,
             },
@@ -109,7 +114,7 @@ fn is_constant_special(operand: &Operand) -> bool {
 
 /// Whether an instruction only brings a constant into a register.
 fn is_bare(function: &Function, inst: Inst) -> bool {
-    let is_move = matches!(function.insts[inst].op, Op::Machine(Opcode::MOV | Opcode::UMOV));
+    let is_move = matches!(function.insts[inst].op, Op::Machine(Opcode::MOV | Opcode::UMOV | Opcode::LDC));
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }
 
