@@ -21,6 +21,7 @@ use oriole_isa::{File, Opcode, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use self::spelling::Spelling;
 use crate::machine;
 use crate::rewrite::{Draft, Prelude};
 
@@ -52,7 +53,7 @@ impl std::error::Error for LegalizeError {}
 
 /// Rewrites all instructions of a function that the target cannot encode.
 pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeError> {
-    let mut legalizer = Legalizer { judge: Judge { target, verdicts: FxHashMap::default(), shape: Vec::new() }, stats: Stats::default() };
+    let mut legalizer = Legalizer { judge: Judge::new(target), plans: FxHashMap::default(), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -75,7 +76,7 @@ const DEPTH_AT_MOST: usize = 3;
 const EXAMPLE_REGISTER: u16 = 8;
 
 /// Says whether the target has a form for a draft; remembers shapes.
-struct Judge {
+pub(crate) struct Judge {
     target: Target,
     verdicts: FxHashMap<Box<[u32]>, bool>,
     shape: Vec<u32>,
@@ -83,6 +84,8 @@ struct Judge {
 
 struct Legalizer {
     judge: Judge,
+    /// For shapes that another spelling and order make legal, these.
+    plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     stats: Stats,
 }
 
@@ -139,9 +142,22 @@ impl Legalizer {
         depth: usize,
         prelude: &mut Prelude,
     ) -> Result<Draft, LegalizeError> {
-        let drafts: Vec<Draft> = spelling::spellings(function, draft).iter().flat_map(order::orders).collect();
-        if let Some(fitting) = drafts.iter().find(|draft| self.judge.fits(function, inst, draft)) {
-            return Ok(fitting.clone());
+        let shape: Box<[u32]> = self.judge.shape_of(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
+        if let Some(&(spelling, order)) = self.plans.get(&shape)
+            && let Some(planned) = spelling.apply(function, draft).and_then(|spelled| order::orders(&spelled).into_iter().nth(order))
+        {
+            return Ok(planned);
+        }
+        let mut drafts: Vec<Draft> = Vec::new();
+        for spelling in Spelling::all() {
+            let Some(spelled) = spelling.apply(function, draft) else { continue };
+            for (order, ordered) in order::orders(&spelled).into_iter().enumerate() {
+                if self.judge.fits(function, inst, &ordered) {
+                    self.plans.insert(shape, (spelling, order));
+                    return Ok(ordered);
+                }
+                drafts.push(ordered);
+            }
         }
         let moves = if depth == 0 { 0 } else { MOVES_AT_MOST };
         for count in 1..=moves {
@@ -204,27 +220,37 @@ fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draf
 }
 
 impl Judge {
+    pub(crate) fn new(target: Target) -> Judge {
+        Judge { target, verdicts: FxHashMap::default(), shape: Vec::new() }
+    }
+
     /// Whether an instruction has a form as it is.
     fn accepts(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
         self.judge(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
     }
 
     /// Whether an instruction would have a form if it were as the draft says.
-    fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
+    pub(crate) fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
         self.judge(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
     fn judge(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
-        let guard = function.insts[inst].guard;
-        self.shape.clear();
-        shape_of(function, opcode, modifiers, operands, &mut self.shape);
-        self.shape.push(guard.map_or(0, |guard| 1 + u32::from(guard.negated) * 2 + shape_of_kind(function, guard.kind)));
+        self.shape_of(function, inst, opcode, modifiers, operands);
         if let Some(&verdict) = self.verdicts.get(self.shape.as_slice()) {
             return verdict;
         }
+        let guard = function.insts[inst].guard;
         let verdict = machine::operands_fit(function, opcode, modifiers, guard, operands, self.target);
         self.verdicts.insert(self.shape.as_slice().into(), verdict);
         verdict
+    }
+
+    fn shape_of(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
+        self.shape.clear();
+        shape_of(function, opcode, modifiers, operands, &mut self.shape);
+        let guard = function.insts[inst].guard;
+        self.shape.push(guard.map_or(0, |guard| 1 + u32::from(guard.negated) * 2 + shape_of_kind(function, guard.kind)));
+        &self.shape
     }
 
     /// The same for an unguarded instruction that does not exist yet. Asked rarely, so nothing is remembered.

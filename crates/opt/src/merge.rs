@@ -5,10 +5,12 @@
 //! never change while a thread runs, so reading them counts as such. Bare
 //! constants are merged within a block only: they are cheaper to make again than to keep.
 
+use std::hash::BuildHasher;
+
 use oriole_ir::analysis::{ControlFlow, Dominators};
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
@@ -49,8 +51,9 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 
 struct Merger {
     definitions: Definitions,
-    /// The last instruction of each kind, and its block. One in a block that does not dominate the current one is replaced.
-    known: FxHashMap<Key, (Block, Inst)>,
+    /// By the hash of its key, the last instruction of each kind, and its block. One in a block that does not dominate the current
+    /// one is replaced, and so is one that only has the same hash. Keys themselves are large; they are made again when needed.
+    known: FxHashMap<u64, (Block, Inst)>,
     stats: Stats,
 }
 
@@ -59,12 +62,15 @@ impl Merger {
         for at in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
             let Some(key) = self.key_of(function, inst) else { continue };
-            match self.known.get(&key) {
-                Some(&(home, earlier)) if home == block || dominators.dominates(home, block) && !is_bare(function, inst) => {
+            let hash = FxBuildHasher.hash_one(&key);
+            let reaches = |home: Block| home == block || dominators.dominates(home, block) && !is_bare(function, inst);
+            let known = self.known.get(&hash).filter(|known| reaches(known.0));
+            match known.filter(|known| self.key_of(function, known.1).is_some_and(|other| other == key)) {
+                Some(&(_, earlier)) => {
                     make_copy(function, inst, earlier);
                     self.stats.merged += 1;
                 }
-                _ => _ = self.known.insert(key, (block, inst)),
+                None => _ = self.known.insert(hash, (block, inst)),
             }
         }
     }
