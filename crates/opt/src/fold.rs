@@ -32,7 +32,7 @@ const SUMS_AT_MOST: usize = 8;
 
 /// Folds in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
-    let mut folder = Folder { definitions: Definitions::compute(function), judge: Judge::new(target), stats: Stats::default() };
+    let mut folder = Folder { definitions: Definitions::compute(function), judge: Judge::recall(target), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -42,6 +42,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             }
         }
     }
+    folder.judge.remember();
     folder.stats
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod order;
 mod spelling;
 mod supply;
 
+use std::cell::RefCell;
 use std::fmt;
 
 use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target};
@@ -53,7 +54,7 @@ impl std::error::Error for LegalizeError {}
 
 /// Rewrites all instructions of a function that the target cannot encode.
 pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeError> {
-    let mut legalizer = Legalizer { judge: Judge::new(target), plans: FxHashMap::default(), stats: Stats::default() };
+    let mut legalizer = Legalizer { judge: Judge::recall(target), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -63,6 +64,7 @@ pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeErr
         }
         function.blocks[block].insts = kept;
     }
+    legalizer.judge.remember();
     Ok(legalizer.stats)
 }
 
@@ -75,17 +77,24 @@ const DEPTH_AT_MOST: usize = 3;
 /// Registers that stand for what will be moved.
 const EXAMPLE_REGISTER: u16 = 8;
 
+/// Shapes that are remembered from one function to the next; real programs have some thousands.
+const SHAPES_AT_MOST: usize = 100_000;
+
+thread_local! {
+    static MEMORY: RefCell<FxHashMap<Target, Judge>> = RefCell::default();
+}
+
 /// Says whether the target has a form for a draft; remembers shapes.
 pub(crate) struct Judge {
     target: Target,
     verdicts: FxHashMap<Box<[u32]>, bool>,
+    /// For shapes that another spelling and order make legal, these.
+    plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     shape: Vec<u32>,
 }
 
 struct Legalizer {
     judge: Judge,
-    /// For shapes that another spelling and order make legal, these.
-    plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     stats: Stats,
 }
 
@@ -143,7 +152,7 @@ impl Legalizer {
         prelude: &mut Prelude,
     ) -> Result<Draft, LegalizeError> {
         let shape: Box<[u32]> = self.judge.shape_of(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
-        if let Some(&(spelling, order)) = self.plans.get(&shape)
+        if let Some(&(spelling, order)) = self.judge.plans.get(&shape)
             && let Some(planned) = spelling.apply(function, draft).and_then(|spelled| order::orders(&spelled).into_iter().nth(order))
         {
             return Ok(planned);
@@ -153,7 +162,7 @@ impl Legalizer {
             let Some(spelled) = spelling.apply(function, draft) else { continue };
             for (order, ordered) in order::orders(&spelled).into_iter().enumerate() {
                 if self.judge.fits(function, inst, &ordered) {
-                    self.plans.insert(shape, (spelling, order));
+                    self.judge.plans.insert(shape, (spelling, order));
                     return Ok(ordered);
                 }
                 drafts.push(ordered);
@@ -220,8 +229,18 @@ fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draf
 }
 
 impl Judge {
-    pub(crate) fn new(target: Target) -> Judge {
-        Judge { target, verdicts: FxHashMap::default(), shape: Vec::new() }
+    /// One that remembers what was judged before on this thread. Verdicts depend on shape and target alone, so nothing changes by
+    /// that but the time it takes.
+    pub(crate) fn recall(target: Target) -> Judge {
+        let known = MEMORY.with_borrow_mut(|memory| memory.remove(&target));
+        known.unwrap_or_else(|| Judge { target, verdicts: FxHashMap::default(), plans: FxHashMap::default(), shape: Vec::new() })
+    }
+
+    /// Leaves what it knows for others.
+    pub(crate) fn remember(self) {
+        if self.verdicts.len() + self.plans.len() < SHAPES_AT_MOST {
+            MEMORY.with_borrow_mut(|memory| memory.insert(self.target, self));
+        }
     }
 
     /// Whether an instruction has a form as it is.

@@ -5,6 +5,8 @@
 //! show; before, and for compare-and-swap and cache control everywhere, there is none. Forms with a visible descriptor exist on sm_80
 //! too, for cache policies: an access that has a policy instead of the ordinary descriptor is written `desc[UR.64][..]`.
 
+use std::sync::LazyLock;
+
 use oriole_ir::{Function, Operand, OperandKind, Role};
 use oriole_isa::{File, Opcode, Symbol};
 use smallvec::SmallVec;
@@ -32,9 +34,12 @@ const CHANGES: [Change; 8] = [
 impl Spelling {
     /// All of them: with hidden descriptor first, then those with fewer changes.
     pub(super) fn all() -> impl Iterator<Item = Spelling> {
-        let mut all: Vec<u8> = (0..=u8::MAX).collect();
-        all.sort_by_key(|bits| (bits & 1 == 0, bits.count_ones(), *bits));
-        all.into_iter().map(Spelling)
+        static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let mut all: Vec<u8> = (0..=u8::MAX).collect();
+            all.sort_by_key(|bits| (bits & 1 == 0, bits.count_ones(), *bits));
+            all
+        });
+        ORDER.iter().copied().map(Spelling)
     }
 
     /// The draft in this spelling, if all of its changes apply.
