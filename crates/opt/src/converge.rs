@@ -11,6 +11,8 @@
 //! that enter it and those that go round get blocks of their own to meet in. Otherwise there is no barrier, which costs time only: operations that need the
 //! whole warp bring their own `WARPSYNC`.
 //!
+//! Threads that would only end together do not wait for that.
+//!
 //! **Limits.** There are 16 barrier registers and none is spilled; of regions nested deeper than [`NESTING_AT_MOST`] the outermost go
 //! without.
 //!
@@ -126,7 +128,11 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
         let entry = outside_loops(&dominators, &loops, entry, exit);
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
-            entry != exit && dominators.dominates(entry, exit) && post_dominators.dominates(exit, entry) && in_same_loop
+            entry != exit
+                && !only_ends(function, exit)
+                && dominators.dominates(entry, exit)
+                && post_dominators.dominates(exit, entry)
+                && in_same_loop
         };
         let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !comes_back(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
@@ -135,6 +141,12 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
         }
     }
     limit_nesting(&dominators, regions, stats)
+}
+
+/// Whether nothing is left to do for threads that meet in a block.
+fn only_ends(function: &Function, block: Block) -> bool {
+    let insts = &function.blocks[block].insts[function.phis(block).len()..];
+    matches!(insts, [inst] if function.insts[*inst].is_machine(Opcode::EXIT))
 }
 
 /// Whether a way from the entry leads back to it without passing the exit. Loops that share a header look like one loop, so this
