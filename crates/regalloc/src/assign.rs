@@ -43,6 +43,8 @@ pub(crate) struct Assigner<'a> {
     pub(crate) definition: Vec<Option<Inst>>,
     /// First register of each phi where its block starts.
     pub(crate) entered_at: Vec<u16>,
+    /// The block whose phi defines each value.
+    pub(crate) phi_of: Vec<Option<Block>>,
     /// By block: moves at its start.
     pub(crate) heads: Vec<Vec<Inst>>,
     /// Whether a value needs a store behind its definition.
@@ -90,6 +92,7 @@ impl<'a> Assigner<'a> {
             wanted: vec![false; values],
             definition: vec![None; values],
             entered_at: vec![NOWHERE; values],
+            phi_of: vec![None; values],
             heads: Vec::new(),
             repeatable: vec![None; values],
             slots: FxHashMap::default(),
@@ -316,6 +319,7 @@ impl<'a> Assigner<'a> {
         for &phi in self.function.phis(block) {
             if let Some(value) = self.function.operands(phi)[0].value() {
                 self.entered_at[value.position()] = self.register_of[value.position()];
+                self.phi_of[value.position()] = Some(block);
             }
         }
         for value in live_in {
