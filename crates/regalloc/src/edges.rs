@@ -211,7 +211,7 @@ impl Assigner<'_> {
         for (value, temporary) in late {
             let slot = self.slot(value);
             let width = self.class(value).width;
-            self.copy_slots(slot, temporary, width, &self.usable.without(&after), &mut place);
+            self.copy_slots(slot, temporary, width, &free, &mut place);
         }
         Ok(())
     }
