@@ -234,6 +234,7 @@ impl Assigner<'_> {
             if is_read {
                 slot = self.function.frame_bytes.next_multiple_of(4);
                 self.function.frame_bytes = slot + 4 * u32::from(width);
+                self.private_slots.push((slot, u32::from(width)));
                 late.push((*value, slot));
             }
             let held = source.value().and_then(|source| self.exit_state[from.position()].iter().find(|entry| entry.0 == source)).copied();
@@ -285,6 +286,7 @@ impl Assigner<'_> {
         }
         let slot = self.function.frame_bytes.next_multiple_of(4);
         self.function.frame_bytes = slot + 4;
+        self.private_slots.push((slot, 1));
         self.emergency_slot = Some(slot);
         slot
     }

@@ -121,7 +121,9 @@ impl Assigner<'_> {
                 uses.push(Use { value: part.value, next, at: NOWHERE, plain: false });
             }
         }
-        let guard = self.function.insts[inst].guard.and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part.value) } else { None });
+        let guard = self.function.insts[inst]
+            .guard
+            .and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part.value) } else { None });
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
         let mut fixed = RegisterSet::EMPTY;
         let mut arguments = Vec::new();
@@ -508,6 +510,7 @@ impl Assigner<'_> {
         place.out.push(step.inst);
         for used in &step.uses {
             self.next_use[used.value.position()] = used.next;
+            self.note_use(used.value, step.position, used.next);
             if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
                 self.take(used.value);
             }
@@ -517,9 +520,7 @@ impl Assigner<'_> {
         }
         for made in &step.made {
             self.put(made.value, made.at);
-            self.next_use[made.value.position()] = made.next;
-            self.defined_in[made.value.position()] = made.at;
-            self.definition[made.value.position()] = Some(step.inst);
+            self.note_definition(made.value, step.inst, step.position, made.next, made.at);
         }
         for made in step.made.iter().filter(|made| made.next == NEVER) {
             self.take(made.value);
@@ -571,9 +572,7 @@ impl Assigner<'_> {
     fn unit_of(&self, step: &Step, operand: &Operand, number: u8) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => match step.uses.iter().find(|used| used.value == part.value) {
-                Some(used) if self.class(part.value).file == self.file => {
-                    register(self.file, used.at + u16::from(part.first + number), 1)
-                }
+                Some(used) if self.class(part.value).file == self.file => register(self.file, used.at + u16::from(part.first + number), 1),
                 _ => Part { value: part.value, first: part.first + number, count: 1 }.into(),
             },
             _ => unit(operand, number),
@@ -679,15 +678,14 @@ impl Assigner<'_> {
         self.function.operands_mut(inst)[0].kind = register(self.file, place_at, class.width).kind;
         for used in &step.uses {
             self.next_use[used.value.position()] = used.next;
+            self.note_use(used.value, step.position, used.next);
             if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
                 self.take(used.value);
             }
         }
         step.dropped.iter().for_each(|&value| self.drop_value(value));
         self.put(value, place_at);
-        self.next_use[value.position()] = next;
-        self.defined_in[value.position()] = place_at;
-        self.definition[value.position()] = Some(inst);
+        self.note_definition(value, inst, position, next, place_at);
         if next == NEVER {
             self.take(value);
         }

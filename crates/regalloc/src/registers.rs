@@ -1,6 +1,6 @@
 //! Sets of registers of one file, and the search for gaps in them.
 
-use oriole_ir::Class;
+use oriole_ir::{Class, File};
 
 const WORDS: usize = 4;
 /// How much higher a place may be for the sake of a wide gap: low registers are worth something too.
@@ -130,8 +130,9 @@ impl RegisterSet {
     pub fn find(&self, class: Class) -> Option<u16> {
         let places = self.places(class);
         let lowest = places.lowest()?;
+        let has_tuples = matches!(class.file, File::General | File::Uniform);
         for group in [2u8, 4] {
-            if class.width >= group {
+            if class.width >= group || !has_tuples {
                 continue;
             }
             let groups = self.runs(group).aligned(group);
