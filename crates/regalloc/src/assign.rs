@@ -308,7 +308,7 @@ impl<'a> Assigner<'a> {
     }
 
     /// What was written for the sake of the last instruction goes in front of the guarded branch before it.
-    fn join_terminators(&self, block: Block, out: &mut Vec<Inst>) {
+    fn join_terminators(&self, block: Block, out: &mut [Inst]) {
         if let [first, _] = *self.function.terminators(block) {
             let end = out.len() - 1;
             if let Some(at) = out[..end].iter().rposition(|&inst| inst == first) {
