@@ -2,7 +2,9 @@
 
 mod asm;
 mod check;
+mod compile;
 mod disasm;
+mod output;
 mod roundtrip;
 mod sass;
 
@@ -24,6 +26,7 @@ struct Arguments {
 enum Command {
     Check(check::CheckArguments),
     Codes(check::CodesArguments),
+    Compile(compile::CompileArguments),
     Disasm(disasm::DisasmArguments),
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Codes(arguments) => check::print_codes(&arguments),
+        Command::Compile(arguments) => compile::run(&arguments),
         Command::Disasm(arguments) => disasm::run(&arguments),
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),

@@ -21,6 +21,19 @@ impl RelocationType {
     pub const R_CUDA_ABS32_32: Self = Self(55);
     pub const R_CUDA_ABS32_LO_32: Self = Self(56);
     pub const R_CUDA_ABS32_HI_32: Self = Self(57);
+    pub const R_CUDA_ABS47_34: Self = Self(58);
+    pub const R_CUDA_ABS16_32: Self = Self(59);
+    pub const R_CUDA_CONST_FIELD19_40: Self = Self(64);
+    pub const R_CUDA_CONST_FIELD21_38: Self = Self(66);
+    pub const R_CUDA_UNUSED_CLEAR64: Self = Self(73);
+    pub const R_CUDA_ABS24_40: Self = Self(74);
+    pub const R_CUDA_ABS55_16_34: Self = Self(75);
+    pub const R_CUDA_G8_0: Self = Self(84);
+    pub const R_CUDA_UNIFIED: Self = Self(102);
+    pub const R_CUDA_UNIFIED32_LO_32: Self = Self(112);
+    pub const R_CUDA_UNIFIED32_HI_32: Self = Self(113);
+    pub const R_CUDA_ABS56_16_34: Self = Self(114);
+    pub const R_CUDA_CONST_FIELD22_37: Self = Self(115);
 
     /// The name without `R_CUDA_`, if the type has one.
     pub fn name(self) -> Option<&'static str> {
@@ -213,6 +226,23 @@ mod tests {
     fn types_have_their_names() {
         assert_eq!(format!("{:?}", RelocationType::R_CUDA_ABS32_LO_32), "R_CUDA_ABS32_LO_32");
         assert_eq!(format!("{:?}", RelocationType(0x1003d)), "R_MERCURY(61)");
+        let named = [
+            (RelocationType::R_CUDA_ABS47_34, "ABS47_34"),
+            (RelocationType::R_CUDA_ABS16_32, "ABS16_32"),
+            (RelocationType::R_CUDA_CONST_FIELD19_40, "CONST_FIELD19_40"),
+            (RelocationType::R_CUDA_CONST_FIELD21_38, "CONST_FIELD21_38"),
+            (RelocationType::R_CUDA_UNUSED_CLEAR64, "UNUSED_CLEAR64"),
+            (RelocationType::R_CUDA_ABS24_40, "ABS24_40"),
+            (RelocationType::R_CUDA_ABS55_16_34, "ABS55_16_34"),
+            (RelocationType::R_CUDA_G8_0, "G8_0"),
+            (RelocationType::R_CUDA_UNIFIED, "UNIFIED"),
+            (RelocationType::R_CUDA_UNIFIED32_LO_32, "UNIFIED32_LO_32"),
+            (RelocationType::R_CUDA_UNIFIED32_HI_32, "UNIFIED32_HI_32"),
+            (RelocationType::R_CUDA_ABS56_16_34, "ABS56_16_34"),
+        ];
+        for (relocation_type, name) in named {
+            assert_eq!(relocation_type.name(), Some(name));
+        }
         assert_eq!(RelocationType(0).name(), None);
         assert_eq!(RelocationType(115).name(), Some("CONST_FIELD22_37"));
     }

@@ -28,7 +28,9 @@ impl SectionType {
     pub const SYMTAB_SHNDX: Self = Self(elf::SHT_SYMTAB_SHNDX);
     pub const CUDA_INFO: Self = Self(0x7000_0000);
     pub const CUDA_CALLGRAPH: Self = Self(0x7000_0001);
+    pub const CUDA_PROTOTYPE: Self = Self(0x7000_0002);
     pub const CUDA_GLOBAL: Self = Self(0x7000_0007);
+    pub const CUDA_GLOBAL_INIT: Self = Self(0x7000_0008);
     pub const CUDA_LOCAL: Self = Self(0x7000_0009);
     pub const CUDA_SHARED: Self = Self(0x7000_000a);
     pub const CUDA_RELOCINFO: Self = Self(0x7000_000b);

@@ -68,6 +68,8 @@ impl Symbol {
 /// Bits of `st_other`.
 pub mod other {
     pub const NULL_MARK: u8 = 0x01;
+    /// `STV_INTERNAL`
+    pub const INTERNAL: u8 = 0x01;
     pub const MANAGED: u8 = 0x04;
     pub const ENTRY: u8 = 0x10;
     pub const MEMORY: u8 = 0xe0;

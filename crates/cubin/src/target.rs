@@ -168,9 +168,9 @@ const SASS_ONLY: u32 = 4;
 const WITH_MERCURY: u32 = 2;
 
 impl Flags {
-    /// The flags that ptxas writes for a target whose `.note.nv.cuinfo` is section `cuinfo`.
-    pub fn for_target(target: &Target, cuinfo: u8) -> Flags {
-        let class = if target.has_mercury() { WITH_MERCURY } else { SASS_ONLY };
+    /// The flags of a file whose `.note.nv.cuinfo` is section `cuinfo`. ptxas' files for Blackwell have Mercury code.
+    pub fn new(target: &Target, has_mercury: bool, cuinfo: u8) -> Flags {
+        let class = if has_mercury { WITH_MERCURY } else { SASS_ONLY };
         Flags { bits: class | u32::from(target.sm) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
     }
 

@@ -276,7 +276,7 @@ fn every_target_is_named_as_cuobjdump_does() {
         let cubin = Cubin::read(&compile(&ptxas, &scratch, &ptx, target.name, &[]).unwrap()).unwrap();
         let text = run(&cuobjdump, &["-elf", "out.cubin"], &scratch.0).unwrap();
         facts += compare(target.name, &cubin, &String::from_utf8_lossy(&text), &mut failures);
-        assert_eq!(cubin.header.flags, oriole_cubin::target::Flags::for_target(target, 6), "{}", target.name);
+        assert_eq!(cubin.header.flags, oriole_cubin::target::Flags::new(target, target.has_mercury(), 6), "{}", target.name);
     }
     report(TARGETS.len(), facts, &failures);
 }

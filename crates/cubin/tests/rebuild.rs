@@ -8,14 +8,11 @@ mod common;
 
 use std::fs;
 
+use common::parts::parts;
 use common::{Scratch, compile, data_files, oracle, retarget, root};
-use oriole_cubin::build::{Capsule, Frame, Home, Kernel, Module, Shared, Variable, decode_frames, kernel_attributes};
-use oriole_cubin::info::{Attribute, Code, Parameter, Value};
-use oriole_cubin::note::Note;
-use oriole_cubin::section::{Content, Section};
-use oriole_cubin::symbol::{Symbol, SymbolSection};
+use oriole_cubin::section::Content;
 use oriole_cubin::target::TARGETS;
-use oriole_cubin::{Cubin, Result, Target};
+use oriole_cubin::{Cubin, Target};
 
 /// Small modules beside the examples: several kernels, shared memory in one, two or all of them, no parameters.
 const KERNELS: &str = r"
@@ -68,130 +65,6 @@ const CONSTANTS: &str = r"
     ld.const.u32 %t3, [limits+8]; add.u32 %t2, %t2, %t3; atom.global.add.u32 %t1, [total], %t2; st.global.u32 [%a], %t1; ret;
 }
 ";
-
-fn bytes(section: Option<&Section>) -> Vec<u8> {
-    section.and_then(Section::bytes).unwrap_or_default().to_vec()
-}
-
-/// Everything of a file that its maker knows, and nothing of how it is written.
-fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
-    let frames = decode_frames(&bytes(cubin.section_named(".debug_frame")))?;
-    let mercury = decode_frames(&bytes(cubin.section_named(".nv.merc.debug_frame")))?;
-    let capsules = mercury.into_iter().map(Some).chain(std::iter::repeat(None));
-    let kernels = cubin.kernels().zip(frames).zip(capsules);
-    let kernels = kernels.map(|((function, frame), mercury)| kernel(cubin, target, function.name, function.symbol, frame, mercury));
-    let mut module = Module::new(target, kernels.collect());
-    for note in cubin.notes() {
-        match note {
-            Note::Tool(tool) => module.tool = tool.clone(),
-            Note::Cuda(info) => (module.virtual_sm, module.toolkit) = (info.virtual_sm, info.toolkit),
-            Note::Other { .. } => {}
-        }
-    }
-    module.variables = variables(cubin);
-    module.addresses = addresses(cubin, &module.variables);
-    Ok(module)
-}
-
-fn variables(cubin: &Cubin) -> Vec<Variable> {
-    let mut list = Vec::new();
-    for symbol in cubin.symbols().iter().filter(|symbol| symbol.symbol_type == 1) {
-        let SymbolSection::Section(index) = symbol.section else { continue };
-        let section = cubin.section(index as usize).unwrap();
-        let range = symbol.value as usize..(symbol.value + symbol.size) as usize;
-        let home = match &section.name[..] {
-            ".nv.global" => Home::Zero,
-            ".nv.global.init" => Home::Initialized(section.bytes().unwrap()[range].to_vec()),
-            ".nv.constant3" => Home::Constant(section.bytes().unwrap()[range].to_vec()),
-            _ => continue,
-        };
-        let (is_visible, is_managed) = (symbol.binding == 1, symbol.other == 4);
-        let alignment = section.alignment;
-        list.push(Variable { name: symbol.name.clone(), home, offset: symbol.value, size: symbol.size, alignment, is_visible, is_managed });
-    }
-    list.sort_by_key(|variable| !variable.is_visible);
-    list
-}
-
-/// Bank 4, from the relocations that fill it.
-fn addresses(cubin: &Cubin, variables: &[Variable]) -> Vec<usize> {
-    let section = cubin.section_named(".rela.nv.constant4").or(cubin.section_named(".rel.nv.constant4"));
-    let Some(Content::Relocations(list)) = section.map(|section| &section.content) else { return Vec::new() };
-    let mut addresses = vec![0; list.len()];
-    for relocation in list {
-        let name = &cubin.symbols()[relocation.symbol as usize].name;
-        addresses[relocation.offset as usize / 8] = variables.iter().position(|variable| variable.name == *name).unwrap();
-    }
-    addresses
-}
-
-fn kernel(cubin: &Cubin, target: &Target, name: &str, symbol: usize, frame: Frame, mercury: Option<Frame>) -> Kernel {
-    let value = |code| cubin.function_value(name, code).unwrap();
-    let bank = bytes(cubin.section_named(&format!(".nv.constant0.{name}")));
-    let shared = cubin.section_named(&format!(".nv.shared.{name}")).map(|section| match section.content {
-        Content::NoBits(size) => Shared { size: size - target.style.reserved_shared(), alignment: section.alignment },
-        _ => panic!("shared memory has bytes"),
-    });
-    Kernel {
-        is_weak: cubin.symbols()[symbol].binding == 2,
-        code: bytes(cubin.section_named(&format!(".text.{name}"))),
-        registers: value(Code::REGCOUNT) as u8,
-        frame_size: value(Code::FRAME_SIZE),
-        min_stack_size: value(Code::MIN_STACK_SIZE),
-        attributes: attributes(cubin, target, name),
-        parameter_bytes: bank.len() as u16 - target.style.parameter_base(),
-        shared,
-        had_relocations: cubin.find(&format!(".rela.text.{name}")).is_some(),
-        frame,
-        capsule: mercury.map(|frame| capsule(cubin, name, frame)),
-        ..Kernel::new(name)
-    }
-}
-
-/// Parameters and what depends on the code; the rest, and the order, are the builder's.
-fn attributes(cubin: &Cubin, target: &Target, name: &str) -> Vec<Attribute> {
-    let derived = [
-        Code::CUDA_API_VERSION,
-        Code::MAXREG_COUNT,
-        Code::MERCURY_ISA_VERSION,
-        Code::SW2861232_WAR,
-        Code::SW_WAR,
-        Code::SPARSE_MMA_MASK,
-        Code::VRC_CTA_INIT_COUNT,
-        Code::PARAM_CBANK,
-        Code::CBANK_PARAM_SIZE,
-        Code::KPARAM_INFO,
-    ];
-    let all = cubin.function_attributes(name);
-    let mut parameters: Vec<Parameter> = Vec::new();
-    for attribute in all {
-        if let Value::Parameter(parameter) = attribute.value {
-            parameters.push(parameter);
-        }
-    }
-    parameters.reverse();
-    let always_reserved = target.reserved_variable.is_some();
-    let is_derived = |code| derived.contains(&code) || always_reserved && code == Code::RESERVED_SMEM_USED;
-    let mut extra: Vec<Attribute> = all.iter().filter(|attribute| !is_derived(attribute.code)).cloned().collect();
-    extra.reverse();
-    kernel_attributes(target, &parameters, extra)
-}
-
-fn capsule(cubin: &Cubin, name: &str, frame: Frame) -> Capsule {
-    let table = cubin.section_named(".nv.merc.symtab").unwrap();
-    let Content::Symbols(symbols) = &table.content else { panic!("no Mercury symbols") };
-    let is_function = |symbol: &&Symbol| symbol.is_function() && symbol.name == name;
-    Capsule {
-        bytes: bytes(cubin.section_named(&format!(".nv.capmerc.text.{name}"))),
-        size: symbols.iter().find(is_function).unwrap().size,
-        attributes: cubin.section_named(&format!(".nv.merc.nv.info.{name}")).and_then(Section::attributes).unwrap().to_vec(),
-        relocations: match cubin.section_named(&format!(".nv.merc.rela.text.{name}")).map(|section| &section.content) {
-            Some(Content::Relocations(list)) => list.clone(),
-            _ => Vec::new(),
-        },
-        frame,
-    }
-}
 
 /// The first section in which two files differ.
 fn difference(ours: &[u8], theirs: &[u8]) -> String {

@@ -116,6 +116,18 @@ impl Builder {
         inst
     }
 
+    /// Writes instructions without guard at the start of the function, whatever is being written.
+    pub fn at_entry(&mut self, write: impl FnOnce(&mut Builder)) {
+        let entry = self.function.entry();
+        let existing = std::mem::take(&mut self.function.blocks[entry].insts);
+        let (block, guard) = (self.block, self.guard.take());
+        self.block = entry;
+        write(self);
+        self.block = block;
+        self.guard = guard;
+        self.function.blocks[entry].insts.extend(existing);
+    }
+
     /// Branches to a block, where a predicate holds or always.
     pub fn branch(&mut self, condition: Option<Guard>, target: Block) -> Inst {
         let saved = std::mem::replace(&mut self.guard, condition);

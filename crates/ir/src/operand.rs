@@ -131,6 +131,10 @@ pub enum ReferenceKind {
     FunctionHigh,
     /// The distance to a function, as a call takes it.
     Call,
+    /// The offset of a variable in shared memory, what the system reserves excluded.
+    SharedOffset,
+    /// The offset of a variable in constant bank 3.
+    ConstantOffset,
 }
 
 /// Where an operand stands in its instruction.
@@ -328,6 +332,10 @@ impl Operand {
         let OperandKind::Integer(number) = self.kind else { return self };
         if self.signs.is_empty() {
             return self;
+        }
+        if number == 0 && self.signs.has(Signs::NEGATE) && opcode == Opcode::IADD3 {
+            // Subtracting zero carries, adding zero does not.
+            return Operand { kind: OperandKind::Zero(File::General), ..self };
         }
         let float_sign: Option<i64> = match opcode.mnemonic().as_bytes().first() {
             Some(b'F' | b'D' | b'M') => Some(0x8000_0000),

@@ -52,6 +52,11 @@ pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128
     Err(explain(instruction, target))
 }
 
+/// The form that holds an instruction as it stands, without exchanging sources; no reason is given if there is none.
+pub fn find_form(instruction: &Instruction, target: Target) -> Option<FormId> {
+    contest(instruction, target).map(|(form, _)| form)
+}
+
 /// The instruction with two sources exchanged, for each pair that allows it.
 fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
     let sources: SmallVec<[usize; 6]> = instruction.written().iter().enumerate().filter(|entry| !entry.1).map(|entry| entry.0).collect();

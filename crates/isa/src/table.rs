@@ -108,6 +108,11 @@ impl Symbol {
         (0..SYMBOLS.len() as u16).map(Symbol)
     }
 
+    /// Its position in the list of symbols; distinct for distinct symbols.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
     /// Its text, with the dot for modifiers; empty for values without spelling.
     pub fn spelling(self) -> &'static str {
         SYMBOLS.get(usize::from(self.0)).copied().unwrap_or_default()

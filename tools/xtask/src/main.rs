@@ -1,5 +1,6 @@
 //! Development tasks: `cargo run --release -p xtask -- TASK`.
 
+mod kernel_tests;
 mod modules;
 mod oracle;
 mod sass;
@@ -14,6 +15,7 @@ usage: cargo run --release -p xtask -- TASK
                       Oriole differs; record the answers of whole families under crates/ptx/tests/verdicts
   forms OPCODE        print the legal forms of an opcode
   modules TARGET DIR  write modules with every legal form the target takes, one kernel a form
+  kernel-tests [DIR]  write the kernel tests (default folder tests/kernels); files that no generator makes any more are removed
   sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
         ["verdicts"] => verdicts::record("all"),
         ["verdicts", name] => verdicts::record(name),
         ["modules", target, folder] => modules::write(target, folder),
+        ["kernel-tests"] => kernel_tests::write("tests/kernels"),
+        ["kernel-tests", folder] => kernel_tests::write(folder),
         ["sass", path] => sass::compare(path),
         ["forms", name] => verdicts::list(name),
         _ => {

@@ -1,13 +1,15 @@
 //! `ptxas`: Oriole behind ptxas' own options, message shapes and exit codes.
 //!
 //! Other programs call it and read what it prints: Triton and XLA match the text of `--version` and some messages, build
-//! tools look at exit codes. What ptxas does was found by running ptxas 13.0.88 and is kept even where it is odd. Code
-//! generation does not exist yet, so a valid module ends with exit code 1 where code was asked for.
+//! tools look at exit codes. What ptxas does was found by running ptxas 13.0.88 and is kept even where it is odd.
 
 mod arch;
 mod command_line;
+mod generate;
 mod help;
 mod messages;
+#[path = "../output.rs"]
+mod output;
 mod program;
 mod settings;
 mod table;
@@ -22,8 +24,6 @@ use settings::Settings;
 
 /// Any mistake of the caller's: in PTX, in options, in file names.
 const FAILURE: u8 = 255;
-/// The input is fine, but Oriole cannot do what was asked.
-const UNSUPPORTED: u8 = 1;
 
 fn main() -> ExitCode {
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
@@ -63,17 +63,21 @@ fn compile(line: &CommandLine, inputs: &[Input]) -> ExitCode {
         Ok(settings) => settings,
         Err(text) => return fail(&text),
     };
-    if let Err(text) = program::check(inputs, &settings, &mut messages) {
-        return fail(&text);
-    }
+    let modules = match program::check(inputs, &settings, &mut messages) {
+        Ok(modules) => modules,
+        Err(text) => return fail(&text),
+    };
     if messages.has_errors() {
         return fail("Ptx assembly aborted due to errors");
     }
-    if settings.wants_code {
-        messages::print(None, "fatal", "Oriole cannot generate code yet; the module is valid");
-        return ExitCode::from(UNSUPPORTED);
+    if !settings.wants_code {
+        return ExitCode::SUCCESS;
     }
-    ExitCode::SUCCESS
+    match generate::generate(&modules, &settings, line, &mut messages) {
+        Ok(()) if messages.has_errors() => fail("Ptx assembly aborted due to errors"),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => fail(&text),
+    }
 }
 
 fn show(text: &str) -> ExitCode {

@@ -2,8 +2,8 @@
 //! program.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Read};
-use std::{fs, mem};
 
 use oriole_ptx::ast::{FunctionKind, Linkage, Module};
 use oriole_ptx::diag::{self, Code, Severity};
@@ -53,9 +53,20 @@ impl Input {
     }
 }
 
+/// A module that was read.
+pub struct Parsed {
+    /// The name in messages.
+    pub name: String,
+    /// Its text.
+    pub text: Vec<u8>,
+    /// What it says.
+    pub module: Module,
+}
+
 /// What is known of the modules read so far.
 #[derive(Default)]
 struct Program {
+    modules: Vec<Parsed>,
     /// Functions and variables defined, and whether other modules see them.
     definitions: BTreeMap<String, bool>,
     kernels: Vec<String>,
@@ -63,41 +74,40 @@ struct Program {
     refusal: Option<String>,
 }
 
-/// Checks all inputs. Everything found is printed; what comes back is a reason to stop although the text is valid.
-pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages) -> Result<(), String> {
+/// Checks all inputs. Everything found is printed; an error that comes back is a reason to stop although the text is valid.
+pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages) -> Result<Vec<Parsed>, String> {
     let mut program = Program::default();
     for input in inputs {
         match input.read() {
-            Some(text) => program.check_module(input.name(), &text, settings.arch, messages),
+            Some(text) => program.check_module(input.name(), text, settings.arch, messages),
             None => messages.fatal(&format!("Input file '{}' could not be opened", input.name())),
         }
     }
     if messages.has_errors() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     if let Some(refusal) = program.refusal {
         return Err(refusal);
     }
     match settings.entries.iter().find(|entry| !program.kernels.contains(entry)) {
         Some(missing) => Err(format!("Unknown function {missing}")),
-        None => Ok(()),
+        None => Ok(program.modules),
     }
 }
 
 impl Program {
-    fn check_module(&mut self, name: &str, text: &[u8], arch: Arch, messages: &mut Messages) {
-        let checked = oriole_ptx::check(text, &oriole_ptx::Options { error_limit: ERROR_LIMIT });
-        let source = Source::new(name, text);
+    fn check_module(&mut self, name: &str, text: Vec<u8>, arch: Arch, messages: &mut Messages) {
+        let checked = oriole_ptx::check(&text, &oriole_ptx::Options { error_limit: ERROR_LIMIT });
+        let source = Source::new(name, &text);
         self.add_definitions(&checked.module, &source, messages);
         self.refusal = self.refusal.take().or_else(|| arch.refuse(checked.module.target));
         if !checked.diagnostics.is_empty() {
-            let lines = LineIndex::new(text);
+            let lines = LineIndex::new(&text);
             for finding in &checked.diagnostics {
                 report(&source, &lines, finding, arch, messages);
             }
         }
-        // The process ends soon; giving millions of small pieces back would take longer than the check.
-        mem::forget(checked);
+        self.modules.push(Parsed { name: name.to_owned(), text, module: checked.module });
     }
 
     fn add_definitions(&mut self, module: &Module, source: &Source<'_>, messages: &mut Messages) {

@@ -11,7 +11,7 @@ const MOST_REGISTERS: i64 = 255;
 pub struct Settings {
     /// The architecture.
     pub arch: Arch,
-    /// Whether the caller wants a file with code.
+    /// Whether a file with code is to be made.
     pub wants_code: bool,
     /// Kernels that must be there.
     pub entries: Vec<String>,
@@ -27,11 +27,7 @@ impl Settings {
         check_launch_bounds(line, limited, messages);
         check_debug_options(line, messages);
         let generates = arch.kind == Kind::Real && !line.has("dry-run");
-        Ok(Settings {
-            arch,
-            wants_code: generates && line.has("output-file"),
-            entries: if generates { line.values("entry").to_vec() } else { Vec::new() },
-        })
+        Ok(Settings { arch, wants_code: generates, entries: if generates { line.values("entry").to_vec() } else { Vec::new() } })
     }
 }
 
@@ -131,9 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn code_is_wanted_for_real_architectures_with_an_output() {
+    fn code_is_wanted_for_real_architectures() {
         assert!(settings(&["-arch=sm_90", "-o", "x"]).unwrap().0.wants_code);
-        for arguments in [&["-arch=sm_90"][..], &["-arch=compute_90", "-o", "x"], &["-o", "x", "--dry-run"]] {
+        assert!(settings(&["-arch=sm_90"]).unwrap().0.wants_code);
+        for arguments in [&["-arch=compute_90"][..], &["-arch=compute_90", "-o", "x"], &["-o", "x", "--dry-run"]] {
             assert!(!settings(arguments).unwrap().0.wants_code, "{arguments:?}");
         }
         assert_eq!(settings(&[]).unwrap().0.arch.to_string(), "sm_75");

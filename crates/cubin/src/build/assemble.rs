@@ -5,8 +5,13 @@ use std::hash::Hash;
 
 use object::elf;
 
+use super::attributes::rank;
+use super::calls::Prototypes;
 use super::frame::{self, MERCURY_UNIT, SASS_UNIT};
-use super::roles::{Role, SymbolRole};
+use super::relocations::{Group, groups};
+use super::roles::{Addends, Role};
+use super::segments::segments;
+use super::symbols::{RESERVED_ALIGNMENT, SymbolRole};
 use super::{Frame, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
 use crate::cubin::{Cubin, FileType, Header, OS_ABI, Piece};
@@ -15,20 +20,16 @@ use crate::info::{Attribute, Code, Value};
 use crate::note::{CudaInfo, Note};
 use crate::relocation::{Relocation, RelocationType};
 use crate::section::{Content, Section, TextInfo};
-use crate::segment::{Cover, Segment, access, is_loaded};
-use crate::symbol::{Symbol, SymbolSection, other};
 use crate::target::{Flags, Style, Variant};
 
-/// `.nv.rel.action` of every file for Turing to Ada.
+/// `.nv.rel.action` of every executable file for Turing to Ada.
 const RELOCATION_ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 0x05, 0x36];
 
 /// What relocates the start of an FDE in a Mercury twin, seen in every file.
 const MERCURY_FRAME_RELOCATION: RelocationType = RelocationType(0x1003d);
 
 pub(super) fn assemble(module: &Module) -> Result<Cubin> {
-    if !module.variables.is_empty() && (module.has_mercury() || module.kernels.is_empty()) {
-        return Err(Error::new("module variables are built only beside a kernel, and without Mercury capsules"));
-    }
+    module.check()?;
     let maker = Maker::new(module);
     let mut sections = Vec::with_capacity(maker.roles.len());
     for &role in &maker.roles {
@@ -36,9 +37,9 @@ pub(super) fn assemble(module: &Module) -> Result<Cubin> {
     }
     let cuinfo = maker.index(Role::CudaNote);
     let header = Header {
-        file_type: FileType::Executable,
+        file_type: module.file_type,
         os_abi: OS_ABI,
-        flags: Flags::for_target(module.target, cuinfo as u8),
+        flags: Flags::new(module.target, module.has_mercury(), cuinfo as u8),
         entry: 0,
         section_names: maker.index(Role::SectionNames) as usize,
         ident_padding: [0; 7],
@@ -46,16 +47,45 @@ pub(super) fn assemble(module: &Module) -> Result<Cubin> {
         program_header_size: crate::read::PROGRAM_HEADER_SIZE as u16,
         stray_program_header_offset: 0,
     };
-    let segments = segments(module.target.style, &sections);
+    let segments = if module.is_relocatable() { Vec::new() } else { segments(module.target.style, &sections) };
     Ok(Cubin { header, segments, layout: maker.layout(), sections })
 }
 
-struct Maker<'a> {
-    module: &'a Module,
+impl Module {
+    /// Refuses what cannot be built.
+    fn check(&self) -> Result<()> {
+        if matches!(self.file_type, FileType::Other(_)) {
+            return Err(Error::new("only executable and relocatable files are built"));
+        }
+        let calls = self.functions.iter().any(|function| {
+            !function.is_kernel || !function.relocations.is_empty() || !function.subroutines.is_empty() || function.constants.is_some()
+        });
+        let more = calls || self.is_relocatable() || !self.variables.is_empty() || !self.externs.is_empty();
+        if more && self.target.has_mercury() && self.functions.iter().any(|function| function.capsule.is_some()) {
+            return Err(Error::new("Mercury capsules are built only for executable files of kernels without calls and variables"));
+        }
+        if !self.is_relocatable() {
+            let placed_later = |variable: &&Variable| matches!(variable.home, Home::Shared | Home::Common);
+            if let Some(variable) = self.variables.iter().find(placed_later) {
+                return Err(Error::new(format!("`{}` needs a linker to be placed; the file is executable", variable.name)));
+            }
+        }
+        match self.functions.iter().find(|function| !function.is_kernel && function.parameter_bytes > 0) {
+            Some(function) => Err(Error::new(format!("`{}` is no kernel, but has parameters in constant memory", function.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) struct Maker<'a> {
+    pub module: &'a Module,
+    pub symbols: Vec<SymbolRole>,
     roles: Vec<Role>,
-    symbols: Vec<SymbolRole>,
+    groups: Vec<Group>,
+    prototypes: Prototypes,
     section_indices: HashMap<Role, u32>,
     symbol_indices: HashMap<SymbolRole, u32>,
+    named: HashMap<String, u32>,
 }
 
 /// The index of each role, for lookup.
@@ -65,18 +95,33 @@ fn numbered<R: Copy + Eq + Hash>(roles: &[R]) -> HashMap<R, u32> {
 
 impl Maker<'_> {
     fn new(module: &Module) -> Maker<'_> {
-        let (roles, symbols) = (module.sections(), module.symbols());
+        let groups = groups(module);
+        let relocated: Vec<Role> = groups.iter().map(|group| Role::Relocations(group.patched, group.addends)).collect();
+        let (roles, symbols) = (module.sections(&relocated), module.symbols());
+        let mut named = HashMap::new();
+        for (&role, index) in symbols.iter().zip(0..) {
+            if !matches!(role, SymbolRole::Null | SymbolRole::Section(_)) {
+                named.entry(module.symbol_name(role)).or_insert(index);
+            }
+        }
         let (section_indices, symbol_indices) = (numbered(&roles), numbered(&symbols));
-        Maker { module, roles, symbols, section_indices, symbol_indices }
+        let prototypes = module.prototype_offsets();
+        Maker { module, symbols, roles, groups, prototypes, section_indices, symbol_indices, named }
     }
 
     /// Index of a section; 0 if the file does not have it.
-    fn index(&self, role: Role) -> u32 {
+    pub(super) fn index(&self, role: Role) -> u32 {
         self.section_indices.get(&role).copied().unwrap_or(0)
     }
 
-    fn symbol_index(&self, role: SymbolRole) -> u32 {
+    pub(super) fn symbol_index(&self, role: SymbolRole) -> u32 {
         self.symbol_indices.get(&role).copied().unwrap_or(0)
+    }
+
+    /// Index of the symbol that somebody refers to by name.
+    pub(super) fn find(&self, name: &str) -> Result<u32> {
+        let missing = || Error::new(format!("something refers to `{name}`, which the module neither defines nor declares as external"));
+        self.named.get(name).copied().ok_or_else(missing)
     }
 
     fn function(&self, k: usize) -> u32 {
@@ -84,11 +129,14 @@ impl Maker<'_> {
     }
 
     fn section(&self, role: Role) -> Result<Section> {
-        let shape = role.shape(self.module.target.style);
+        let shape = role.shape(self.module.target.style, self.module.is_relocatable());
         let alignment = match role {
-            Role::Shared(k) => self.module.kernels[k].shared.map_or(1, |shared| shared.alignment),
-            Role::ZeroVariables | Role::InitializedVariables | Role::ConstantVariables => self.variable_alignment(role),
-            Role::ReservedShared | Role::MercuryReservedShared if self.module.target.reserved_variable.is_some() => 16,
+            Role::Shared(k) => self.module.functions[k].shared.as_ref().map_or(1, |shared| shared.alignment),
+            Role::Constants(k) => self.module.functions[k].constants.as_ref().map_or(4, |constants| constants.alignment),
+            Role::ZeroVariables | Role::InitializedVariables | Role::ConstantVariables | Role::SharedVariables => {
+                self.variable_alignment(role)
+            }
+            Role::ReservedShared | Role::MercuryReservedShared if self.module.target.reserved_variable.is_some() => RESERVED_ALIGNMENT,
             _ => shape.alignment,
         };
         let mut section = Section::new(self.module.section_name(role), shape.section_type, shape.flags, alignment, self.content(role)?);
@@ -103,54 +151,37 @@ impl Maker<'_> {
         match role {
             Role::Symbols => (self.index(Role::Strings), self.locals(&self.symbols)),
             Role::CudaNote => (self.index(Role::ToolNote), self.index(Role::Compat)),
-            Role::Info | Role::CallGraph => (symbols, 0),
-            Role::KernelInfo(k) | Role::TextRelocations(k) => (symbols, self.index(Role::Text(k))),
-            Role::FrameRelocations => (symbols, self.index(Role::Frames)),
-            Role::AddressRelocations => (symbols, self.index(Role::Addresses)),
+            Role::Info | Role::CallGraph | Role::Prototypes => (symbols, 0),
+            Role::FunctionInfo(k) => (symbols, self.index(Role::Text(k))),
+            Role::Relocations(patched, _) => (symbols, self.index(patched.role())),
             Role::Text(k) => {
                 let early = self.module.target.style == Style::Ampere;
-                let registers = if early { self.module.kernels[k].registers } else { 0 };
+                let registers = if early { self.module.functions[k].registers } else { 0 };
                 (symbols, TextInfo::new(self.function(k), registers).0)
             }
-            Role::Constants(k) | Role::Shared(k) => (0, self.index(Role::Text(k))),
+            Role::Parameters(k) | Role::Constants(k) | Role::Shared(k) => (0, self.index(Role::Text(k))),
             Role::Capsule(k) => (mercury, self.function(k)),
             Role::MercuryInfo => (mercury, 0),
-            Role::MercuryKernelInfo(k) | Role::MercuryTextRelocations(k) => (mercury, self.index(Role::Capsule(k))),
+            Role::MercuryFunctionInfo(k) | Role::MercuryTextRelocations(k) => (mercury, self.index(Role::Capsule(k))),
             Role::MercuryFrameRelocations => (mercury, self.index(Role::MercuryFrames)),
             Role::MercurySymbols => (self.index(Role::Strings), self.locals(&self.mercury_symbols())),
             _ => (0, 0),
         }
     }
 
-    /// One more than the index of the last local symbol.
-    fn locals(&self, symbols: &[SymbolRole]) -> u32 {
-        let is_local = |role: &SymbolRole| match role {
-            SymbolRole::Null | SymbolRole::Section(_) => true,
-            SymbolRole::Variable(v) => !self.module.variables[*v].is_visible,
-            SymbolRole::ReservedEnd => self.module.target.style == Style::Hopper,
-            _ => false,
-        };
-        symbols.iter().rposition(is_local).map_or(0, |last| last as u32 + 1)
-    }
-
-    fn mercury_symbols(&self) -> Vec<SymbolRole> {
-        let in_both = |role: &&SymbolRole| !matches!(role, SymbolRole::Section(Role::Constants(_)));
-        self.symbols.iter().filter(in_both).copied().collect()
-    }
-
     fn content(&self, role: Role) -> Result<Content> {
         let module = self.module;
         let style = module.target.style;
         let capsule = |k: usize| {
-            let missing = || Error::new(format!("kernel `{}` has no capsule", module.kernels[k].name));
-            module.kernels[k].capsule.as_ref().ok_or_else(missing)
+            let missing = || Error::new(format!("kernel `{}` has no capsule", module.functions[k].name));
+            module.functions[k].capsule.as_ref().ok_or_else(missing)
         };
         Ok(match role {
             Role::Null => Content::NoBits(0),
-            Role::SectionNames => Content::Strings(module.section_names()),
+            Role::SectionNames => Content::Strings(module.section_names(&self.roles)),
             Role::Strings => Content::Strings(module.strings()),
             Role::Symbols => Content::Symbols(self.symbols.iter().map(|&role| self.symbol(role)).collect()),
-            Role::Frames => Content::Bytes(frame::encode(&self.frames(), SASS_UNIT).0),
+            Role::Frames => Content::Bytes(module.encode_frames().bytes),
             Role::ToolNote => Content::Notes(vec![Note::Tool(module.tool.clone())]),
             Role::CudaNote => {
                 let info = CudaInfo { version: 2, virtual_sm: module.virtual_sm, toolkit: module.toolkit };
@@ -158,37 +189,38 @@ impl Maker<'_> {
             }
             Role::Info | Role::MercuryInfo => Content::Info(self.module_attributes()),
             Role::Compat => Content::Compat(self.compat()),
-            Role::KernelInfo(k) => Content::Info(self.kernel_attributes(k)),
-            Role::CallGraph => Content::CallGraph(module.call_graph.clone()),
+            Role::FunctionInfo(k) => Content::Info(self.function_attributes(k)?),
+            Role::CallGraph => Content::CallGraph(module.call_graph(&self.prototypes, &|name: &str| self.find(name))?),
+            Role::Prototypes => Content::Bytes(self.prototype_pairs()?),
             Role::RelocationActions => Content::Bytes(RELOCATION_ACTIONS.to_vec()),
-            Role::TextRelocations(_) => Content::Relocations(Vec::new()),
-            Role::FrameRelocations => {
-                let (_, places) = frame::encode(&self.frames(), SASS_UNIT);
-                let addend = (style != Style::Ampere).then_some(0);
-                Content::Relocations(self.frame_relocations(&places, RelocationType::R_CUDA_64, addend))
+            Role::Relocations(patched, addends) => {
+                let group = self.groups.iter().find(|group| group.patched == patched && group.addends == addends);
+                Content::Relocations(group.map_or(Ok(Vec::new()), |group| self.resolve(group))?)
             }
-            Role::Constants(k) => {
-                let size = usize::from(style.parameter_base()) + usize::from(module.kernels[k].parameter_bytes);
+            Role::Parameters(k) => {
+                let size = usize::from(style.parameter_base()) + usize::from(module.functions[k].parameter_bytes);
                 Content::Bytes(vec![0; size])
             }
-            Role::Text(k) => Content::Bytes(module.kernels[k].code.clone()),
-            Role::Shared(k) => {
-                let size = module.kernels[k].shared.map_or(0, |shared| shared.size);
-                Content::NoBits(style.reserved_shared() + size)
+            Role::Constants(k) => {
+                Content::Bytes(module.functions[k].constants.as_ref().map_or(Vec::new(), |constants| constants.bytes.clone()))
             }
+            Role::Text(k) => Content::Bytes(module.functions[k].code.clone()),
+            Role::Shared(k) => {
+                let size = module.functions[k].shared.as_ref().map_or(0, |shared| shared.size);
+                Content::NoBits(if module.is_relocatable() { 0 } else { style.reserved_shared() } + size)
+            }
+            Role::ReservedShared if module.is_relocatable() => Content::NoBits(self.reserved_variable_size()),
             Role::ReservedShared => Content::NoBits(style.reserved_offset() + self.reserved_variable_size()),
-            Role::ZeroVariables => Content::NoBits(self.variables(role).map(|variable| variable.offset + variable.size).max().unwrap_or(0)),
+            Role::ZeroVariables | Role::SharedVariables => {
+                Content::NoBits(self.variables(role).map(|variable| variable.offset + variable.size).max().unwrap_or(0))
+            }
             Role::InitializedVariables | Role::ConstantVariables => Content::Bytes(self.initial_values(role)?),
             Role::Addresses => Content::Bytes(vec![0; module.addresses.len() * 8]),
-            Role::AddressRelocations => Content::Relocations(self.address_relocations()?),
             Role::Capsule(k) => Content::Bytes(capsule(k)?.bytes.clone()),
-            Role::MercuryFrames => Content::Bytes(frame::encode(&self.mercury_frames(), MERCURY_UNIT).0),
-            Role::MercuryKernelInfo(k) => Content::Info(capsule(k)?.attributes.clone()),
+            Role::MercuryFrames => Content::Bytes(self.mercury_frames().bytes),
+            Role::MercuryFunctionInfo(k) => Content::Info(capsule(k)?.attributes.clone()),
             Role::MercuryTextRelocations(k) => Content::Relocations(capsule(k)?.relocations.clone()),
-            Role::MercuryFrameRelocations => {
-                let (_, places) = frame::encode(&self.mercury_frames(), MERCURY_UNIT);
-                Content::Relocations(self.frame_relocations(&places, MERCURY_FRAME_RELOCATION, Some(0)))
-            }
+            Role::MercuryFrameRelocations => Content::Relocations(self.mercury_frame_relocations()),
             Role::MercuryReservedShared => Content::Bytes(vec![0; self.reserved_variable_size() as usize]),
             Role::MercurySymbols => Content::Symbols(self.mercury_symbols().into_iter().map(|role| self.mercury_symbol(role)).collect()),
         })
@@ -196,7 +228,7 @@ impl Maker<'_> {
 
     /// The variables of a section.
     fn variables(&self, role: Role) -> impl Iterator<Item = &Variable> {
-        self.module.variables.iter().filter(move |variable| variable.home.role() == role)
+        self.module.variables.iter().filter(move |variable| variable.home.role() == Some(role))
     }
 
     fn variable_alignment(&self, role: Role) -> u64 {
@@ -219,57 +251,90 @@ impl Maker<'_> {
         Ok(out)
     }
 
-    /// Last entry first.
-    fn address_relocations(&self) -> Result<Vec<Relocation>> {
-        let addend = (self.module.target.style != Style::Ampere).then_some(0);
-        let relocation = |(slot, &v): (usize, &usize)| {
-            if v >= self.module.variables.len() {
-                return Err(Error::new(format!("entry {slot} of the address table is variable {v}, which does not exist")));
-            }
-            let symbol = self.symbol_index(SymbolRole::Variable(v));
-            Ok(Relocation { offset: slot as u64 * 8, relocation_type: RelocationType::R_CUDA_64, symbol, addend })
-        };
-        self.module.addresses.iter().enumerate().rev().map(relocation).collect()
-    }
-
-    fn reserved_variable_size(&self) -> u64 {
+    pub(super) fn reserved_variable_size(&self) -> u64 {
         self.module.target.reserved_variable.map_or(0, |(_, size)| size)
     }
 
-    fn frames(&self) -> Vec<&Frame> {
-        self.module.kernels.iter().map(|kernel| &kernel.frame).collect()
-    }
-
-    fn mercury_frames(&self) -> Vec<&Frame> {
-        self.module.kernels.iter().filter_map(|kernel| kernel.capsule.as_ref()).map(|capsule| &capsule.frame).collect()
+    fn mercury_frames(&self) -> frame::Encoded {
+        let capsules = self.module.functions.iter().filter_map(|function| function.capsule.as_ref());
+        frame::encode(capsules.map(|capsule| (0, &capsule.frame)), MERCURY_UNIT, false)
     }
 
     /// Last function first.
-    fn frame_relocations(&self, places: &[u64], relocation_type: RelocationType, addend: Option<i64>) -> Vec<Relocation> {
-        let relocation = |(k, &offset): (usize, &u64)| Relocation { offset, relocation_type, symbol: self.function(k), addend };
-        places.iter().enumerate().rev().map(relocation).collect()
+    fn mercury_frame_relocations(&self) -> Vec<Relocation> {
+        let relocation = |(k, places): (usize, frame::Places)| Relocation {
+            offset: places.address,
+            relocation_type: MERCURY_FRAME_RELOCATION,
+            symbol: self.function(k),
+            addend: Some(0),
+        };
+        self.mercury_frames().places.into_iter().enumerate().rev().map(relocation).collect()
     }
 
-    /// Registers and frames of the last kernel first, then stacks of the first kernel first.
+    /// With symbols as numbers, last first.
+    fn resolve(&self, group: &Group) -> Result<Vec<Relocation>> {
+        let mut list = Vec::with_capacity(group.patches.len());
+        for patch in group.patches.iter().rev() {
+            let symbol = match &patch.symbol {
+                Ok(role) => self.symbol_index(*role),
+                Err(name) => self.find(name)?,
+            };
+            let addend = (group.addends == Addends::Explicit).then_some(patch.addend);
+            list.push(Relocation { offset: patch.offset, relocation_type: patch.relocation_type, symbol, addend });
+        }
+        Ok(list)
+    }
+
+    /// Registers and frames of the last function first, then stacks of the first kernel first. In relocatable files the
+    /// linker works out the stacks.
     fn module_attributes(&self) -> Vec<Attribute> {
-        let kernels = || self.module.kernels.iter().enumerate();
-        let sizes = kernels().rev().flat_map(|(k, kernel)| {
+        let module = self.module;
+        let mut list = Vec::new();
+        for (k, function) in module.functions.iter().enumerate().rev() {
             let symbol = self.function(k);
-            let registers = Attribute::per_symbol(Code::REGCOUNT, symbol, u32::from(kernel.registers));
-            [registers, Attribute::per_symbol(Code::FRAME_SIZE, symbol, kernel.frame_size)]
-        });
-        let stacks = kernels().map(|(k, kernel)| Attribute::per_symbol(Code::MIN_STACK_SIZE, self.function(k), kernel.min_stack_size));
-        sizes.chain(stacks).collect()
+            list.push(Attribute::per_symbol(Code::REGCOUNT, symbol, u32::from(function.registers)));
+            list.extend(module.is_relocatable().then(|| Attribute::per_symbol(Code::MAX_STACK_SIZE, symbol, 0)));
+            for (i, subroutine) in function.subroutines.iter().enumerate().rev() {
+                let symbol = self.symbol_index(SymbolRole::Subroutine(k, i));
+                list.extend(subroutine.frame_size.map(|size| Attribute::per_symbol(Code::FRAME_SIZE, symbol, size)));
+            }
+            list.push(Attribute::per_symbol(Code::FRAME_SIZE, symbol, function.frame_size));
+        }
+        if !module.is_relocatable() {
+            let stack = |k: usize| Attribute::per_symbol(Code::MIN_STACK_SIZE, self.function(k), module.functions[k].min_stack_size);
+            list.extend(module.kernels().map(stack));
+        }
+        if module.kernels().next().is_none() {
+            list.push(Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(module.target.style.mercury_version())));
+        }
+        list
     }
 
-    fn kernel_attributes(&self, k: usize) -> Vec<Attribute> {
-        let mut attributes = self.module.kernels[k].attributes.clone();
+    fn function_attributes(&self, k: usize) -> Result<Vec<Attribute>> {
+        let function = &self.module.functions[k];
+        let mut attributes = function.attributes.clone();
         for attribute in &mut attributes {
             if let Value::ParameterBank(bank) = &mut attribute.value {
-                bank.symbol = self.symbol_index(SymbolRole::Section(Role::Constants(k)));
+                bank.symbol = self.symbol_index(SymbolRole::Section(Role::Parameters(k)));
             }
         }
-        attributes
+        if !function.externs.is_empty() {
+            let symbols = function.externs.iter().map(|name| self.find(name)).collect::<Result<Vec<u32>>>()?;
+            let own = rank(self.module.target, Code::EXTERNS);
+            let place = attributes.iter().position(|attribute| rank(self.module.target, attribute.code) > own);
+            attributes.insert(place.unwrap_or(attributes.len()), Attribute::new(Code::EXTERNS, Value::Symbols(symbols)));
+        }
+        Ok(attributes)
+    }
+
+    /// `.nv.prototype`: a symbol and the place of a text in `.strtab`.
+    fn prototype_pairs(&self) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        for (name, text) in self.module.prototyped() {
+            out.extend(self.find(name)?.to_le_bytes());
+            out.extend(self.prototypes.get(text).copied().unwrap_or(0).to_le_bytes());
+        }
+        Ok(out)
     }
 
     fn compat(&self) -> Vec<CompatAttribute> {
@@ -289,70 +354,6 @@ impl Maker<'_> {
         .into()
     }
 
-    fn symbol(&self, role: SymbolRole) -> Symbol {
-        let style = self.module.target.style;
-        let defined = |role| SymbolSection::Section(self.index(role));
-        let weak = |symbol_type, section| Symbol::new(self.module.symbol_name(role), elf::STB_WEAK, symbol_type, section);
-        match role {
-            SymbolRole::Null => Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined),
-            SymbolRole::Section(section) => Symbol::for_section(self.module.symbol_name(role), self.index(section)),
-            SymbolRole::ReservedOffset => {
-                Symbol { value: style.reserved_offset(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
-            }
-            SymbolRole::ReservedAlias => {
-                let symbol = weak(elf::STT_NOTYPE, defined(Role::ReservedShared));
-                Symbol { value: style.reserved_offset(), other: other::RESERVED_SHARED, ..symbol }
-            }
-            SymbolRole::ReservedVariable => {
-                let symbol = weak(elf::STT_OBJECT, defined(Role::ReservedShared));
-                Symbol { value: style.reserved_offset(), size: self.reserved_variable_size(), ..symbol }
-            }
-            SymbolRole::ReservedEnd if style == Style::Hopper => {
-                let symbol = Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined);
-                Symbol { other: other::NULL_MARK, ..symbol }
-            }
-            SymbolRole::ReservedEnd => {
-                Symbol { value: style.reserved_shared(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
-            }
-            SymbolRole::Variable(v) => {
-                let variable = &self.module.variables[v];
-                let binding = if variable.is_visible { elf::STB_GLOBAL } else { elf::STB_LOCAL };
-                let symbol = Symbol::new(&variable.name, binding, elf::STT_OBJECT, defined(variable.home.role()));
-                let other = if variable.is_managed { other::MANAGED } else { 0 };
-                Symbol { value: variable.offset, size: variable.size, other, ..symbol }
-            }
-            SymbolRole::Function(k) => {
-                let kernel = &self.module.kernels[k];
-                let binding = if kernel.is_weak { elf::STB_WEAK } else { elf::STB_GLOBAL };
-                let symbol = Symbol::new(&kernel.name, binding, elf::STT_FUNC, defined(Role::Text(k)));
-                Symbol { size: kernel.code.len() as u64, other: other::ENTRY, ..symbol }
-            }
-        }
-    }
-
-    /// The same symbol in the Mercury table: with the twin's section, and no values yet.
-    fn mercury_symbol(&self, role: SymbolRole) -> Symbol {
-        let mut symbol = self.symbol(role);
-        symbol.value = 0;
-        let section = match role {
-            SymbolRole::Section(section) => Some(section.mercury()),
-            SymbolRole::ReservedAlias => Some(Role::MercuryReservedShared),
-            SymbolRole::ReservedVariable => {
-                (symbol.symbol_type, symbol.other) = (crate::symbol::STT_CUDA_OBJECT, other::RESERVED_SHARED);
-                Some(Role::MercuryReservedShared)
-            }
-            SymbolRole::Function(k) => {
-                symbol.size = self.module.kernels[k].capsule.as_ref().map_or(0, |capsule| capsule.size);
-                Some(Role::Capsule(k))
-            }
-            SymbolRole::Null | SymbolRole::ReservedOffset | SymbolRole::ReservedEnd | SymbolRole::Variable(_) => None,
-        };
-        if let Some(section) = section {
-            symbol.section = SymbolSection::Section(self.index(section));
-        }
-        symbol
-    }
-
     fn layout(&self) -> Vec<Piece> {
         let names = self.index(Role::SectionNames) as usize;
         let room = self.module.room_for_names();
@@ -363,38 +364,25 @@ impl Maker<'_> {
                 layout.push(Piece::Gap(vec![0; room]));
             }
         }
-        layout.extend([Piece::SectionHeaders, Piece::ProgramHeaders]);
+        layout.push(Piece::SectionHeaders);
+        layout.extend((!self.module.is_relocatable()).then_some(Piece::ProgramHeaders));
         layout
     }
 }
 
-/// The table, and a segment for each run of sections with the same access. On Turing to Ada, what is read and what is
-/// executed go together, and the table comes last.
-fn segments(style: Style, sections: &[Section]) -> Vec<Segment> {
-    let early = style == Style::Ampere;
-    let widened = |section: &Section| match access(section) {
-        elf::PF_R if early => elf::PF_R | elf::PF_X,
-        flags => flags,
-    };
-    let segment =
-        |segment_type, flags, covers| Segment { segment_type, flags, covers, virtual_address: 0, physical_address: 0, alignment: 8 };
-    let mut runs: Vec<Segment> = Vec::new();
-    for (index, section) in sections.iter().enumerate().filter(|(_, section)| is_loaded(section)) {
-        let flags = widened(section);
-        match runs.last_mut() {
-            Some(Segment { flags: before, covers: Cover::Sections { last, .. }, .. }) if *before == flags => *last = index,
-            _ => runs.push(segment(elf::PT_LOAD, flags, Cover::Sections { first: index, last: index })),
+impl Module {
+    /// The frames of all functions, each followed by those of its subroutines: function, offset, frame.
+    pub(super) fn frames(&self) -> Vec<(usize, u64, &Frame)> {
+        let mut list = Vec::new();
+        for (k, function) in self.functions.iter().enumerate() {
+            list.push((k, 0, &function.frame));
+            let inner = function.subroutines.iter().filter_map(|subroutine| Some((subroutine.offset, subroutine.frame.as_ref()?)));
+            list.extend(inner.map(|(offset, frame)| (k, offset, frame)));
         }
+        list
     }
-    let access = if early { elf::PF_R | elf::PF_X } else { elf::PF_R };
-    let table = segment(elf::PT_LOAD, access, Cover::Table);
-    let mut segments = vec![segment(elf::PT_PHDR, access, Cover::Table)];
-    if early {
-        segments.extend(runs);
-        segments.push(table);
-    } else {
-        segments.push(table);
-        segments.extend(runs);
+
+    pub(super) fn encode_frames(&self) -> frame::Encoded {
+        frame::encode(self.frames().into_iter().map(|(_, offset, frame)| (offset, frame)), SASS_UNIT, self.is_relocatable())
     }
-    segments
 }

@@ -1,4 +1,4 @@
-//! The attributes that a kernel needs, in the order in which ptxas writes them.
+//! The attributes that a function needs, in the order in which ptxas writes them.
 
 use crate::info::{Attribute, Code, Parameter, ParameterBank, Value};
 use crate::target::{Style, Target};
@@ -16,8 +16,8 @@ const AMPERE: &[Code] = &[
     Code::KPARAM_INFO,
     Code::WMMA_USED,
     Code::MAXREG_COUNT,
-    Code::EXTERNS,
     Code::NUM_BARRIERS,
+    Code::EXTERNS,
     Code::ANNOTATIONS,
     Code::MERCURY_ISA_VERSION,
     Code::INT_WARP_WIDE_INSTR_OFFSETS,
@@ -48,8 +48,8 @@ const HOPPER: &[Code] = &[
     Code::WMMA_USED,
     Code::TCGEN05_1CTA_USED,
     Code::MAXREG_COUNT,
-    Code::EXTERNS,
     Code::NUM_BARRIERS,
+    Code::EXTERNS,
     Code::ANNOTATIONS,
     Code::MERCURY_ISA_VERSION,
     Code::INT_WARP_WIDE_INSTR_OFFSETS,
@@ -71,7 +71,8 @@ const HOPPER: &[Code] = &[
     Code::SW_WAR,
 ];
 
-fn rank(target: &Target, code: Code) -> usize {
+/// Where an attribute stands among those of a function.
+pub(super) fn rank(target: &Target, code: Code) -> usize {
     let order = match target.style {
         Style::Ampere => AMPERE,
         Style::Hopper | Style::Blackwell => HOPPER,
@@ -81,20 +82,10 @@ fn rank(target: &Target, code: Code) -> usize {
 
 /// What every kernel has, and what follows from its parameters; the rest is `extra`. In ptxas' order.
 ///
-/// `parameters` come in the order of declaration. The symbol of `EIATTR_PARAM_CBANK` is filled in by the builder.
+/// `parameters` come in the order of declaration. The builder fills in the symbol of `EIATTR_PARAM_CBANK` and adds
+/// `EIATTR_EXTERNS`.
 pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<Attribute>) -> Vec<Attribute> {
-    let mut list = vec![
-        Attribute::words(Code::CUDA_API_VERSION, [API_VERSION]),
-        Attribute::new(Code::MAXREG_COUNT, Value::Half(0xff)),
-        Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(target.style.mercury_version())),
-    ];
-    if target.has_workaround_2861232 {
-        list.push(Attribute::new(Code::SW2861232_WAR, Value::Flag));
-    }
-    list.extend(target.software_workarounds.map(|bits| Attribute::words(Code::SW_WAR, [bits])));
-    if target.style != Style::Ampere {
-        list.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(0)));
-    }
+    let mut list = vec![Attribute::new(Code::MAXREG_COUNT, Value::Half(0xff))];
     if target.reserved_variable.is_some() {
         list.push(Attribute::new(Code::RESERVED_SMEM_USED, Value::Flag));
     }
@@ -108,6 +99,23 @@ pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<A
         list.push(Attribute::new(Code::CBANK_PARAM_SIZE, Value::Half(size)));
         // Last parameter first.
         list.extend(parameters.iter().rev().map(|parameter| Attribute::new(Code::KPARAM_INFO, Value::Parameter(*parameter))));
+    }
+    list.extend(extra);
+    function_attributes(target, list)
+}
+
+/// What every function has, kernel or not; the rest is `extra`. In ptxas' order.
+pub fn function_attributes(target: &Target, extra: Vec<Attribute>) -> Vec<Attribute> {
+    let mut list = vec![
+        Attribute::words(Code::CUDA_API_VERSION, [API_VERSION]),
+        Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(target.style.mercury_version())),
+    ];
+    if target.has_workaround_2861232 {
+        list.push(Attribute::new(Code::SW2861232_WAR, Value::Flag));
+    }
+    list.extend(target.software_workarounds.map(|bits| Attribute::words(Code::SW_WAR, [bits])));
+    if target.style != Style::Ampere {
+        list.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(0)));
     }
     list.extend(extra);
     list.sort_by_key(|attribute| rank(target, attribute.code));

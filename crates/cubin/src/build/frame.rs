@@ -1,26 +1,41 @@
 //! `.debug_frame`: how to unwind, one pair of CIE and FDE for each function.
 //!
-//! ptxas writes the same CIE for every function (64-bit DWARF, stack pointer in R1), and an FDE with the size of the code
-//! and a short program. The start address is 0 and has a relocation.
+//! ptxas writes one of three CIEs (64-bit DWARF, stack pointer in R1), and an FDE with the size of the code and a short
+//! program. The start address in the FDE has a relocation. In relocatable files the pointer to the CIE and the size have
+//! one too, so that the linker can drop functions.
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
-/// The FDE of one function.
+/// How to unwind out of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
+    pub cie: Cie,
     /// Size of the code, in bytes.
     pub range: u64,
-    /// Instructions of the FDE with padding; the whole must be a multiple of eight bytes.
+    /// Instructions of the FDE with padding; the whole must be a multiple of four bytes.
     pub unwind: Vec<u8>,
+}
+
+/// What holds at the entry of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cie {
+    /// Nobody to return to.
+    Kernel,
+    /// The return address is in R20 and R21.
+    Function,
+    /// Within a kernel: the return address, counted from the kernel's start, is in this register and the next.
+    Subroutine { return_register: u8 },
+    /// The bytes behind the length.
+    Other(Vec<u8>),
 }
 
 /// Size of the field before a length in 64-bit DWARF, and of the length.
 const LENGTH: u64 = 12;
-/// Of a CIE behind its length.
-const CIE_BODY: u64 = 0x24;
-/// From the start of an FDE to its start address.
+/// From the start of an FDE to the pointer to its CIE, its start address and the size of the code.
+const CIE_POINTER: u64 = LENGTH;
 const ADDRESS: u64 = LENGTH + 8;
+const RANGE: u64 = LENGTH + 16;
 /// Of an FDE behind its length: pointer to the CIE, start, range.
 const FDE_FIXED: u64 = 24;
 
@@ -28,57 +43,156 @@ const FDE_FIXED: u64 = 24;
 pub(super) const SASS_UNIT: u8 = 4;
 pub(super) const MERCURY_UNIT: u8 = 1;
 
-fn cie(unit: u8) -> Vec<u8> {
-    let mut out = vec![0xff; 4];
-    out.extend(CIE_BODY.to_le_bytes());
-    out.extend([0xff; 8]);
-    // Version 3, no augmentation, the unit, data alignment -4, return address in no register, an expression of 15 bytes.
-    out.extend([3, 0, unit, 0x7c, 0xff, 0xff, 0xff, 0xff, 0x0f]);
-    // CFA is R1 + 0; R255 and R1 keep their values; three times nothing.
-    out.extend([0x0c, 0x81, 0x80, 0x80, 0x28, 0x00, 0x08, 0xff, 0x81, 0x80, 0x28, 0x08, 0x81, 0x80, 0x80, 0x28, 0, 0, 0]);
-    out
+/// Number of a register as LEB128. Numbers of general registers have 5 in their top byte.
+fn register(number: u16) -> [u8; 4] {
+    [number as u8 | 0x80, (number >> 7) as u8 | 0x80, 0x80, 0x28]
+}
+
+/// Where the return address of a subroutine is computed to.
+const RETURN_ADDRESS: u16 = 256;
+const DW_CFA_SAME_VALUE: u8 = 0x08;
+const DW_CFA_DEF_CFA: u8 = 0x0c;
+const DW_CFA_VAL_EXPRESSION: u8 = 0x16;
+const DW_OP_ADDR: u8 = 0x03;
+const DW_OP_PLUS: u8 = 0x22;
+const DW_OP_BREGX: u8 = 0x92;
+
+impl Cie {
+    /// The bytes behind the length, and where among them the address of the kernel is.
+    fn body(&self, unit: u8) -> (Vec<u8>, Option<u64>) {
+        // Not a pointer to a CIE; version 3, no augmentation, the unit, data alignment -4.
+        let mut out = vec![0xff; 8];
+        out.extend([3, 0, unit, 0x7c]);
+        let same_value = |out: &mut Vec<u8>, number| {
+            out.push(DW_CFA_SAME_VALUE);
+            out.extend(register(number));
+        };
+        match self {
+            Cie::Kernel => out.extend([0xff, 0xff, 0xff, 0xff, 0x0f]),
+            Cie::Function => out.extend(register(20)),
+            Cie::Subroutine { .. } => out.extend(register(RETURN_ADDRESS)),
+            Cie::Other(body) => return (body.clone(), None),
+        }
+        out.push(DW_CFA_DEF_CFA);
+        out.extend(register(1));
+        out.push(0);
+        same_value(&mut out, 255);
+        same_value(&mut out, 1);
+        let mut address = None;
+        match self {
+            Cie::Function => {
+                same_value(&mut out, 20);
+                same_value(&mut out, 21);
+            }
+            Cie::Subroutine { return_register } => {
+                same_value(&mut out, u16::from(*return_register));
+                out.push(DW_CFA_VAL_EXPRESSION);
+                out.extend(register(RETURN_ADDRESS));
+                out.extend([16, DW_OP_ADDR]);
+                address = Some(out.len() as u64);
+                out.extend([0; 8]);
+                out.push(DW_OP_BREGX);
+                out.extend(register(u16::from(*return_register)));
+                out.extend([0, DW_OP_PLUS]);
+            }
+            Cie::Kernel | Cie::Other(_) => {}
+        }
+        out.resize(out.len().next_multiple_of(4), 0);
+        (out, address)
+    }
+
+    fn of(body: &[u8]) -> Cie {
+        let from_zero = 0..=u8::MAX;
+        let known = [Cie::Kernel, Cie::Function].into_iter().chain(from_zero.map(|return_register| Cie::Subroutine { return_register }));
+        let fits = |cie: &Cie| [SASS_UNIT, MERCURY_UNIT].iter().any(|&unit| cie.body(unit).0 == body);
+        known.into_iter().find(fits).unwrap_or_else(|| Cie::Other(body.to_vec()))
+    }
 }
 
 impl Frame {
-    /// A frame that says only that the stack pointer does not move.
+    /// A kernel's frame that says only that the stack pointer does not move.
     pub fn plain(range: u64) -> Frame {
+        Frame { cie: Cie::Kernel, ..Frame::function(range) }
+    }
+
+    /// A function's frame that says only that the stack pointer does not move.
+    pub fn function(range: u64) -> Frame {
         // Advance by 0; CFA is R1 + 0; nothing.
-        Frame { range, unwind: vec![0x04, 0, 0, 0, 0, 0x0c, 0x81, 0x80, 0x80, 0x28, 0, 0] }
+        Frame { cie: Cie::Function, range, unwind: vec![0x04, 0, 0, 0, 0, 0x0c, 0x81, 0x80, 0x80, 0x28, 0, 0] }
     }
 }
 
-/// The section, and where in it the start addresses are.
-pub(super) fn encode(frames: &[&Frame], unit: u8) -> (Vec<u8>, Vec<u64>) {
-    let (mut out, mut addresses) = (Vec::new(), Vec::new());
-    for frame in frames {
-        let cie_at = out.len() as u64;
-        out.extend(cie(unit));
-        addresses.push(out.len() as u64 + ADDRESS);
-        out.extend([0xff; 4]);
-        out.extend((FDE_FIXED + frame.unwind.len() as u64).to_le_bytes());
-        out.extend(cie_at.to_le_bytes());
-        out.extend(0u64.to_le_bytes());
-        out.extend(frame.range.to_le_bytes());
-        out.extend(&frame.unwind);
-    }
-    (out, addresses)
+/// The section, and where in it addresses are.
+pub(super) struct Encoded {
+    pub bytes: Vec<u8>,
+    pub places: Vec<Places>,
 }
 
-/// Takes a section of this shape apart.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Frame>> {
+/// Of one function.
+pub(super) struct Places {
+    pub cie: u64,
+    /// The kernel's address in the CIE.
+    pub cie_address: Option<u64>,
+    pub cie_pointer: u64,
+    pub address: u64,
+    pub range: u64,
+}
+
+/// `frames` with their offsets in their sections. In relocatable files the pointers to the CIEs are relocated, and 0.
+pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a Frame)>, unit: u8, is_relocatable: bool) -> Encoded {
+    let (mut bytes, mut places) = (Vec::new(), Vec::new());
+    for (offset, frame) in frames {
+        let cie = bytes.len() as u64;
+        let (body, address) = frame.cie.body(unit);
+        bytes.extend([0xff; 4]);
+        bytes.extend((body.len() as u64).to_le_bytes());
+        bytes.extend(body);
+        let fde = bytes.len() as u64;
+        places.push(Places {
+            cie,
+            cie_address: address.map(|address| cie + LENGTH + address),
+            cie_pointer: fde + CIE_POINTER,
+            address: fde + ADDRESS,
+            range: fde + RANGE,
+        });
+        bytes.extend([0xff; 4]);
+        bytes.extend((FDE_FIXED + frame.unwind.len() as u64).to_le_bytes());
+        bytes.extend(if is_relocatable { 0 } else { cie }.to_le_bytes());
+        bytes.extend(offset.to_le_bytes());
+        bytes.extend(frame.range.to_le_bytes());
+        bytes.extend(&frame.unwind);
+    }
+    Encoded { bytes, places }
+}
+
+/// A frame in a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedFrame {
+    pub frame: Frame,
+    /// Where the function starts, from the start of its code section.
+    pub offset: u64,
+    /// Where in `.debug_frame` its start address is.
+    pub address: u64,
+}
+
+/// Takes a section apart in which each function has its own CIE.
+pub fn decode(bytes: &[u8]) -> Result<Vec<PlacedFrame>> {
     let data = Bytes::new(bytes);
     let mut frames = Vec::new();
     let mut at = 0;
     while at < data.len() {
         let length = data.u64(at + 4, "a CIE")?;
-        if length != CIE_BODY || data.u64(at + LENGTH, "a CIE")? != u64::MAX {
-            return Err(Error::at(at, "this is not the CIE that ptxas writes for every function"));
+        let body = data.window(at + LENGTH, length, "a CIE")?;
+        if body.u64(0, "a CIE")? != u64::MAX {
+            return Err(Error::at(at, "this is not a CIE; ptxas writes one for every function"));
         }
-        at += LENGTH + CIE_BODY;
+        let cie = Cie::of(body.data());
+        at += LENGTH + length;
         let length = data.u64(at + 4, "an FDE")?;
         let body = data.window(at + LENGTH, length, "an FDE")?;
         let unwind = body.rest(FDE_FIXED, "an FDE")?.data().to_vec();
-        frames.push(Frame { range: body.u64(16, "an FDE")?, unwind });
+        let frame = Frame { cie, range: body.u64(16, "an FDE")?, unwind };
+        frames.push(PlacedFrame { frame, offset: body.u64(8, "an FDE")?, address: at + ADDRESS });
         at += LENGTH + length;
     }
     Ok(frames)

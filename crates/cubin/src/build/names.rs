@@ -1,10 +1,13 @@
 //! Names of sections and symbols, and the string tables.
 //!
 //! ptxas' tables list names in the order in which its linker came across them, also of sections that stayed empty and
-//! were left out. Names of capsules that Hopper's files do not have leave their room behind, as zeros.
+//! were left out. Names of capsules that Hopper's files do not have leave their room behind, as zeros. That is imitated
+//! for executable files of kernels that call nothing. Other files get the names that they need, in the order of use, behind
+//! the prototypes, which other sections refer to by their place.
 
-use super::Module;
-use super::roles::{Role, SymbolRole};
+use super::roles::{Addends, Role};
+use super::symbols::{SymbolRole, UNIFIED};
+use super::{Function, Linkage, Module, Variable};
 use crate::strings::StringTable;
 use crate::target::Style;
 
@@ -19,7 +22,7 @@ const TAIL: [&str; 5] = [".debug_frame", ".rel.debug_frame", ".rela.debug_frame"
 
 impl Module {
     pub(super) fn section_name(&self, role: Role) -> String {
-        let kernel = |k: usize| &self.kernels[k].name;
+        let function = |k: usize| &self.functions[k].name;
         let fixed = match role {
             Role::Null => "",
             Role::SectionNames => ".shstrtab",
@@ -32,28 +35,28 @@ impl Module {
             Role::Compat => ".nv.compat",
             Role::CallGraph => ".nv.callgraph",
             Role::RelocationActions => ".nv.rel.action",
-            Role::FrameRelocations if self.target.style == Style::Ampere => ".rel.debug_frame",
-            Role::FrameRelocations => ".rela.debug_frame",
+            Role::Prototypes => ".nv.prototype",
+            Role::SharedVariables => ".nv_debug.shared",
+            Role::Relocations(patched, Addends::Zero) => return format!(".rel{}", self.section_name(patched.role())),
+            Role::Relocations(patched, Addends::Explicit) => return format!(".rela{}", self.section_name(patched.role())),
             Role::ReservedShared => ".nv.shared.reserved.0",
             Role::ZeroVariables => ".nv.global",
             Role::InitializedVariables => ".nv.global.init",
             Role::ConstantVariables => ".nv.constant3",
             Role::Addresses => ".nv.constant4",
-            Role::AddressRelocations if self.target.style == Style::Ampere => ".rel.nv.constant4",
-            Role::AddressRelocations => ".rela.nv.constant4",
             Role::MercuryFrames => ".nv.merc.debug_frame",
             Role::MercuryInfo => ".nv.merc.nv.info",
             Role::MercuryFrameRelocations => ".nv.merc.rela.debug_frame",
             Role::MercuryReservedShared => ".nv.merc.nv.shared.reserved.0",
             Role::MercurySymbols => ".nv.merc.symtab",
-            Role::KernelInfo(k) => return format!(".nv.info.{}", kernel(k)),
-            Role::TextRelocations(k) => return format!(".rela.text.{}", kernel(k)),
-            Role::Constants(k) => return format!(".nv.constant0.{}", kernel(k)),
-            Role::Text(k) => return format!(".text.{}", kernel(k)),
-            Role::Shared(k) => return format!(".nv.shared.{}", kernel(k)),
-            Role::Capsule(k) => return format!(".nv.capmerc.text.{}", kernel(k)),
-            Role::MercuryKernelInfo(k) => return format!(".nv.merc.nv.info.{}", kernel(k)),
-            Role::MercuryTextRelocations(k) => return format!(".nv.merc.rela.text.{}", kernel(k)),
+            Role::FunctionInfo(k) => return format!(".nv.info.{}", function(k)),
+            Role::Parameters(k) => return format!(".nv.constant0.{}", function(k)),
+            Role::Constants(k) => return format!(".nv.constant2.{}", function(k)),
+            Role::Text(k) => return format!(".text.{}", function(k)),
+            Role::Shared(k) => return format!(".nv.shared.{}", function(k)),
+            Role::Capsule(k) => return format!(".nv.capmerc.text.{}", function(k)),
+            Role::MercuryFunctionInfo(k) => return format!(".nv.merc.nv.info.{}", function(k)),
+            Role::MercuryTextRelocations(k) => return format!(".nv.merc.rela.text.{}", function(k)),
         };
         fixed.to_owned()
     }
@@ -67,20 +70,49 @@ impl Module {
             SymbolRole::ReservedVariable => self.target.reserved_variable.map_or("", |(name, _)| name).into(),
             SymbolRole::ReservedEnd if self.target.style == Style::Hopper => String::new(),
             SymbolRole::ReservedEnd => RESERVED_END.into(),
-            SymbolRole::Function(k) => self.kernels[k].name.clone(),
+            SymbolRole::Unified(i) => UNIFIED[i].into(),
+            SymbolRole::Function(k) => self.functions[k].name.clone(),
+            SymbolRole::Subroutine(k, i) => self.functions[k].subroutines[i].name.clone(),
+            SymbolRole::SharedVariable(k, i) => {
+                self.functions[k].shared.as_ref().map_or(String::new(), |shared| shared.variables[i].name.clone())
+            }
+            SymbolRole::Constant(k, i) => {
+                self.functions[k].constants.as_ref().map_or(String::new(), |constants| constants.symbols[i].0.clone())
+            }
+            SymbolRole::Parameters(_) => "_param".into(),
             SymbolRole::Variable(v) => self.variables[v].name.clone(),
+            SymbolRole::Extern(i) => self.externs[i].name.clone(),
         }
     }
 
+    /// Has the file nothing but kernels and variables, so that the order of ptxas' names is known?
+    fn is_plain(&self) -> bool {
+        let only_kernel = |function: &Function| {
+            let nothing_called = function.calls.is_empty() && function.subroutines.is_empty() && function.indirect_calls.is_empty();
+            function.is_kernel && nothing_called && function.relocations.is_empty() && function.constants.is_none()
+        };
+        let plain = |variable: &Variable| variable.relocations.is_empty() && variable.linkage != Linkage::Weak;
+        !self.is_relocatable() && self.externs.is_empty() && self.functions.iter().all(only_kernel) && self.variables.iter().all(plain)
+    }
+
+    fn prototype_table(&self) -> StringTable {
+        let mut table = StringTable::new();
+        self.prototypes().into_iter().for_each(|text| table.push(text));
+        table
+    }
+
     /// `.shstrtab`
-    pub(super) fn section_names(&self) -> StringTable {
+    pub(super) fn section_names(&self, sections: &[Role]) -> StringTable {
+        if !self.is_plain() {
+            return StringTable::new();
+        }
         let mut table = self.table(Table::Sections);
         if self.target.style != Style::Ampere {
-            self.push_all(&mut table, Role::Constants);
+            self.push_all(&mut table, Role::Parameters);
         }
         if self.has_mercury() {
-            for role in self.sections() {
-                let shape = role.shape(self.target.style);
+            for &role in sections {
+                let shape = role.shape(self.target.style, self.is_relocatable());
                 if shape.flags & crate::section::flags::MERCURY != 0 {
                     table.push(&self.section_name(role));
                 }
@@ -91,18 +123,21 @@ impl Module {
 
     /// `.strtab`
     pub(super) fn strings(&self) -> StringTable {
+        if !self.is_plain() {
+            return self.prototype_table();
+        }
         let mut table = self.table(Table::Symbols);
         for role in self.visible() {
             table.push(&self.symbol_name(role));
         }
         if self.target.style != Style::Ampere {
-            self.push_all(&mut table, Role::Constants);
+            self.push_all(&mut table, Role::Parameters);
         }
         table
     }
 
     fn push_all(&self, table: &mut StringTable, role: fn(usize) -> Role) {
-        for k in 0..self.kernels.len() {
+        for k in 0..self.functions.len() {
             table.push(&self.section_name(role(k)));
         }
     }
@@ -115,13 +150,13 @@ impl Module {
         if !early {
             push(".nv.compat");
         }
-        let first_sharing = self.kernels.iter().position(|kernel| kernel.shared.is_some());
-        for (k, kernel) in self.kernels.iter().enumerate() {
+        let first_sharing = self.functions.iter().position(|kernel| kernel.shared.is_some());
+        for (k, kernel) in self.functions.iter().enumerate() {
             let name = &kernel.name;
-            if kernel.is_weak && kind == Table::Symbols {
+            if kernel.linkage == Linkage::Weak && kind == Table::Symbols {
                 push(name);
             }
-            [Role::Text(k), Role::KernelInfo(k), Role::Shared(k)].into_iter().for_each(|role| push(&self.section_name(role)));
+            [Role::Text(k), Role::FunctionInfo(k), Role::Shared(k)].into_iter().for_each(|role| push(&self.section_name(role)));
             if early {
                 if k == 0 {
                     self.declared_names(kind, &mut push);
@@ -201,8 +236,9 @@ impl Module {
     /// Zeros behind `.shstrtab`.
     pub(super) fn room_for_names(&self) -> usize {
         match self.target.style {
+            _ if !self.is_plain() => 0,
             Style::Ampere => 0,
-            Style::Hopper => 14 + self.kernels.iter().map(|kernel| ".nv.capmerc.text.".len() + kernel.name.len() + 1).sum::<usize>(),
+            Style::Hopper => 14 + self.functions.iter().map(|kernel| ".nv.capmerc.text.".len() + kernel.name.len() + 1).sum::<usize>(),
             Style::Blackwell => 36,
         }
     }

@@ -4,6 +4,9 @@
 
 #![allow(dead_code)] // each test uses a part
 
+pub mod canonical;
+pub mod parts;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

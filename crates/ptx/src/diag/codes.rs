@@ -280,6 +280,13 @@ codes! {
     BadDebugDirective = "E1102",
     /// A `.file` index used twice for different files.
     DuplicateFileIndex = "E1103",
+    // Code generation.
+    /// A feature of PTX that Oriole cannot compile yet.
+    Unsupported = "E1201",
+    /// Something that the machine or the options do not have enough of.
+    ResourceLimit = "E1202",
+    /// A mistake in Oriole itself; please report it.
+    InternalError = "E1203",
 }
 
 impl Code {

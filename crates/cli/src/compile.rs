@@ -1,0 +1,170 @@
+//! `oriole compile`: PTX to a cubin.
+
+use std::io;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use oriole_driver::{CompileError, Compiled, Fault, Options};
+use oriole_isa::Target;
+use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
+use oriole_ptx::source::{LineIndex, Source, Span};
+
+use crate::check::read_input;
+use crate::output::write_file;
+
+/// Compile PTX to a cubin that the CUDA driver loads.
+///
+///   $ oriole compile kernel.ptx -o kernel.cubin --arch sm_90a -v
+///   kernel.ptx: saxpy: 10 registers, 0 barriers, 0 bytes stack, 0 bytes shared, 28 instructions
+///
+/// What cannot be compiled is said with its place, for all kernels at once. Nothing is written then.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct CompileArguments {
+    /// PTX file; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Where the cubin goes; `-` is standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: String,
+    /// The GPU, such as sm_90a; without it, the module's own target
+    #[arg(long, value_name = "SM")]
+    arch: Option<String>,
+    /// Optimization level
+    #[arg(short = 'O', long, default_value_t = 3, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    opt_level: u8,
+    /// Registers for each thread at most
+    #[arg(long, value_name = "N")]
+    maxrregcount: Option<u32>,
+    /// Make a relocatable object for nvlink
+    #[arg(short = 'c', long)]
+    compile_only: bool,
+    /// Compile these kernels only
+    #[arg(long, value_name = "KERNEL")]
+    entry: Vec<String>,
+    /// Print what each function needs
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print what each function needs as JSON
+    #[arg(long)]
+    json: bool,
+    /// Check the code after every pass
+    #[arg(long)]
+    verify: bool,
+    /// Print the code after a pass, to standard output; `--print-after help` lists the passes
+    #[arg(long, value_name = "PASS")]
+    print_after: Option<String>,
+}
+
+pub fn run(arguments: &CompileArguments) -> ExitCode {
+    if arguments.print_after.as_deref() == Some("help") {
+        for pass in oriole_driver::PASSES {
+            println!("{:>3} {}", pass.phase, pass.name);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(pass) = arguments.print_after.as_deref().filter(|name| oriole_driver::PASSES.iter().all(|pass| pass.name != *name)) {
+        eprintln!("error: no pass is called {pass}; `--print-after help` lists them");
+        return ExitCode::from(2);
+    }
+    let text = match read_input(&arguments.file) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("error: {}: {error}", arguments.file);
+            return ExitCode::from(2);
+        }
+    };
+    let name = if arguments.file == "-" { "<stdin>" } else { &arguments.file };
+    let source = Source::new(name, &text);
+    let style = if io::stderr().is_terminal() { Style::Coloured } else { Style::Plain };
+    let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+    show(&source, &checked.diagnostics, style);
+    if !checked.is_valid() {
+        return ExitCode::FAILURE;
+    }
+    let own = checked.module.target.to_string();
+    let wanted = arguments.arch.as_deref().unwrap_or(&own);
+    let Some(target) = Target::parse(wanted) else {
+        eprintln!("error: {wanted} is no GPU that Oriole can compile for");
+        return ExitCode::from(2);
+    };
+    let options = Options {
+        level: arguments.opt_level,
+        max_registers: arguments.maxrregcount,
+        relocatable: arguments.compile_only,
+        entries: arguments.entry.clone(),
+        verify: arguments.verify,
+        print_after: arguments.print_after.clone(),
+        ..Options::new(target)
+    };
+    match oriole_driver::compile(&[&checked.module], &options) {
+        Ok(compiled) => finish(arguments, name, &compiled),
+        Err(errors) => {
+            let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
+            show(&source, &findings, style);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
+    if findings.is_empty() {
+        return;
+    }
+    let lines = LineIndex::new(source.text);
+    for finding in findings {
+        eprintln!("{}", diag::render(source, &lines, finding, style));
+    }
+    let errors = findings.iter().filter(|finding| finding.code.severity() == Severity::Error).count();
+    if errors > 0 {
+        eprintln!("{}: {errors} error{}", source.name, if errors == 1 { "" } else { "s" });
+    }
+}
+
+/// An error of the compiler as a finding in the text.
+pub fn diagnostic(error: &CompileError) -> Diagnostic {
+    let code = match error.fault {
+        Fault::Unsupported(_) => Code::Unsupported,
+        Fault::Limit(_) => Code::ResourceLimit,
+        Fault::Internal(_) => Code::InternalError,
+    };
+    Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
+}
+
+fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> ExitCode {
+    for dump in &compiled.dumps {
+        println!("{dump}");
+    }
+    let written = if arguments.output == "-" {
+        io::stdout().lock().write_all(&compiled.cubin)
+    } else {
+        write_file(&arguments.output, &compiled.cubin)
+    };
+    if let Err(error) = written {
+        eprintln!("error: {}: {error}", arguments.output);
+        return ExitCode::from(2);
+    }
+    for function in &compiled.functions {
+        if arguments.json {
+            let object = serde_json::json!({
+                "function": function.name,
+                "kernel": function.is_kernel,
+                "registers": function.registers,
+                "barriers": function.barriers,
+                "stack_bytes": function.stack_bytes,
+                "spill_store_bytes": function.spill_store_bytes,
+                "spill_load_bytes": function.spill_load_bytes,
+                "shared_bytes": function.shared_bytes,
+                "instructions": function.instructions,
+            });
+            println!("{object}");
+        } else if arguments.verbose {
+            eprintln!(
+                "{name}: {}: {} registers, {} barriers, {} bytes stack, {} bytes shared, {} instructions",
+                function.name, function.registers, function.barriers, function.stack_bytes, function.shared_bytes, function.instructions
+            );
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,103 @@
+//! Code for what was checked, and what `-v` says about it.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
+use oriole_isa::Target;
+use oriole_ptx::source::LineIndex;
+
+use super::command_line::CommandLine;
+use super::messages::{self, Messages, Place};
+use super::output::write_file;
+use super::program::Parsed;
+use super::settings::Settings;
+
+/// Where ptxas writes if nothing is said.
+const DEFAULT_OUTPUT: &str = "elf.o";
+
+/// Compiles the modules and writes the file. Errors of the input go to `messages`; what comes back is fatal.
+pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, messages: &mut Messages) -> Result<(), String> {
+    let name = settings.arch.to_string();
+    let Some(target) = Target::parse(&name) else { return Err(format!("Oriole cannot generate code for '{name}'")) };
+    let limit = line.number("maxrregcount").filter(|count| (1..=255).contains(count)).map(|count| count.max(24) as u32);
+    let options = Options {
+        level: line.number("opt-level").unwrap_or(3).clamp(0, 3) as u8,
+        max_registers: limit,
+        relocatable: line.has("compile-only"),
+        entries: settings.entries.clone(),
+        ..Options::new(target)
+    };
+    let started = Instant::now();
+    let parsed: Vec<_> = modules.iter().map(|parsed| &parsed.module).collect();
+    let compiled = match oriole_driver::compile(&parsed, &options) {
+        Ok(compiled) => compiled,
+        Err(errors) => {
+            report(modules, &errors, messages);
+            return Ok(());
+        }
+    };
+    let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+    if line.has("verbose") {
+        print_usage(&compiled, &name, milliseconds);
+    }
+    if line.has("warn-on-spills") {
+        for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
+            let text = format!(
+                "Registers are spilled to local memory in function '{}', {} bytes spill stores, {} bytes spill loads",
+                function.name, function.spill_store_bytes, function.spill_load_bytes
+            );
+            messages.warning(None, &text);
+        }
+    }
+    let output = line.value("output-file").unwrap_or(DEFAULT_OUTPUT);
+    write_file(output, &compiled.cubin).map_err(|_| format!("Could not open output file '{output}'"))
+}
+
+fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) {
+    for error in errors {
+        let parsed = &modules[error.module];
+        let place = error.span.map(|span| Place { file: &parsed.name, line: LineIndex::new(&parsed.text).line_column(span.start).0 });
+        match &error.fault {
+            Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),
+            Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
+            Fault::Internal(_) => messages.error(place, &error.to_string()),
+        }
+    }
+}
+
+/// The text of `-v`, which many programs read.
+fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
+    let mut module = format!("{} bytes gmem", compiled.global_bytes);
+    for (bank, bytes) in &compiled.constant_bytes {
+        let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
+    }
+    messages::print(None, "info", &module);
+    let share = milliseconds / compiled.functions.len().max(1) as f64;
+    for function in compiled.functions.iter().rev() {
+        if function.is_kernel {
+            messages::print(None, "info", &format!("Compiling entry function '{}' for '{arch}'", function.name));
+        }
+        let properties = format!(
+            "Function properties for {}\n    {} bytes stack frame, {} bytes spill stores, {} bytes spill loads",
+            function.name, function.stack_bytes, function.spill_store_bytes, function.spill_load_bytes
+        );
+        messages::print(None, "info", &properties);
+        if function.is_kernel {
+            messages::print(None, "info", &usage(function));
+            messages::print(None, "info", &format!("Compile time = {share:.3} ms"));
+        }
+    }
+}
+
+fn usage(function: &FunctionReport) -> String {
+    let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
+    for (bytes, what) in
+        [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (function.constant_bytes, "cmem[0]")]
+    {
+        if bytes > 0 {
+            let _ = write!(text, ", {bytes} bytes {what}");
+        }
+    }
+    text
+}

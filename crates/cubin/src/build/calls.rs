@@ -1,0 +1,71 @@
+//! `.nv.callgraph` and `.nv.prototype`: what the linker and the driver know of calls.
+//!
+//! The call graph has four lists, each behind its mark: direct calls (caller, callee); functions whose address is taken
+//! (function, prototype); indirect calls (caller, prototype); and addresses taken (by whom, of which function). A
+//! prototype is the offset of its text in `.strtab`, where all of them come first.
+
+use std::collections::BTreeMap;
+
+use super::{Linkage, Module};
+use crate::callgraph::{CallEdge, NO_CALLS};
+
+/// Offset of each prototype in `.strtab`.
+pub(super) type Prototypes = BTreeMap<String, u32>;
+
+impl Module {
+    /// All prototypes, in the order of the string table.
+    pub(super) fn prototypes(&self) -> Vec<&str> {
+        let mut list: Vec<&str> = self.functions.iter().filter_map(|function| function.prototype.as_deref()).collect();
+        list.extend(self.functions.iter().flat_map(|function| function.indirect_calls.iter().map(String::as_str)));
+        list.extend(self.externs.iter().filter_map(|external| external.prototype.as_deref()));
+        list.sort_unstable();
+        list.dedup();
+        list
+    }
+
+    pub(super) fn prototype_offsets(&self) -> Prototypes {
+        let mut at = 1;
+        let place = |text: &str| {
+            let here = at;
+            at += text.len() as u32 + 1;
+            (text.to_owned(), here)
+        };
+        self.prototypes().into_iter().map(place).collect()
+    }
+
+    /// Functions that others can call by name, with their prototypes.
+    pub(super) fn prototyped(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = self.functions.iter().filter(|function| function.linkage != Linkage::Local && !function.is_address_taken);
+        let own = own.filter_map(|function| Some((function.name.as_str(), function.prototype.as_deref()?)));
+        let others = self.externs.iter().filter(|external| !external.is_address_taken);
+        own.chain(others.filter_map(|external| Some((external.name.as_str(), external.prototype.as_deref()?))))
+    }
+
+    /// `find` gives the index of a symbol.
+    pub(super) fn call_graph<E>(&self, prototypes: &Prototypes, find: &impl Fn(&str) -> Result<u32, E>) -> Result<Vec<CallEdge>, E> {
+        let mut lists: [Vec<CallEdge>; 4] = Default::default();
+        let edge = |caller: &str, callee: u32| Ok(CallEdge { caller: find(caller)?, callee: callee.cast_signed() });
+        let prototype = |text: &str| prototypes.get(text).copied().unwrap_or(0);
+        for function in &self.functions {
+            let name = &function.name;
+            for callee in &function.calls {
+                lists[0].push(edge(name, find(callee)?)?);
+            }
+            if let Some(text) = function.prototype.as_deref().filter(|_| function.is_address_taken) {
+                lists[1].push(edge(name, prototype(text))?);
+            }
+            for text in &function.indirect_calls {
+                lists[2].push(edge(name, prototype(text))?);
+            }
+            for taken in &function.takes_address_of {
+                lists[3].push(edge(name, find(taken)?)?);
+            }
+        }
+        for external in self.externs.iter().filter(|external| external.is_address_taken) {
+            if let Some(text) = external.prototype.as_deref() {
+                lists[1].push(edge(&external.name, prototype(text))?);
+            }
+        }
+        Ok(NO_CALLS.into_iter().zip(lists).flat_map(|(mark, list)| std::iter::once(mark).chain(list)).collect())
+    }
+}

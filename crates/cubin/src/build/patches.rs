@@ -1,0 +1,140 @@
+//! What the linker or the driver has to fill in, by meaning.
+//!
+//! The same meaning has different relocation types on different targets: a call is `ABS47_34` to Ada and `ABS55_16_34`
+//! from Hopper on. Addresses of functions go through a table of unified functions in relocatable files from Hopper on.
+
+use crate::cubin::FileType;
+use crate::relocation::RelocationType;
+use crate::target::{Style, Target};
+
+/// A place in code: the instruction at `offset` gets the address of `symbol` plus `addend`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeRelocation {
+    /// Of the instruction, in the function.
+    pub offset: u64,
+    pub kind: CodePatch,
+    /// A function, variable, extern, or part of the function's constants.
+    pub symbol: String,
+    pub addend: i64,
+}
+
+/// Which field of an instruction, and what of the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodePatch {
+    /// Low half of an address, in a 32-bit immediate.
+    AddressLow,
+    /// High half.
+    AddressHigh,
+    /// Low half of the address of a function that is called through it later.
+    FunctionLow,
+    FunctionHigh,
+    /// Target of `CALL.ABS`.
+    Call,
+    /// Immediate of `CALL.ABS R`, in relocatable files from Hopper on, for the symbol `__UFT_OFFSET`. Executable files
+    /// have 0 there, and no relocation.
+    IndirectCall,
+    /// Offset of a variable in shared memory, in a 32-bit immediate.
+    SharedOffset,
+    /// The same in the offset field of `LDS` and `STS`.
+    SharedField,
+    /// Offset in constant bank 3, in a 32-bit immediate.
+    ConstantOffset,
+    /// Bank and offset as an operand of an instruction.
+    ConstantOperand,
+    /// Bank and offset in `LDC` and `ULDC`.
+    ConstantLoad,
+    /// Bank and offset in `LDCU`.
+    UniformConstantLoad,
+    Other(RelocationType),
+}
+
+/// A place in the first bytes of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataRelocation {
+    /// In the variable.
+    pub offset: u64,
+    pub kind: DataPatch,
+    pub symbol: String,
+    pub addend: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataPatch {
+    /// 64-bit generic address of a variable; for global memory it is the address itself, and what ptxas uses for both.
+    Generic,
+    /// 64-bit address.
+    Address,
+    /// 64-bit address of a function.
+    Function,
+    /// One byte of the generic address, 0 the lowest: PTX' `0xff00(x)`.
+    GenericByte(u8),
+    Other(RelocationType),
+}
+
+impl CodePatch {
+    /// None where no relocation is needed.
+    pub(super) fn relocation_type(self, target: &Target, file_type: FileType) -> Option<RelocationType> {
+        let early = target.style == Style::Ampere;
+        let unified = !early && file_type == FileType::Relocatable;
+        Some(match self {
+            CodePatch::FunctionLow if unified => RelocationType::R_CUDA_UNIFIED32_LO_32,
+            CodePatch::FunctionHigh if unified => RelocationType::R_CUDA_UNIFIED32_HI_32,
+            CodePatch::AddressLow | CodePatch::FunctionLow => RelocationType::R_CUDA_ABS32_LO_32,
+            CodePatch::AddressHigh | CodePatch::FunctionHigh => RelocationType::R_CUDA_ABS32_HI_32,
+            CodePatch::Call if early => RelocationType::R_CUDA_ABS47_34,
+            CodePatch::Call => RelocationType::R_CUDA_ABS55_16_34,
+            CodePatch::IndirectCall if unified => RelocationType::R_CUDA_ABS56_16_34,
+            CodePatch::IndirectCall => return None,
+            CodePatch::SharedOffset => RelocationType::R_CUDA_ABS32_32,
+            CodePatch::SharedField => RelocationType::R_CUDA_ABS24_40,
+            CodePatch::ConstantOffset => RelocationType::R_CUDA_ABS16_32,
+            CodePatch::ConstantOperand => RelocationType::R_CUDA_CONST_FIELD19_40,
+            CodePatch::ConstantLoad => RelocationType::R_CUDA_CONST_FIELD21_38,
+            CodePatch::UniformConstantLoad => RelocationType::R_CUDA_CONST_FIELD22_37,
+            CodePatch::Other(other) => other,
+        })
+    }
+
+    /// What a relocation of a cubin means.
+    pub fn of(relocation_type: RelocationType) -> CodePatch {
+        match relocation_type {
+            RelocationType::R_CUDA_UNIFIED32_LO_32 => CodePatch::FunctionLow,
+            RelocationType::R_CUDA_UNIFIED32_HI_32 => CodePatch::FunctionHigh,
+            RelocationType::R_CUDA_ABS32_LO_32 => CodePatch::AddressLow,
+            RelocationType::R_CUDA_ABS32_HI_32 => CodePatch::AddressHigh,
+            RelocationType::R_CUDA_ABS47_34 | RelocationType::R_CUDA_ABS55_16_34 => CodePatch::Call,
+            RelocationType::R_CUDA_ABS56_16_34 => CodePatch::IndirectCall,
+            RelocationType::R_CUDA_ABS32_32 => CodePatch::SharedOffset,
+            RelocationType::R_CUDA_ABS24_40 => CodePatch::SharedField,
+            RelocationType::R_CUDA_ABS16_32 => CodePatch::ConstantOffset,
+            RelocationType::R_CUDA_CONST_FIELD19_40 => CodePatch::ConstantOperand,
+            RelocationType::R_CUDA_CONST_FIELD21_38 => CodePatch::ConstantLoad,
+            RelocationType::R_CUDA_CONST_FIELD22_37 => CodePatch::UniformConstantLoad,
+            other => CodePatch::Other(other),
+        }
+    }
+}
+
+impl DataPatch {
+    pub(super) fn relocation_type(self, target: &Target, file_type: FileType) -> RelocationType {
+        match self {
+            DataPatch::Function if target.style != Style::Ampere && file_type == FileType::Relocatable => RelocationType::R_CUDA_UNIFIED,
+            DataPatch::Address | DataPatch::Function => RelocationType::R_CUDA_64,
+            DataPatch::Generic => RelocationType::R_CUDA_G64,
+            DataPatch::GenericByte(index) => RelocationType(RelocationType::R_CUDA_G8_0.0 + u32::from(index & 7)),
+            DataPatch::Other(other) => other,
+        }
+    }
+
+    /// What a relocation of a cubin means.
+    pub fn of(relocation_type: RelocationType) -> DataPatch {
+        let bytes = RelocationType::R_CUDA_G8_0.0..RelocationType::R_CUDA_G8_0.0 + 8;
+        match relocation_type {
+            RelocationType::R_CUDA_UNIFIED => DataPatch::Function,
+            RelocationType::R_CUDA_64 => DataPatch::Address,
+            RelocationType::R_CUDA_G64 => DataPatch::Generic,
+            RelocationType(number) if bytes.contains(&number) => DataPatch::GenericByte((number - bytes.start) as u8),
+            other => DataPatch::Other(other),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The relocations of a file, in groups that become sections.
+
+use super::Module;
+use super::roles::{Addends, Patched, Role};
+use super::symbols::SymbolRole;
+use crate::relocation::RelocationType;
+use crate::target::Style;
+
+/// A relocation section.
+pub(super) struct Group {
+    pub patched: Patched,
+    pub addends: Addends,
+    /// First place first.
+    pub patches: Vec<Patch>,
+}
+
+#[derive(Clone)]
+pub(super) struct Patch {
+    pub offset: u64,
+    pub relocation_type: RelocationType,
+    /// A role, or a name that is still to be found.
+    pub symbol: Result<SymbolRole, String>,
+    pub addend: i64,
+}
+
+/// All relocation sections in the order of the file, also those that are empty but there.
+pub(super) fn groups(module: &Module) -> Vec<Group> {
+    let mut list = Vec::new();
+    for (k, function) in module.functions.iter().enumerate() {
+        list.extend(split(module, Patched::Text(k), module.code_patches(k), function.had_relocations));
+        let is_there = function.constants.as_ref().is_some_and(|constants| constants.had_relocations);
+        list.extend(split(module, Patched::Constants(k), Vec::new(), is_there));
+    }
+    list.extend(split(module, Patched::Addresses, module.address_patches(), false));
+    for patched in [Patched::InitializedVariables, Patched::ConstantVariables] {
+        list.extend(split(module, patched, module.data_patches(patched.role()), false));
+    }
+    list.extend(split(module, Patched::Frames, module.frame_patches(), false));
+    list
+}
+
+/// From Hopper on, one section. Before, one for each kind of addend, the kind of the first relocation first.
+fn split(module: &Module, patched: Patched, patches: Vec<Patch>, is_there: bool) -> Vec<Group> {
+    let early = module.target.style == Style::Ampere;
+    if !early {
+        let wanted = is_there || !patches.is_empty();
+        return wanted.then_some(Group { patched, addends: Addends::Explicit, patches }).into_iter().collect();
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for patch in patches {
+        let is_cleared = patch.relocation_type == RelocationType::R_CUDA_UNUSED_CLEAR64;
+        let addends = if patch.addend == 0 && !is_cleared { Addends::Zero } else { Addends::Explicit };
+        match groups.iter_mut().find(|group| group.addends == addends) {
+            Some(group) => group.patches.push(patch),
+            None => groups.push(Group { patched, addends, patches: vec![patch] }),
+        }
+    }
+    groups
+}
+
+impl Module {
+    fn code_patches(&self, k: usize) -> Vec<Patch> {
+        let patch = |relocation: &super::CodeRelocation| {
+            let relocation_type = relocation.kind.relocation_type(self.target, self.file_type)?;
+            Some(Patch { offset: relocation.offset, relocation_type, symbol: Err(relocation.symbol.clone()), addend: relocation.addend })
+        };
+        let mut list: Vec<Patch> = self.functions[k].relocations.iter().filter_map(patch).collect();
+        list.sort_by_key(|patch| patch.offset);
+        list
+    }
+
+    fn address_patches(&self) -> Vec<Patch> {
+        let patch = |(slot, name): (usize, &String)| Patch {
+            offset: slot as u64 * 8,
+            relocation_type: RelocationType::R_CUDA_64,
+            symbol: Err(name.clone()),
+            addend: 0,
+        };
+        self.addresses.iter().enumerate().map(patch).collect()
+    }
+
+    /// Of the variables of a section.
+    fn data_patches(&self, role: Role) -> Vec<Patch> {
+        let mut list = Vec::new();
+        for variable in self.variables.iter().filter(|variable| variable.home.role() == Some(role)) {
+            list.extend(variable.relocations.iter().map(|relocation| Patch {
+                offset: variable.offset + relocation.offset,
+                relocation_type: relocation.kind.relocation_type(self.target, self.file_type),
+                symbol: Err(relocation.symbol.clone()),
+                addend: relocation.addend,
+            }));
+        }
+        list.sort_by_key(|patch| patch.offset);
+        list
+    }
+
+    /// Of each function the addresses in its CIEs, then those in its FDEs.
+    fn frame_patches(&self) -> Vec<Patch> {
+        let early = self.target.style == Style::Ampere;
+        let (mut list, mut starts) = (Vec::new(), Vec::new());
+        let frames = self.frames();
+        for (i, (&(k, offset, _), places)) in frames.iter().zip(self.encode_frames().places).enumerate() {
+            let patch = |offset, relocation_type, symbol, addend| Patch { offset, relocation_type, symbol: Ok(symbol), addend };
+            let function = SymbolRole::Function(k);
+            list.extend(places.cie_address.map(|at| patch(at, RelocationType::R_CUDA_64, function, 0)));
+            if self.is_relocatable() {
+                let section = SymbolRole::Section(Role::Frames);
+                starts.push(patch(places.cie_pointer, RelocationType::R_CUDA_64, section, places.cie.cast_signed()));
+            }
+            // Without an addend, the offset is in the place itself.
+            let addend = if early { 0 } else { offset.cast_signed() };
+            starts.push(patch(places.address, RelocationType::R_CUDA_64, function, addend));
+            if self.is_relocatable() {
+                starts.push(patch(places.range, RelocationType::R_CUDA_UNUSED_CLEAR64, function, 0));
+            }
+            if frames.get(i + 1).is_none_or(|(next, _, _)| *next != k) {
+                list.append(&mut starts);
+            }
+        }
+        list
+    }
+}

@@ -1,0 +1,274 @@
+//! The symbols of a file, in ptxas' order as far as it is known, and what they say.
+
+use object::elf;
+
+use super::assemble::Maker;
+use super::roles::Role;
+use super::{ExternKind, Home, Linkage, Module};
+use crate::symbol::{STT_CUDA_OBJECT, Symbol, SymbolSection, other};
+use crate::target::Style;
+
+/// A symbol by its duty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum SymbolRole {
+    Null,
+    Section(Role),
+    /// One of [`UNIFIED`].
+    Unified(usize),
+    ReservedOffset,
+    ReservedAlias,
+    ReservedVariable,
+    /// End of the reserved shared memory. Hopper's files have an empty entry in its place.
+    ReservedEnd,
+    Function(usize),
+    /// Of a function, by its index there.
+    Subroutine(usize, usize),
+    SharedVariable(usize, usize),
+    Constant(usize, usize),
+    /// The parameters of a kernel; relocatable files to Ada.
+    Parameters(usize),
+    Variable(usize),
+    Extern(usize),
+}
+
+/// Tables of functions and data that the linker may make for relocatable files; every one of them from Hopper on names them.
+pub(super) const UNIFIED: [&str; 8] =
+    ["__UDT_OFFSET", "__UFT_OFFSET", "__UFT_CANONICAL", "__UDT_CANONICAL", "__UFT", "__UDT", "__UFT_END", "__UDT_END"];
+
+/// Of a variable in reserved shared memory.
+pub(super) const RESERVED_ALIGNMENT: u64 = 16;
+
+impl Module {
+    /// The symbols of `.symtab`, where what is local or weak comes with its code, and what is global at the end. The
+    /// Mercury table has the same without those of parameters.
+    pub(super) fn symbols(&self) -> Vec<SymbolRole> {
+        use SymbolRole::{Function, Section};
+        let early = self.target.style == Style::Ampere;
+        let mut list = vec![SymbolRole::Null, Section(Role::ToolNote), Section(Role::CudaNote)];
+        // The end of reserved memory comes with the first function that has shared memory.
+        let outside = self.variables.iter().any(|variable| variable.home == Home::Shared).then_some(0);
+        let sharing = self.sharing().next().or(outside);
+        for k in self.indices() {
+            let function = &self.functions[k];
+            list.extend((function.linkage != Linkage::Global).then_some(Function(k)));
+            list.push(Section(Role::Text(k)));
+            list.extend(function.shared.as_ref().map(|_| Section(Role::Shared(k))));
+            if k == 0 {
+                list.extend(self.module_symbols());
+            }
+            list.extend((!early && sharing == Some(k)).then_some(SymbolRole::ReservedEnd));
+            if let Some(shared) = function.shared.as_ref().filter(|_| self.is_relocatable()) {
+                list.extend((0..shared.variables.len()).map(|i| SymbolRole::SharedVariable(k, i)));
+            }
+            if let Some(constants) = &function.constants {
+                list.push(Section(Role::Constants(k)));
+                list.extend((0..constants.symbols.len()).map(|i| SymbolRole::Constant(k, i)));
+            }
+            list.extend(self.subroutines(k, |linkage| linkage != Linkage::Global));
+            if early && function.is_kernel {
+                list.push(Section(Role::Parameters(k)));
+                list.extend((self.is_relocatable() && function.parameter_bytes > 0).then_some(SymbolRole::Parameters(k)));
+            }
+        }
+        if self.functions.is_empty() {
+            list.extend(self.module_symbols());
+        }
+        list.extend((!self.functions.is_empty()).then_some(Section(Role::Frames)));
+        list.push(Section(Role::CallGraph));
+        list.extend(self.prototyped().next().map(|_| Section(Role::Prototypes)));
+        list.extend((early && !self.is_relocatable()).then_some(Section(Role::RelocationActions)));
+        list.extend(self.visible());
+        if !early {
+            list.extend(self.kernels().map(|k| Section(Role::Parameters(k))));
+        }
+        list
+    }
+
+    /// Those that every file has, and those of variables.
+    fn module_symbols(&self) -> Vec<SymbolRole> {
+        let mut list = Vec::new();
+        if self.target.style != Style::Ampere {
+            list.extend(self.is_relocatable().then(|| (0..UNIFIED.len()).map(SymbolRole::Unified)).into_iter().flatten());
+            list.push(SymbolRole::ReservedOffset);
+        }
+        if self.has_reserved_section() {
+            let variable = self.target.reserved_variable.map(|_| SymbolRole::ReservedVariable);
+            list.extend(variable.map(|_| SymbolRole::Section(Role::ReservedShared)));
+            list.extend((!self.is_relocatable()).then_some(SymbolRole::ReservedAlias));
+            list.extend(variable);
+        }
+        list.extend(self.declarations());
+        list
+    }
+
+    fn subroutines(&self, k: usize, wanted: fn(Linkage) -> bool) -> impl Iterator<Item = SymbolRole> {
+        let all = self.functions[k].subroutines.iter().enumerate();
+        all.filter(move |(_, subroutine)| wanted(subroutine.linkage)).map(move |(i, _)| SymbolRole::Subroutine(k, i))
+    }
+
+    /// Global symbols: functions, with the variables behind the first of them, then what is defined elsewhere.
+    pub(super) fn visible(&self) -> Vec<SymbolRole> {
+        let variables = self.variables.iter().enumerate().filter(|(_, variable)| variable.linkage == Linkage::Global);
+        let mut variables = variables.map(|(v, _)| SymbolRole::Variable(v)).collect();
+        let mut list = Vec::new();
+        for k in self.indices() {
+            list.extend((self.functions[k].linkage == Linkage::Global).then_some(SymbolRole::Function(k)));
+            list.append(&mut variables);
+        }
+        list.append(&mut variables);
+        list.extend((0..self.externs.len()).map(SymbolRole::Extern));
+        list.extend(self.indices().flat_map(|k| self.subroutines(k, |linkage| linkage == Linkage::Global)));
+        list
+    }
+}
+
+impl Linkage {
+    fn binding(self) -> u8 {
+        match self {
+            Linkage::Local => elf::STB_LOCAL,
+            Linkage::Global => elf::STB_GLOBAL,
+            Linkage::Weak => elf::STB_WEAK,
+        }
+    }
+}
+
+impl Maker<'_> {
+    /// One more than the index of the last local symbol.
+    pub(super) fn locals(&self, symbols: &[SymbolRole]) -> u32 {
+        let is_local = |&role: &SymbolRole| self.symbol(role).binding == elf::STB_LOCAL;
+        symbols.iter().rposition(is_local).map_or(0, |last| last as u32 + 1)
+    }
+
+    pub(super) fn symbol(&self, role: SymbolRole) -> Symbol {
+        let style = self.module.target.style;
+        let defined = |role| SymbolSection::Section(self.index(role));
+        let name = || self.module.symbol_name(role);
+        let weak = |symbol_type, section| Symbol::new(name(), elf::STB_WEAK, symbol_type, section);
+        let local = |section, memory| Symbol { other: memory, ..Symbol::new(name(), elf::STB_LOCAL, STT_CUDA_OBJECT, section) };
+        match role {
+            SymbolRole::Null => Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined),
+            SymbolRole::Section(section) => Symbol::for_section(name(), self.index(section)),
+            SymbolRole::Unified(_) => Symbol { size: 8, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) },
+            SymbolRole::ReservedOffset => {
+                Symbol { value: style.reserved_offset(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
+            }
+            SymbolRole::ReservedAlias => {
+                let symbol = weak(elf::STT_NOTYPE, defined(Role::ReservedShared));
+                Symbol { value: style.reserved_offset(), other: other::RESERVED_SHARED, ..symbol }
+            }
+            SymbolRole::ReservedVariable if self.module.is_relocatable() => {
+                let symbol = weak(STT_CUDA_OBJECT, defined(Role::ReservedShared));
+                Symbol { value: RESERVED_ALIGNMENT, size: self.reserved_variable_size(), other: other::RESERVED_SHARED, ..symbol }
+            }
+            SymbolRole::ReservedVariable => {
+                let symbol = weak(elf::STT_OBJECT, defined(Role::ReservedShared));
+                Symbol { value: style.reserved_offset(), size: self.reserved_variable_size(), ..symbol }
+            }
+            SymbolRole::ReservedEnd if style == Style::Hopper => {
+                let symbol = Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined);
+                Symbol { other: other::NULL_MARK, ..symbol }
+            }
+            SymbolRole::ReservedEnd => {
+                Symbol { value: style.reserved_shared(), size: 4, ..weak(elf::STT_OBJECT, SymbolSection::Undefined) }
+            }
+            SymbolRole::Variable(v) => self.variable_symbol(v),
+            SymbolRole::Extern(i) => self.extern_symbol(i),
+            SymbolRole::Function(k) => {
+                let function = &self.module.functions[k];
+                let symbol = Symbol::new(name(), function.linkage.binding(), elf::STT_FUNC, defined(Role::Text(k)));
+                Symbol { size: function.code.len() as u64, other: if function.is_kernel { other::ENTRY } else { 0 }, ..symbol }
+            }
+            SymbolRole::Subroutine(k, i) => {
+                let subroutine = &self.module.functions[k].subroutines[i];
+                let symbol = Symbol::new(name(), subroutine.linkage.binding(), elf::STT_FUNC, defined(Role::Text(k)));
+                Symbol { value: subroutine.offset, size: subroutine.size, ..symbol }
+            }
+            SymbolRole::SharedVariable(k, i) => {
+                let (size, alignment) = self.module.functions[k]
+                    .shared
+                    .as_ref()
+                    .map_or((0, 1), |shared| (shared.variables[i].size, shared.variables[i].alignment));
+                Symbol { value: alignment, size, ..local(defined(Role::Shared(k)), other::SHARED) }
+            }
+            SymbolRole::Constant(k, i) => {
+                let (value, size) = self.module.functions[k]
+                    .constants
+                    .as_ref()
+                    .map_or((0, 0), |constants| (constants.symbols[i].1, constants.symbols[i].2));
+                Symbol { value, size, ..local(defined(Role::Constants(k)), other::CONSTANT | other::INTERNAL) }
+            }
+            SymbolRole::Parameters(k) => {
+                let size = u64::from(self.module.functions[k].parameter_bytes);
+                let symbol = local(defined(Role::Parameters(k)), other::CONSTANT | other::INTERNAL);
+                Symbol { value: u64::from(style.parameter_base()), size, ..symbol }
+            }
+        }
+    }
+
+    /// In relocatable files the type says that `st_other` holds the memory; what the linker places has its alignment
+    /// for a value.
+    fn variable_symbol(&self, v: usize) -> Symbol {
+        let variable = &self.module.variables[v];
+        let section = match variable.home.role() {
+            Some(role) => SymbolSection::Section(self.index(role)),
+            None => SymbolSection::Reserved(elf::SHN_COMMON),
+        };
+        let memory = match variable.home {
+            Home::Zero | Home::Initialized(_) | Home::Common => other::GLOBAL,
+            Home::Constant(_) => other::CONSTANT,
+            Home::Shared => other::SHARED,
+        };
+        let value = match variable.home {
+            Home::Shared | Home::Common => variable.alignment,
+            _ => variable.offset,
+        };
+        let managed = if variable.is_managed { other::MANAGED } else { 0 };
+        let (symbol_type, memory) = self.object_type(memory);
+        let symbol = Symbol::new(&variable.name, variable.linkage.binding(), symbol_type, section);
+        Symbol { value, size: variable.size, other: memory | managed, ..symbol }
+    }
+
+    fn extern_symbol(&self, i: usize) -> Symbol {
+        let external = &self.module.externs[i];
+        let (memory, size) = match external.kind {
+            ExternKind::Function => return Symbol::new(&external.name, elf::STB_GLOBAL, elf::STT_FUNC, SymbolSection::Undefined),
+            ExternKind::Global(size) => (other::GLOBAL, size),
+            ExternKind::Constant(size) => (other::CONSTANT, size),
+            ExternKind::DynamicShared => (other::SHARED, 0),
+        };
+        let (symbol_type, other) = self.object_type(memory);
+        Symbol { size, other, ..Symbol::new(&external.name, elf::STB_GLOBAL, symbol_type, SymbolSection::Undefined) }
+    }
+
+    fn object_type(&self, memory: u8) -> (u8, u8) {
+        if self.module.is_relocatable() { (STT_CUDA_OBJECT, memory) } else { (elf::STT_OBJECT, 0) }
+    }
+
+    pub(super) fn mercury_symbols(&self) -> Vec<SymbolRole> {
+        let in_both = |role: &&SymbolRole| !matches!(role, SymbolRole::Section(Role::Parameters(_)));
+        self.symbols.iter().filter(in_both).copied().collect()
+    }
+
+    /// The same symbol in the Mercury table: with the twin's section, and no values yet.
+    pub(super) fn mercury_symbol(&self, role: SymbolRole) -> Symbol {
+        let mut symbol = self.symbol(role);
+        symbol.value = 0;
+        let section = match role {
+            SymbolRole::Section(section) => Some(section.mercury()),
+            SymbolRole::ReservedAlias => Some(Role::MercuryReservedShared),
+            SymbolRole::ReservedVariable => {
+                (symbol.symbol_type, symbol.other) = (STT_CUDA_OBJECT, other::RESERVED_SHARED);
+                Some(Role::MercuryReservedShared)
+            }
+            SymbolRole::Function(k) => {
+                symbol.size = self.module.functions[k].capsule.as_ref().map_or(0, |capsule| capsule.size);
+                Some(Role::Capsule(k))
+            }
+            _ => None,
+        };
+        if let Some(section) = section {
+            symbol.section = SymbolSection::Section(self.index(section));
+        }
+        symbol
+    }
+}

@@ -1,0 +1,93 @@
+//! The final order of blocks: branches to the block that follows go away, and so do blocks that only jump on.
+//!
+//! **Before**: every block ends in explicit control flow. **After**: a block may fall through to the next one of the layout.
+
+use oriole_ir::{Block, Function, Guard, Opcode, OperandKind};
+use oriole_support::Index;
+
+/// Makes fall-through implicit.
+pub fn run(function: &mut Function) {
+    thread_jumps(function);
+    let layout = function.layout.clone();
+    for (position, &block) in layout.iter().enumerate() {
+        let next = layout.get(position + 1).copied();
+        drop_jump(function, block, next);
+    }
+}
+
+/// A branch to a block that only jumps on goes there directly.
+fn thread_jumps(function: &mut Function) {
+    let mut destinations: Vec<Block> = (0..function.blocks.len()).map(Block::new).collect();
+    for position in 0..destinations.len() {
+        let mut at = Block::new(position);
+        // A chain of jumps may be a loop: no more steps than there are blocks, and the first few matter.
+        for _ in 0..8 {
+            match only_jump(function, at) {
+                Some(target) if target != at => at = target,
+                _ => break,
+            }
+        }
+        destinations[position] = at;
+    }
+    for &block in &function.layout.clone() {
+        for inst in function.terminators(block).to_vec() {
+            for operand in function.operands_mut(inst) {
+                if let OperandKind::Block(target) = &mut operand.kind {
+                    *target = destinations[target.position()];
+                }
+            }
+        }
+    }
+    remove_unreachable(function);
+}
+
+fn only_jump(function: &Function, block: Block) -> Option<Block> {
+    let [inst] = function.blocks[block].insts.as_slice() else { return None };
+    let data = &function.insts[*inst];
+    if !data.is_machine(Opcode::BRA) || data.guard.is_some() {
+        return None;
+    }
+    function.operands(*inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
+}
+
+/// Blocks that no branch reaches go away; `BSSY` names a block that branches reach.
+fn remove_unreachable(function: &mut Function) {
+    let mut reached = vec![false; function.blocks.len()];
+    let mut pending = vec![function.entry()];
+    reached[function.entry().position()] = true;
+    while let Some(block) = pending.pop() {
+        let named =
+            function.blocks[block].insts.iter().flat_map(|&inst| function.operands(inst)).filter_map(|operand| match operand.kind {
+                OperandKind::Block(target) => Some(target),
+                _ => None,
+            });
+        for target in named.collect::<Vec<_>>() {
+            if !std::mem::replace(&mut reached[target.position()], true) {
+                pending.push(target);
+            }
+        }
+    }
+    function.layout.retain(|block| reached[block.position()]);
+}
+
+fn drop_jump(function: &mut Function, block: Block, next: Option<Block>) {
+    let Some(next) = next else { return };
+    let target_of = |function: &Function, inst| {
+        function.operands(inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
+    };
+    let is_branch = |function: &Function, inst| function.insts[inst].is_machine(Opcode::BRA);
+    match *function.terminators(block) {
+        [.., last] if is_branch(function, last) && function.insts[last].guard.is_none() && target_of(function, last) == Some(next) => {
+            function.blocks[block].insts.pop();
+        }
+        // `@P BRA next; BRA other` becomes `@!P BRA other`.
+        [first, last] if is_branch(function, last) && is_branch(function, first) && target_of(function, first) == Some(next) => {
+            let guard = function.insts[first].guard.map(|guard| Guard { negated: !guard.negated, ..guard });
+            function.insts[last].guard = guard;
+            let insts = &mut function.blocks[block].insts;
+            let position = insts.len() - 2;
+            insts.remove(position);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,134 @@
+//! The list of passes, and what one function goes through.
+
+use oriole_ctrl::serial;
+use oriole_ir::Function;
+use oriole_isel::{Homes, select_function};
+use oriole_opt::{converge, dead, fold, forward, legalize, merge};
+use oriole_ptx::ast::{FunctionId, Module};
+use oriole_regalloc::{Allocation, Environment, allocate};
+
+use crate::emit::{self, Code};
+use crate::error::Fault;
+use crate::{Options, image, layout, prologue, registers};
+
+/// A step, with its number in the order of phases and the name that `--print-after` takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pass {
+    /// Its phase.
+    pub phase: u8,
+    /// Its name.
+    pub name: &'static str,
+}
+
+macro_rules! passes {
+    ($($constant:ident = $phase:literal $name:literal,)*) => {
+        $(const $constant: Pass = Pass { phase: $phase, name: $name };)*
+        /// All passes in order.
+        pub const PASSES: &[Pass] = &[$($constant),*];
+    };
+}
+
+passes! {
+    SELECT = 5 "select",
+    CONSTRUCT_SSA = 14 "construct-ssa",
+    FORWARD = 20 "forward",
+    MERGE = 22 "merge",
+    FOLD = 24 "fold",
+    REMOVE_DEAD = 60 "remove-dead",
+    CONVERGE = 90 "converge",
+    LEGALIZE = 95 "legalize",
+    ALLOCATE = 101 "allocate",
+    PROLOGUE = 104 "prologue",
+    LAYOUT = 112 "layout",
+    CONTROL = 116 "control",
+    ENCODE = 122 "encode",
+}
+
+/// A compiled function.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Machine code.
+    pub code: Code,
+    /// What the allocator did.
+    pub allocation: Allocation,
+    /// Bytes of local memory.
+    pub frame_bytes: u32,
+    /// Named barriers.
+    pub barriers: u32,
+    /// Functions that it calls.
+    pub callees: Vec<String>,
+    /// Names that patches refer to.
+    pub symbols: Vec<String>,
+    /// Text after the pass that was asked for.
+    pub dump: Option<String>,
+}
+
+/// Why a function failed, and where.
+pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
+
+/// One function on its way.
+struct Way<'a> {
+    function: Function,
+    options: &'a Options,
+    dump: Option<String>,
+}
+
+impl Way<'_> {
+    /// What happens after each pass.
+    fn after(&mut self, pass: Pass) -> Result<(), Vec<Failure>> {
+        if self.options.print_after.as_deref() == Some(pass.name) {
+            self.dump = Some(oriole_ir::text::print(&self.function));
+        }
+        Ok(())
+    }
+}
+
+/// Takes one function from PTX to machine code.
+pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) -> Result<Finished, Vec<Failure>> {
+    let target = options.target;
+    let internal = |what: String| vec![(None, Fault::Internal(what))];
+    let selected = select_function(module, id, target, homes)
+        .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
+    let mut way = Way { function: selected.function, options, dump: None };
+    way.after(SELECT)?;
+
+    oriole_ir::construct_ssa(&mut way.function);
+    way.after(CONSTRUCT_SSA)?;
+    if options.level > 0 {
+        forward::run(&mut way.function, target);
+        way.after(FORWARD)?;
+        merge::run(&mut way.function, target);
+        way.after(MERGE)?;
+        fold::run(&mut way.function, target);
+        way.after(FOLD)?;
+        dead::run(&mut way.function, target);
+        way.after(REMOVE_DEAD)?;
+    }
+    converge::run(&mut way.function, target);
+    way.after(CONVERGE)?;
+    legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
+    way.after(LEGALIZE)?;
+
+    let environment =
+        Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);
+    let allocation = allocate(&mut way.function, &environment).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    way.after(ALLOCATE)?;
+    prologue::run(&mut way.function, target);
+    way.after(PROLOGUE)?;
+    layout::run(&mut way.function);
+    way.after(LAYOUT)?;
+    let controls = serial::assign(&way.function, target);
+    way.after(CONTROL)?;
+    let code = emit::run(&way.function, &controls, target).map_err(internal)?;
+    way.after(ENCODE)?;
+
+    Ok(Finished {
+        code,
+        allocation,
+        frame_bytes: way.function.frame_bytes,
+        barriers: selected.barriers,
+        callees: selected.callees,
+        symbols: way.function.symbols,
+        dump: way.dump,
+    })
+}

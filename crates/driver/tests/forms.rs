@@ -1,0 +1,112 @@
+//! Every legal form of the PTX table compiles for every target that has it, or is refused by name.
+//!
+//! Each instruction stands in a kernel of its own and is compiled without optimization, so that nothing removes it. An internal error is
+//! a failure; so is a refusal of an opcode that is not on the list of those that are not there yet.
+
+use std::collections::BTreeMap;
+
+use oriole_driver::{Fault, Options, compile};
+use oriole_isa::Target;
+use oriole_ptx::enumerate::{Case, legal_forms, module_text};
+use oriole_ptx::table::{Opcode, ROWS};
+use oriole_ptx::target::{Platform, PtxVersion};
+
+/// The targets that differ in what they encode.
+const TARGETS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
+
+/// Forms of a row that are tried at most; the others are spread evenly.
+const FORMS_PER_ROW: usize = 60;
+
+/// What is not there yet: asynchronous copies, barriers in memory, matrices, clusters, textures, surfaces, video instructions.
+fn is_left_out(opcode: Opcode) -> bool {
+    let name = opcode.spelling();
+    let families = [
+        "cp.",
+        "mbarrier",
+        "mma",
+        "wmma",
+        "wgmma",
+        "tcgen05",
+        "ldmatrix",
+        "stmatrix",
+        "movmatrix",
+        "tensormap",
+        "multimem",
+        "barrier.cluster",
+        "mapa",
+        "getctarank",
+        "st.async",
+        "st.bulk",
+        "red.async",
+        "tex",
+        "tld4",
+        "txq",
+        "suld",
+        "sust",
+        "sured",
+        "suq",
+        "istypep",
+        "griddepcontrol",
+        "setmaxnreg",
+        "clusterlaunchcontrol",
+        "v",
+    ];
+    families.iter().any(|family| name.starts_with(family)) && !name.starts_with("vote")
+}
+
+/// The cases that are valid on a platform.
+fn valid_cases(cases: &[Case], platform: Platform) -> Vec<Case> {
+    let mut kept: Vec<Case> = cases.iter().map(|case| Case { platform, ..case.clone() }).collect();
+    loop {
+        let (text, places) = module_text(&kept);
+        let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options { error_limit: 100_000 });
+        if checked.is_valid() {
+            return kept;
+        }
+        let lines = oriole_ptx::source::LineIndex::new(text.as_bytes());
+        let wrong: Vec<u32> = checked.diagnostics.iter().map(|finding| lines.line_column(finding.span.start).0).collect();
+        let before = kept.len();
+        let mut number = 0;
+        kept.retain(|_| {
+            number += 1;
+            !wrong.contains(&places[number - 1])
+        });
+        assert!(kept.len() < before, "{:?}", checked.diagnostics.first());
+    }
+}
+
+#[test]
+fn every_form_compiles_or_is_refused_by_name() {
+    let mut failures: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut compiled = 0;
+    for name in TARGETS {
+        let target = Target::parse(name).unwrap();
+        let platform = Platform { version: PtxVersion::new(9, 0), target: oriole_ptx::target::Target::parse(name).unwrap() };
+        for (row, _) in ROWS.iter().enumerate().filter(|(_, row)| !is_left_out(row.opcode)) {
+            let cases = valid_cases(&legal_forms(row, FORMS_PER_ROW), platform);
+            if cases.is_empty() {
+                continue;
+            }
+            let (text, _) = module_text(&cases);
+            let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+            let options = Options { level: 0, verify: true, ..Options::new(target) };
+            let errors = compile(&[&checked.module], &options).err().unwrap_or_default();
+            compiled += cases.len() - errors.len();
+            for error in errors {
+                let number: usize = error.function.trim_start_matches('k').parse().unwrap_or(0);
+                let kind = match &error.fault {
+                    Fault::Unsupported(_) => "refused",
+                    Fault::Limit(_) => "limit",
+                    Fault::Internal(_) => "internal",
+                };
+                let key = format!("{name} {kind}: {}", ROWS[row].opcode.spelling());
+                failures.entry(key).or_default().push(format!("{}  -- {error}", cases[number].text));
+            }
+        }
+    }
+    let mut report = String::new();
+    for (key, texts) in &failures {
+        report += &format!("{key}: {} forms, such as {}\n", texts.len(), texts[0]);
+    }
+    assert!(failures.is_empty(), "{compiled} forms compiled; these did not:\n{report}");
+}

@@ -1,0 +1,243 @@
+//! Many tests in worker processes.
+//!
+//! A worker reads the name of a test on its standard input, runs it, and answers with one line. The parent waits for that line
+//! for a limited time; a worker that does not answer is killed, one that reports a fault ends itself, and the next test gets a
+//! fresh worker. So a fault or a hang costs one test.
+
+use crate::driver::Driver;
+use crate::launch::{self, Failure};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Where the machine code comes from.
+#[derive(Clone, Debug)]
+pub enum Images {
+    /// A folder of cubins with the tests' relative names.
+    Cubins(PathBuf),
+    /// The driver compiles the test's own PTX.
+    PtxJit,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub tests: PathBuf,
+    pub images: Images,
+    pub timeout: Duration,
+    pub jobs: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    Failed(String),
+    /// The GPU is too old for it.
+    Skipped(String),
+}
+
+const STARTUP_LIMIT: Duration = Duration::from_secs(120);
+const READY: &str = "ready";
+const PASS: &str = "pass";
+const FAIL: &str = "fail ";
+const SKIP: &str = "skip ";
+const FAULT: &str = "fault ";
+
+/// Relative names without extension of all tests below a folder, sorted.
+pub fn find_tests(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(current) = open.pop() {
+        for entry in std::fs::read_dir(&current)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "ptx") {
+                let relative = path.strip_prefix(folder).unwrap_or(&path).with_extension("");
+                names.push(relative.to_string_lossy().replace('\\', "/"));
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The worker's side: answers until its input ends or a kernel faults.
+pub fn work(settings: &Settings) -> Result<(), String> {
+    let driver = Driver::load().map_err(|error| error.to_string())?;
+    println!("{READY}");
+    for line in std::io::stdin().lines() {
+        let name = line.map_err(|error| error.to_string())?;
+        let answer = match run_one(&driver, settings, &name) {
+            Ok(Verdict::Passed) => PASS.to_owned(),
+            Ok(Verdict::Skipped(why)) => format!("{SKIP}{why}"),
+            Ok(Verdict::Failed(why)) | Err(Failure::Wrong(why) | Failure::Refused(why)) => format!("{FAIL}{why}"),
+            Err(Failure::Fault(why)) => format!("{FAULT}{why}"),
+        };
+        println!("{}", answer.replace('\n', " / "));
+        if answer.starts_with(FAULT) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn run_one(driver: &Driver, settings: &Settings, name: &str) -> Result<Verdict, Failure> {
+    let path = settings.tests.join(format!("{name}.ptx"));
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => return Ok(Verdict::Failed(format!("{}: {error}", path.display()))),
+    };
+    let test = match oriole_kernel_test::parse(&text) {
+        Ok(test) => test,
+        Err(message) => return Ok(Verdict::Failed(message)),
+    };
+    let wanted = target_of(&text);
+    if wanted > driver.architecture {
+        return Ok(Verdict::Skipped(format!("needs sm_{wanted}, this is sm_{}", driver.architecture)));
+    }
+    let image = match &settings.images {
+        Images::PtxJit => text.into_bytes(),
+        Images::Cubins(folder) => match std::fs::read(folder.join(format!("{name}.cubin"))) {
+            Ok(bytes) => bytes,
+            Err(_) => return Ok(Verdict::Failed("no cubin".into())),
+        },
+    };
+    launch::run(driver, &test, &image)?;
+    Ok(Verdict::Passed)
+}
+
+/// The number in `.target sm_90a`.
+fn target_of(text: &str) -> u32 {
+    let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().unwrap_or(0)
+}
+
+struct Worker {
+    process: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Worker {
+    fn start(arguments: &[String]) -> Result<Worker, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut process = Command::new(program)
+            .arg("--worker")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let input = process.stdin.take().ok_or("the worker has no input")?;
+        let output = process.stdout.take().ok_or("the worker has no output")?;
+        let (sender, answers) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut worker = Worker { process, input, answers };
+        match worker.answers.recv_timeout(STARTUP_LIMIT) {
+            Ok(line) if line == READY => Ok(worker),
+            _ => {
+                worker.end();
+                Err("the worker did not start".into())
+            }
+        }
+    }
+
+    fn ask(&mut self, name: &str, timeout: Duration) -> Option<String> {
+        writeln!(self.input, "{name}").ok()?;
+        self.answers.recv_timeout(timeout).ok()
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Runs all tests; `report` hears each verdict as it comes.
+pub fn run_all(
+    settings: &Settings,
+    worker_arguments: &[String],
+    names: &[String],
+    report: &(dyn Fn(&str, &Verdict) + Sync),
+) -> Result<(), String> {
+    let queue: Mutex<VecDeque<&String>> = Mutex::new(names.iter().collect());
+    let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..settings.jobs.max(1)).map(|_| scope.spawn(|| run_queue(settings, worker_arguments, &queue, report))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a runner thread panicked".into()))).collect()
+    });
+    results.into_iter().collect()
+}
+
+fn run_queue(
+    settings: &Settings,
+    worker_arguments: &[String],
+    queue: &Mutex<VecDeque<&String>>,
+    report: &(dyn Fn(&str, &Verdict) + Sync),
+) -> Result<(), String> {
+    let mut worker: Option<Worker> = None;
+    loop {
+        let Some(name) = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {
+            break;
+        };
+        let mut current = match worker.take() {
+            Some(worker) => worker,
+            None => Worker::start(worker_arguments)?,
+        };
+        let answer = current.ask(name, settings.timeout);
+        let (verdict, usable) = judge(answer.as_deref(), settings.timeout);
+        report(name, &verdict);
+        if usable {
+            worker = Some(current);
+        } else {
+            current.end();
+        }
+    }
+    if let Some(mut worker) = worker {
+        worker.end();
+    }
+    Ok(())
+}
+
+/// What an answer means, and whether the worker can go on.
+fn judge(answer: Option<&str>, timeout: Duration) -> (Verdict, bool) {
+    match answer {
+        Some(PASS) => (Verdict::Passed, true),
+        Some(line) if line.starts_with(FAIL) => (Verdict::Failed(line[FAIL.len()..].to_owned()), true),
+        Some(line) if line.starts_with(SKIP) => (Verdict::Skipped(line[SKIP.len()..].to_owned()), true),
+        Some(line) if line.starts_with(FAULT) => (Verdict::Failed(format!("fault: {}", &line[FAULT.len()..])), false),
+        Some(line) => (Verdict::Failed(format!("the worker said `{line}`")), false),
+        None => (Verdict::Failed(format!("no answer: hang beyond {} s, or the worker died", timeout.as_secs())), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_is_found_in_the_text() {
+        assert_eq!(target_of("// x\n.version 8.0\n.target sm_90a\n"), 90);
+        assert_eq!(target_of("nothing"), 0);
+    }
+
+    #[test]
+    fn answers_are_judged() {
+        let second = Duration::from_secs(1);
+        assert_eq!(judge(Some("pass"), second), (Verdict::Passed, true));
+        assert_eq!(judge(Some("fault x"), second), (Verdict::Failed("fault: x".into()), false));
+        assert!(!judge(None, second).1);
+    }
+}

@@ -1,0 +1,265 @@
+//! The few functions of the CUDA driver that are needed, as safe methods.
+//!
+//! Handles stay inside [`Driver`], [`Module`] and [`DeviceMemory`]; their addresses come from the driver and are only given
+//! back to it. All calls are made from the thread that made the [`Driver`], whose context stays current.
+
+use libloading::{Library, Symbol};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::fmt;
+
+type Status = c_int;
+type Handle = *mut c_void;
+type DevicePointer = u64;
+
+const LIBRARY_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+const JIT_ERROR_LOG_BUFFER: c_int = 5;
+const JIT_ERROR_LOG_BUFFER_BYTES: c_int = 6;
+const ATTRIBUTE_COMPUTE_MAJOR: c_int = 75;
+const ATTRIBUTE_COMPUTE_MINOR: c_int = 76;
+const FUNCTION_MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
+/// Dynamic shared memory that needs no permission.
+const DEFAULT_SHARED_LIMIT_BYTES: u32 = 48 * 1024;
+const LOG_BYTES: usize = 8192;
+
+/// A call that the driver refused, or a library that is not there.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub message: String,
+    /// The context is unusable after this.
+    pub sticky: bool,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+fn plain_error(message: String) -> Error {
+    Error { message, sticky: false }
+}
+
+macro_rules! functions {
+    ($($field:ident = $symbol:literal ($($kind:ty),*);)*) => {
+        struct Functions { $($field: unsafe extern "C" fn($($kind),*) -> Status,)* }
+
+        impl Functions {
+            fn load(library: &Library) -> Result<Functions, Error> {
+                $(
+                    // SAFETY: the signature is the one of cuda.h for this symbol; the pointer is used while `library` lives, as
+                    // both are stored together in `Driver`.
+                    let $field: Symbol<'_, unsafe extern "C" fn($($kind),*) -> Status> = unsafe { library.get($symbol) }
+                        .map_err(|error| plain_error(format!("the CUDA driver lacks a function: {error}")))?;
+                )*
+                Ok(Functions { $($field: *$field,)* })
+            }
+        }
+    };
+}
+
+functions! {
+    init = b"cuInit" (c_uint);
+    device_get = b"cuDeviceGet" (*mut c_int, c_int);
+    device_attribute = b"cuDeviceGetAttribute" (*mut c_int, c_int, c_int);
+    retain_context = b"cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
+    set_context = b"cuCtxSetCurrent" (Handle);
+    synchronize = b"cuCtxSynchronize" ();
+    load_module = b"cuModuleLoadDataEx" (*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
+    unload_module = b"cuModuleUnload" (Handle);
+    get_function = b"cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+    set_function_attribute = b"cuFuncSetAttribute" (Handle, c_int, c_int);
+    allocate = b"cuMemAlloc_v2" (*mut DevicePointer, usize);
+    free = b"cuMemFree_v2" (DevicePointer);
+    copy_to_device = b"cuMemcpyHtoD_v2" (DevicePointer, *const c_void, usize);
+    copy_to_host = b"cuMemcpyDtoH_v2" (*mut c_void, DevicePointer, usize);
+    launch = b"cuLaunchKernel" (
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
+    );
+    error_name = b"cuGetErrorName" (Status, *mut *const c_char);
+}
+
+/// The loaded driver with a current context on the first device.
+pub struct Driver {
+    functions: Functions,
+    /// Compute capability as in `sm_90`.
+    pub architecture: u32,
+    _library: Library,
+}
+
+impl Driver {
+    pub fn load() -> Result<Driver, Error> {
+        let library = LIBRARY_NAMES
+            .iter()
+            // SAFETY: the driver's library has no initializers beyond what every CUDA program runs.
+            .find_map(|name| unsafe { Library::new(name) }.ok())
+            .ok_or_else(|| plain_error("no CUDA driver: libcuda.so.1 cannot be loaded".into()))?;
+        let functions = Functions::load(&library)?;
+        let mut driver = Driver { functions, architecture: 0, _library: library };
+        driver.make_context()?;
+        Ok(driver)
+    }
+
+    fn make_context(&mut self) -> Result<(), Error> {
+        let f = &self.functions;
+        let (mut device, mut context) = (0, std::ptr::null_mut());
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: plain calls with pointers to locals that outlive them.
+        unsafe {
+            self.check("cuInit", (f.init)(0))?;
+            self.check("cuDeviceGet", (f.device_get)(&mut device, 0))?;
+            self.check("cuDeviceGetAttribute", (f.device_attribute)(&mut major, ATTRIBUTE_COMPUTE_MAJOR, device))?;
+            self.check("cuDeviceGetAttribute", (f.device_attribute)(&mut minor, ATTRIBUTE_COMPUTE_MINOR, device))?;
+            self.check("cuDevicePrimaryCtxRetain", (f.retain_context)(&mut context, device))?;
+            self.check("cuCtxSetCurrent", (f.set_context)(context))?;
+        }
+        self.architecture = (major * 10 + minor) as u32;
+        Ok(())
+    }
+
+    fn check(&self, call: &str, status: Status) -> Result<(), Error> {
+        if status == 0 {
+            return Ok(());
+        }
+        let mut name: *const c_char = std::ptr::null();
+        // SAFETY: on success the driver stores a pointer to a static string.
+        let name = unsafe {
+            (self.functions.error_name)(status, &mut name);
+            if name.is_null() { format!("error {status}") } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        };
+        // 700 and up are faults of kernels: the context is lost.
+        let sticky = (700..=720).contains(&status) && status != 701;
+        Err(Error { message: format!("{call}: {name}"), sticky })
+    }
+
+    /// Loads a cubin, or PTX text, which the driver compiles.
+    pub fn load_module(&self, image: &[u8]) -> Result<Module<'_>, Error> {
+        let mut terminated = image.to_vec();
+        terminated.push(0);
+        let mut log = vec![0u8; LOG_BYTES];
+        let mut options = [JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the image ends with a zero byte as PTX must, and a cubin knows its size; the log buffer has the size that is told.
+        let status = unsafe {
+            (self.functions.load_module)(
+                &mut handle,
+                terminated.as_ptr().cast(),
+                options.len() as c_uint,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        self.check("cuModuleLoadDataEx", status).map_err(|mut error| {
+            let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+            let log = String::from_utf8_lossy(&log[..end]);
+            if !log.trim().is_empty() {
+                error.message = format!("{}: {}", error.message, log.trim().replace('\n', " / "));
+            }
+            error
+        })?;
+        Ok(Module { driver: self, handle })
+    }
+
+    pub fn allocate(&self, bytes: usize) -> Result<DeviceMemory<'_>, Error> {
+        let mut address = 0;
+        // SAFETY: the address is stored into a local.
+        self.check("cuMemAlloc", unsafe { (self.functions.allocate)(&mut address, bytes) })?;
+        Ok(DeviceMemory { driver: self, address, bytes })
+    }
+
+    pub fn synchronize(&self) -> Result<(), Error> {
+        // SAFETY: takes nothing.
+        self.check("kernel", unsafe { (self.functions.synchronize)() })
+    }
+}
+
+/// A loaded module.
+pub struct Module<'driver> {
+    driver: &'driver Driver,
+    handle: Handle,
+}
+
+/// Grid, block and dynamic shared memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+}
+
+impl Module<'_> {
+    /// Starts a kernel. Each argument holds the bytes of one parameter.
+    pub fn launch(&self, kernel: &str, shape: Shape, arguments: &mut [Vec<u8>]) -> Result<(), Error> {
+        let f = &self.driver.functions;
+        let name = CString::new(kernel).map_err(|_| plain_error("the kernel's name has a zero byte".into()))?;
+        let mut function = std::ptr::null_mut();
+        // SAFETY: the module is loaded, the name ends with zero, the handle goes into a local.
+        let status = unsafe { (f.get_function)(&mut function, self.handle, name.as_ptr()) };
+        self.driver.check("cuModuleGetFunction", status)?;
+        if shape.shared_bytes > DEFAULT_SHARED_LIMIT_BYTES {
+            // SAFETY: the function belongs to this module.
+            let status = unsafe { (f.set_function_attribute)(function, FUNCTION_MAX_DYNAMIC_SHARED_BYTES, shape.shared_bytes as c_int) };
+            self.driver.check("cuFuncSetAttribute", status)?;
+        }
+        let mut pointers: Vec<*mut c_void> = arguments.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
+        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
+        // SAFETY: there is one pointer for each parameter the caller declared, each to bytes that live until the call returns; the driver
+        // copies them during the call. What the kernel does is the test's business and runs in the GPU's own address space.
+        let status = unsafe {
+            (f.launch)(
+                function,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                shape.shared_bytes,
+                std::ptr::null_mut(),
+                pointers.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.driver.check("cuLaunchKernel", status)
+    }
+}
+
+impl Drop for Module<'_> {
+    fn drop(&mut self) {
+        // SAFETY: loaded by this driver, unloaded once. A failure leaves nothing to do.
+        unsafe { (self.driver.functions.unload_module)(self.handle) };
+    }
+}
+
+/// Memory on the device.
+pub struct DeviceMemory<'driver> {
+    driver: &'driver Driver,
+    pub address: u64,
+    bytes: usize,
+}
+
+impl DeviceMemory<'_> {
+    pub fn write(&self, data: &[u8]) -> Result<(), Error> {
+        assert!(data.len() <= self.bytes, "{} bytes into {}", data.len(), self.bytes);
+        // SAFETY: the range was allocated and is large enough.
+        let status = unsafe { (self.driver.functions.copy_to_device)(self.address, data.as_ptr().cast(), data.len()) };
+        self.driver.check("cuMemcpyHtoD", status)
+    }
+
+    pub fn read(&self) -> Result<Vec<u8>, Error> {
+        let mut data = vec![0; self.bytes];
+        // SAFETY: the vector has as many bytes as are copied.
+        let status = unsafe { (self.driver.functions.copy_to_host)(data.as_mut_ptr().cast(), self.address, data.len()) };
+        self.driver.check("cuMemcpyDtoH", status)?;
+        Ok(data)
+    }
+}
+
+impl Drop for DeviceMemory<'_> {
+    fn drop(&mut self) {
+        // SAFETY: allocated by this driver, freed once. A failure leaves nothing to do.
+        unsafe { (self.driver.functions.free)(self.address) };
+    }
+}

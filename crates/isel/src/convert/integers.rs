@@ -1,0 +1,99 @@
+//! Between integers.
+
+use oriole_ir::{Class, Operand};
+use oriole_ptx::table::Modifier;
+use oriole_ptx::types::ScalarType;
+
+use super::{assign_integer, extended, sign_word};
+use crate::error::Unsupported;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// Integer to integer: extension or truncation, with `.sat` clamped to the range of the result.
+pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
+    let is_clamped = ptx.has(Modifier::Sat);
+    if from.bits() == 64 {
+        let wide = select.wide(ptx.operand(1), from)?;
+        let halves = [select.low(wide), select.high(wide)];
+        return from_wide(select, ptx, to, from, halves, is_clamped);
+    }
+    let source = select.source(ptx.operand(1), from)?;
+    let source = select.in_register(source);
+    let needs_all = is_clamped || to.bits() > from.bits();
+    let mut word = if needs_all { extended(select, source, from) } else { source };
+    if is_clamped {
+        word = clamped(select, word, from.is_signed(), to);
+    }
+    if to.bits() == 64 {
+        let high = if from.is_signed() && !(is_clamped && !to.is_signed()) { sign_word(select, word) } else { Operand::RZ };
+        return select.assign_halves(ptx.operand(0), word, high);
+    }
+    assign_integer(select, ptx.operand(0), word, to)
+}
+
+/// Smallest and greatest number of a type of up to 32 bits.
+fn range(ty: ScalarType) -> (i64, i64) {
+    let bits = ty.bits().min(32);
+    if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+}
+
+/// A 32-bit number clamped to the range of a type.
+fn clamped(select: &mut Select<'_>, word: Operand, is_signed: bool, to: ScalarType) -> Operand {
+    let (least, greatest) = range(to);
+    let mut value = word;
+    let sign = if is_signed { "" } else { ".U32" };
+    if is_signed && least > i64::from(i32::MIN) {
+        let below = select.b.define(Class::P, "ISETP.LT.AND $, PT, {}, {}, PT", &[value, least.into()]);
+        value = select.b.define(Class::R, "SEL $, {}, {}, {}", &[least.into(), value, below]);
+    }
+    let fits = if is_signed { greatest >= i64::from(i32::MAX) } else { greatest >= i64::from(u32::MAX) };
+    if !fits {
+        let above = select.b.define(Class::P, &format!("ISETP.GT{sign}.AND $, PT, {{}}, {{}}, PT"), &[value, greatest.into()]);
+        value = select.b.define(Class::R, "SEL $, {}, {}, {}", &[greatest.into(), value, above]);
+    }
+    value
+}
+
+fn from_wide(
+    select: &mut Select<'_>,
+    ptx: &Ptx<'_>,
+    to: ScalarType,
+    from: ScalarType,
+    [low, high]: [Operand; 2],
+    is_clamped: bool,
+) -> Result<(), Unsupported> {
+    if !is_clamped {
+        if to.bits() == 64 {
+            return select.assign_halves(ptx.operand(0), low, high);
+        }
+        return assign_integer(select, ptx.operand(0), low, to);
+    }
+    let negative = select.b.define(Class::P, "ISETP.LT.AND $, PT, {}, RZ, PT", &[high]);
+    if to.bits() == 64 {
+        // With the top bit set, an unsigned number is too great and a signed one too small.
+        let (new_low, new_high) = if from.is_signed() { (0, 0) } else { (u32::MAX, i32::MAX as u32) };
+        let low = select.b.define(Class::R, "SEL $, {}, {}, {}", &[new_low.into(), low, negative]);
+        let high = select.b.define(Class::R, "SEL $, {}, {}, {}", &[new_high.into(), high, negative]);
+        return select.assign_halves(ptx.operand(0), low, high);
+    }
+    // To 32 bits of the source's signedness first, then to the type.
+    let word = if from.is_signed() {
+        let sign = sign_word(select, low);
+        let differs = select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, {}, PT", &[sign, high]);
+        let end = select.b.define(Class::R, "SEL $, {}, {}, {}", &[i32::MIN.into(), i32::MAX.into(), negative]);
+        let signed = select.b.define(Class::R, "SEL $, {}, {}, {}", &[end, low, differs]);
+        if to == ScalarType::U32 {
+            // Numbers from 2^31 up to 2^32 - 1 fit.
+            let great = select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, RZ, PT", &[high]);
+            let capped = select.b.define(Class::R, "SEL $, {}, {}, {}", &[u32::MAX.into(), low, great]);
+            let result = select.b.define(Class::R, "SEL $, RZ, {}, {}", &[capped, negative]);
+            return assign_integer(select, ptx.operand(0), result, to);
+        }
+        signed
+    } else {
+        let great = select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, RZ, PT", &[high]);
+        select.b.define(Class::R, "SEL $, {}, {}, {}", &[u32::MAX.into(), low, great])
+    };
+    let result = clamped(select, word, from.is_signed(), to);
+    assign_integer(select, ptx.operand(0), result, to)
+}

@@ -1,0 +1,334 @@
+//! Single and double precision: arithmetic, approximations, minima, signs and classes.
+//!
+//! What the machine has is one instruction; IEEE division and roots, and approximations that keep subnormal numbers, are library
+//! functions. A sum with a negated zero changes a sign without changing the value, and flushes subnormals where that is asked for.
+
+use oriole_ir::{Class, Opcode as Machine, Operand};
+use oriole_ptx::table::{Modifier, Opcode};
+use oriole_ptx::types::ScalarType;
+
+use crate::error::Unsupported;
+use crate::half;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// Whether a type is for the handlers of floating-point arithmetic.
+pub(crate) fn is_float(ty: ScalarType) -> bool {
+    use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F32x2, F64};
+    matches!(ty, F16 | F16x2 | Bf16 | Bf16x2 | F32 | F32x2 | F64)
+}
+
+/// `.FTZ`, rounding and `.SAT`, in the machine's order.
+pub(crate) fn suffix(ptx: &Ptx<'_>) -> String {
+    let mut text = String::new();
+    if ptx.has(Modifier::Ftz) {
+        text.push_str(".FTZ");
+    }
+    text.push_str(rounding(ptx));
+    if ptx.has(Modifier::Sat) {
+        text.push_str(".SAT");
+    }
+    text
+}
+
+/// The rounding modifier of the machine; to nearest has none.
+pub(crate) fn rounding(ptx: &Ptx<'_>) -> &'static str {
+    if ptx.has(Modifier::Rz) {
+        ".RZ"
+    } else if ptx.has(Modifier::Rm) {
+        ".RM"
+    } else if ptx.has(Modifier::Rp) {
+        ".RP"
+    } else {
+        ""
+    }
+}
+
+/// `add`, `sub`, `mul`
+pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    match ty {
+        ScalarType::F64 => {
+            let (a, b) = (select.wide(ptx.operand(1), ty)?, select.wide(ptx.operand(2), ty)?);
+            let template = format!("{}{} $, {{}}, {{}}", if ptx.opcode() == Opcode::Mul { "DMUL" } else { "DADD" }, rounding(ptx));
+            let result = select.b.define(Class::R2, &template, &[a, signed(ptx, b)]);
+            select.assign(ptx.operand(0), result)
+        }
+        ScalarType::F32x2 => pairwise(select, ptx),
+        ScalarType::F32 if ptx.has(Modifier::F16) || ptx.has(Modifier::Bf16) => mixed(select, ptx),
+        ScalarType::F32 => {
+            let (a, b) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
+            let template = format!("{}{} $, {{}}, {{}}", single_name(ptx), suffix(ptx));
+            let result = select.b.define(Class::R, &template, &[a, signed(ptx, b)]);
+            select.assign(ptx.operand(0), result)
+        }
+        _ => half::arithmetic(select, ptx),
+    }
+}
+
+fn single_name(ptx: &Ptx<'_>) -> &'static str {
+    match ptx.opcode() {
+        Opcode::Mul => "FMUL",
+        Opcode::Fma | Opcode::Mad => "FFMA",
+        _ => "FADD",
+    }
+}
+
+/// The second source of a subtraction.
+pub(crate) fn signed(ptx: &Ptx<'_>, operand: Operand) -> Operand {
+    if ptx.opcode() == Opcode::Sub { operand.negated() } else { operand }
+}
+
+/// `fma`, `mad`
+pub(crate) fn fused(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    match ty {
+        ScalarType::F64 => {
+            let sources = [select.wide(ptx.operand(1), ty)?, select.wide(ptx.operand(2), ty)?, select.wide(ptx.operand(3), ty)?];
+            let result = select.b.define(Class::R2, &format!("DFMA{} $, {{}}, {{}}, {{}}", rounding(ptx)), &sources);
+            select.assign(ptx.operand(0), result)
+        }
+        ScalarType::F32x2 => pairwise(select, ptx),
+        ScalarType::F32 if ptx.has(Modifier::F16) || ptx.has(Modifier::Bf16) => mixed(select, ptx),
+        ScalarType::F32 => {
+            let sources = [select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?, select.source(ptx.operand(3), ty)?];
+            let result = select.b.define(Class::R, &format!("FFMA{} $, {{}}, {{}}, {{}}", suffix(ptx)), &sources);
+            select.assign(ptx.operand(0), result)
+        }
+        _ => half::fused(select, ptx),
+    }
+}
+
+/// Two singles at once: one instruction where the machine has it, else two.
+fn pairwise(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let mut sources = Vec::new();
+    for position in 1..ptx.operands.len() {
+        sources.push(select.wide(ptx.operand(position), ScalarType::B64)?);
+    }
+    if let Some(last) = sources.last_mut() {
+        *last = signed(ptx, *last);
+    }
+    let name = single_name(ptx);
+    let holes = |suffix: &str| vec![format!("{{}}{suffix}"); sources.len()].join(", ");
+    if select.target.has(Machine::FADD2) {
+        let template = format!("{name}2{} $, {}", suffix(ptx), holes(".F32x2.HI_LO"));
+        let result = select.b.define(Class::R2, &template, &sources);
+        return select.assign(ptx.operand(0), result);
+    }
+    let template = format!("{name}{} $, {}", suffix(ptx), holes(""));
+    let halves: Vec<Operand> = (0..2)
+        .map(|index| {
+            let parts: Vec<Operand> = sources.iter().map(|source| select.register_of(*source, index)).collect();
+            select.b.define(Class::R, &template, &parts)
+        })
+        .collect();
+    select.assign_halves(ptx.operand(0), halves[0], halves[1])
+}
+
+/// Factors or summands in half precision, the rest and the result in single.
+fn mixed(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let narrow = if ptx.has(Modifier::Bf16) { ScalarType::Bf16 } else { ScalarType::F16 };
+    let format = if narrow == ScalarType::Bf16 { ".BF16" } else { "" };
+    let last = ptx.operands.len() - 1;
+    let mut sources = Vec::new();
+    for position in 1..last {
+        let source = select.source(ptx.operand(position), narrow)?;
+        sources.push(select.in_register(source));
+    }
+    let summand = select.source(ptx.operand(last), ScalarType::F32)?;
+    sources.push(signed(ptx, summand));
+    let result = if select.target.has(Machine::FHADD) {
+        let name = if ptx.opcode() == Opcode::Fma { "FHFMA" } else { "FHADD" };
+        let holes = vec!["{}"; sources.len()].join(", ");
+        select.b.define(Class::R, &format!("{name}{format}{} $, {holes}", suffix(ptx)), &sources)
+    } else {
+        let widened: Vec<Operand> = sources[..sources.len() - 1]
+            .iter()
+            .map(|&source| half::to_single(select, source, narrow))
+            .chain([sources[sources.len() - 1]])
+            .collect();
+        let holes = vec!["{}"; widened.len()].join(", ");
+        select.b.define(Class::R, &format!("{}{} $, {holes}", single_name(ptx), suffix(ptx)), &widened)
+    };
+    select.assign(ptx.operand(0), result)
+}
+
+/// `abs`, `neg`
+pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    let change = |operand: Operand| if ptx.opcode() == Opcode::Abs { operand.absolute() } else { operand.negated() };
+    match ty {
+        ScalarType::F64 => {
+            let source = select.wide(ptx.operand(1), ty)?;
+            let high = select.high(source);
+            let (table, mask) = if ptx.opcode() == Opcode::Abs { (0xc0, 0x7fff_ffff_u32) } else { (0x3c, 0x8000_0000) };
+            let template = format!("LOP3.LUT $, {{}}, {{}}, RZ, {table:#x}, !PT");
+            let changed = select.b.define(Class::R, &template, &[high, mask.into()]);
+            let low = select.low(source);
+            select.assign_halves(ptx.operand(0), low, changed)
+        }
+        ScalarType::F32 => {
+            let source = select.source(ptx.operand(1), ty)?;
+            let source = select.in_register(source);
+            let result = select.b.define(Class::R, &format!("FADD{} $, {{}}, -RZ", suffix(ptx)), &[change(source)]);
+            select.assign(ptx.operand(0), result)
+        }
+        _ => half::sign(select, ptx),
+    }
+}
+
+/// `min`, `max`
+pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    let name = if ptx.opcode() == Opcode::Min { "min" } else { "max" };
+    match ty {
+        ScalarType::F64 => {
+            let arguments = [select.wide(ptx.operand(1), ty)?, select.wide(ptx.operand(2), ty)?];
+            let result = select.expand(&format!("{name}_f64"), &arguments)?;
+            select.assign(ptx.operand(0), result[0])
+        }
+        ScalarType::F32 => {
+            let mut sources = Vec::new();
+            for position in 1..ptx.operands.len() {
+                let source = select.source(ptx.operand(position), ty)?;
+                sources.push(if ptx.has(Modifier::Abs) { select.in_register(source).absolute() } else { source });
+            }
+            let result = extremum_single(select, ptx, &sources);
+            select.assign(ptx.operand(0), result)
+        }
+        _ => half::extremum(select, ptx),
+    }
+}
+
+fn extremum_single(select: &mut Select<'_>, ptx: &Ptx<'_>, sources: &[Operand]) -> Operand {
+    let which = if ptx.opcode() == Opcode::Min { "PT" } else { "!PT" };
+    let ftz = if ptx.has(Modifier::Ftz) { ".FTZ" } else { "" };
+    let nan = if ptx.has(Modifier::NaN) { ".NAN" } else { "" };
+    let xorsign = if ptx.has(Modifier::Xorsign) { ".XORSIGN" } else { "" };
+    if sources.len() == 3 && select.target.has(Machine::FMNMX3) {
+        return select.b.define(Class::R, &format!("FMNMX3{ftz}{nan} $, {{}}, {{}}, {{}}, {which}"), sources);
+    }
+    let template = format!("FMNMX{ftz}{nan}{xorsign} $, {{}}, {{}}, {which}");
+    sources[1..].iter().fold(sources[0], |result, &source| select.b.define(Class::R, &template, &[result, source]))
+}
+
+/// `copysign`
+pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    const SIGN: u32 = 0x8000_0000;
+    let template = "LOP3.LUT $, {}, {}, {}, 0xb8, !PT";
+    if ptx.ty() == ScalarType::F64 {
+        let (sign, magnitude) = (select.wide(ptx.operand(1), ScalarType::F64)?, select.wide(ptx.operand(2), ScalarType::F64)?);
+        let high = select.b.define(Class::R, template, &[select.high(sign), SIGN.into(), select.high(magnitude)]);
+        let low = select.low(magnitude);
+        return select.assign_halves(ptx.operand(0), low, high);
+    }
+    let (sign, magnitude) = (select.source(ptx.operand(1), ScalarType::F32)?, select.source(ptx.operand(2), ScalarType::F32)?);
+    let result = select.b.define(Class::R, template, &[sign, SIGN.into(), magnitude]);
+    select.assign(ptx.operand(0), result)
+}
+
+/// `div`
+pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    let arguments = [select.any(ptx.operand(1), ty)?, select.any(ptx.operand(2), ty)?];
+    let result = select.expand(&library_name("div", ptx), &arguments)?;
+    select.assign(ptx.operand(0), result[0])
+}
+
+/// `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`, `ex2`, `tanh`
+pub(crate) fn function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    match ty {
+        ScalarType::F64 => double_function(select, ptx),
+        ScalarType::F32 => {
+            let source = select.source(ptx.operand(1), ty)?;
+            let result = single_function(select, ptx, source)?;
+            select.assign(ptx.operand(0), result)
+        }
+        _ => half::function(select, ptx),
+    }
+}
+
+fn single_function(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand) -> Result<Operand, Unsupported> {
+    /// One turn, for functions whose machine argument counts turns.
+    const PER_TURN: u32 = 0x3e22_f983;
+    let (name, unit) = match ptx.opcode() {
+        Opcode::Sin | Opcode::Cos => {
+            let turns = select.b.define(Class::R, "FMUL.RZ $, {}, {}", &[source, PER_TURN.into()]);
+            let template = if ptx.opcode() == Opcode::Sin { "MUFU.SIN $, {}" } else { "MUFU.COS $, {}" };
+            return Ok(select.b.define(Class::R, template, &[turns]));
+        }
+        Opcode::Tanh => return Ok(select.b.define(Class::R, "MUFU.TANH $, {}", &[source])),
+        Opcode::Rcp => ("rcp", "RCP"),
+        Opcode::Sqrt => ("sqrt", "SQRT"),
+        Opcode::Rsqrt => ("rsqrt", "RSQ"),
+        Opcode::Lg2 => ("lg2", "LG2"),
+        Opcode::Ex2 => ("ex2", "EX2"),
+        _ => return select.unsupported(ptx),
+    };
+    if ptx.has(Modifier::Approx) && ptx.has(Modifier::Ftz) {
+        return Ok(select.b.define(Class::R, &format!("MUFU.{unit} $, {{}}"), &[source]));
+    }
+    select.expand(&library_name(name, ptx), &[source]).map(|results| results[0])
+}
+
+fn double_function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let source = select.wide(ptx.operand(1), ScalarType::F64)?;
+    let (name, unit) = match ptx.opcode() {
+        Opcode::Rcp => ("rcp", "MUFU.RCP64H $, {}"),
+        Opcode::Sqrt => ("sqrt", ""),
+        Opcode::Rsqrt => ("rsqrt", "MUFU.RSQ64H $, {}"),
+        _ => return select.unsupported(ptx),
+    };
+    if ptx.has(Modifier::Approx) && ptx.has(Modifier::Ftz) {
+        let high = select.b.define(Class::R, unit, &[select.high(source)]);
+        return select.assign_halves(ptx.operand(0), Operand::RZ, high);
+    }
+    let result = select.expand(&library_name(name, ptx), &[source])?;
+    select.assign(ptx.operand(0), result[0])
+}
+
+/// The name of a library function: operation, rounding or kind, `ftz`, type.
+fn library_name(operation: &str, ptx: &Ptx<'_>) -> String {
+    let kinds = [Modifier::Approx, Modifier::Full, Modifier::Rn, Modifier::Rz, Modifier::Rm, Modifier::Rp];
+    let kind = kinds.into_iter().find(|&kind| ptx.has(kind)).map_or("rn", |kind| kind.spelling().trim_start_matches('.'));
+    let ftz = if ptx.has(Modifier::Ftz) { "_ftz" } else { "" };
+    format!("{operation}_{kind}{ftz}_{}", ptx.ty().spelling())
+}
+
+/// `testp`
+pub(crate) fn test_class(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let is_double = ptx.ty() == ScalarType::F64;
+    let source = select.any(ptx.operand(1), ptx.ty())?;
+    let top = if is_double { select.high(source) } else { source };
+    let magnitude = select.b.define(Class::R, "LOP3.LUT $, {}, 0x7fffffff, RZ, 0xc0, !PT", &[top]);
+    let low = select.low(source);
+    let (infinity, normal) = if is_double { (0x7ff0_0000_u32, 0x10_0000_u32) } else { (0x7f80_0000, 0x80_0000) };
+    // Compares the magnitude with a number whose lower half is zero.
+    let mut compare = |operator: &str, bound: u32, and: Operand| {
+        if !is_double {
+            let template = format!("ISETP.{operator}.U32.AND $, PT, {{}}, {{}}, {{}}");
+            return select.b.define(Class::P, &template, &[magnitude, bound.into(), and]);
+        }
+        let template = format!("ISETP.{operator}.U32.AND $, PT, {{}}, RZ, PT");
+        let lower = select.b.define(Class::P, &template, &[low]);
+        let template = format!("ISETP.{operator}.U32.AND.EX $, PT, {{}}, {{}}, {{}}, {{}}");
+        select.b.define(Class::P, &template, &[magnitude, bound.into(), and, lower])
+    };
+    let result = if ptx.has(Modifier::Finite) {
+        compare("LT", infinity, Operand::PT)
+    } else if ptx.has(Modifier::Infinite) {
+        compare("EQ", infinity, Operand::PT)
+    } else if ptx.has(Modifier::Number) {
+        compare("LE", infinity, Operand::PT)
+    } else if ptx.has(Modifier::Notanumber) {
+        compare("GT", infinity, Operand::PT)
+    } else if ptx.has(Modifier::Normal) {
+        let below = compare("LT", infinity, Operand::PT);
+        compare("GE", normal, below)
+    } else {
+        let below = compare("LT", normal, Operand::PT);
+        compare("GT", 0, below)
+    };
+    select.assign(ptx.operand(0), result)
+}

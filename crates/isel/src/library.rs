@@ -1,0 +1,129 @@
+//! Expansions that are written in PTX.
+//!
+//! The files in `library/` hold functions for what the machine has no instruction for. [`Select::expand`] reads the body of one
+//! in place of a call, with its own registers and labels. They take and return registers only.
+
+use std::sync::OnceLock;
+
+use oriole_ir::{Operand, OperandKind};
+use oriole_ptx::ast::{Body, Function, Module, Parameter, RegisterId, Statement};
+use oriole_ptx::table::Opcode;
+use oriole_support::Index;
+
+use crate::error::Unsupported;
+use crate::select::{Frame, Select};
+
+include!(concat!(env!("OUT_DIR"), "/library.rs"));
+
+fn modules() -> &'static [Module] {
+    static MODULES: OnceLock<Vec<Module>> = OnceLock::new();
+    MODULES.get_or_init(|| {
+        LIBRARY
+            .iter()
+            .map(|(name, text)| {
+                let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+                assert!(checked.is_valid(), "library/{name} is not valid: {:?}", checked.diagnostics);
+                checked.module
+            })
+            .collect()
+    })
+}
+
+fn find(name: &str) -> Option<(&'static Module, &'static Function)> {
+    modules().iter().find_map(|module| {
+        let found = module.functions.iter().find(|function| function.body.is_some() && module.name(function.name) == name);
+        found.map(|function| (module, function))
+    })
+}
+
+/// The registers of parameters or results.
+fn registers(body: &Body, parameters: &[Parameter]) -> Vec<RegisterId> {
+    let declared = |parameter: &Parameter| match parameter {
+        Parameter::Register { declaration: Some(declaration), .. } => Some(body.registers[*declaration].first),
+        _ => None,
+    };
+    parameters.iter().filter_map(declared).collect()
+}
+
+/// Whether a body can be written under a guard: no branches, no guards of its own.
+fn is_straight(module: &Module, body: &Body) -> bool {
+    body.statements.iter().all(|statement| match *statement {
+        Statement::Label(_) => false,
+        Statement::Instruction(id) => {
+            let instruction = &body.instructions[id];
+            instruction.guard.is_none() && module.forms[instruction.form].opcode != Opcode::Bra
+        }
+        _ => true,
+    })
+}
+
+impl<'m> Select<'m> {
+    /// Writes the body of a library function, named without its prefix, and returns its results.
+    pub fn expand(&mut self, name: &str, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
+        let full_name = format!("__oriole_{name}");
+        let Some((module, function)) = find(&full_name) else {
+            return Err(Unsupported::new(format!("an operation that needs the library function {full_name}")));
+        };
+        let body = function.body.as_deref().expect("only functions with a body are found");
+        if self.b.guard.is_some() && !is_straight(module, body) {
+            return self.branch_around(|select| select.inline(module, function, body, arguments));
+        }
+        self.inline(module, function, body, arguments)
+    }
+
+    fn inline(
+        &mut self,
+        module: &'static Module,
+        function: &'static Function,
+        body: &'static Body,
+        arguments: &[Operand],
+    ) -> Result<Vec<Operand>, Unsupported> {
+        let after = (!is_straight(module, body)).then(|| self.b.new_block());
+        let exit = after.unwrap_or_else(|| Index::new(0));
+        let outer = std::mem::replace(&mut self.frame, Frame::new(module, body, Some(exit)));
+        for (register, argument) in registers(body, &function.parameters).into_iter().zip(arguments) {
+            let variable = self.variable(register, 0);
+            self.copy_to(variable, *argument);
+        }
+        let errors = self.walk_library(after.is_some());
+        let results = registers(body, &function.returns).into_iter().map(|register| self.variable(register, 0)).collect::<Vec<_>>();
+        self.frame = outer;
+        if let Some(after) = after {
+            self.start(after);
+        }
+        match errors.into_iter().next() {
+            Some(error) => Err(Unsupported { span: None, ..error }),
+            None => Ok(results.into_iter().map(|value| self.b.whole(value)).collect()),
+        }
+    }
+
+    /// Statements of a library function; without branches its `ret` at the end does nothing.
+    fn walk_library(&mut self, has_branches: bool) -> Vec<Unsupported> {
+        if has_branches {
+            return self.walk();
+        }
+        let body = self.frame.body;
+        let mut errors = Vec::new();
+        for statement in &body.statements {
+            if let Statement::Instruction(id) = *statement {
+                let instruction = &body.instructions[id];
+                if self.frame.module.forms[instruction.form].opcode != Opcode::Ret
+                    && let Err(error) = self.instruction(instruction)
+                {
+                    errors.push(error);
+                }
+            }
+        }
+        errors
+    }
+
+    /// Gives a variable a value, with signs applied by a move.
+    pub(crate) fn copy_to(&mut self, variable: oriole_ir::Value, value: Operand) {
+        let is_plain = matches!(value.kind, OperandKind::Value(_)) && value.signs.is_empty();
+        let width = self.b.function.values[variable].width;
+        let source = if is_plain || width > 1 { value } else { self.b.define(oriole_ir::Class::R, "MOV $, {}", &[value]) };
+        let saved = self.b.guard.take();
+        self.b.assign(variable, source);
+        self.b.guard = saved;
+    }
+}

@@ -1,0 +1,277 @@
+//! The context of selection, and the walk over a function's statements.
+
+use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Location, Operand, OperandKind, Target, Value};
+use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterId, Statement};
+use oriole_ptx::types::ScalarType;
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+
+use crate::dispatch;
+use crate::error::Unsupported;
+use crate::integer::Carry;
+use crate::ptx::Ptx;
+use crate::variables::Homes;
+
+/// A function after selection.
+pub struct Selected {
+    /// The code.
+    pub function: Function,
+    /// Highest number of a named barrier plus one; 16 if one is known at run time only.
+    pub barriers: u32,
+    /// Names of the functions it calls.
+    pub callees: Vec<String>,
+}
+
+/// One function body being read: the function itself, or a library function inlined into it.
+pub(crate) struct Frame<'m> {
+    pub module: &'m Module,
+    pub body: &'m Body,
+    /// The variable of each register, made when it is first mentioned; elements of vector registers follow one another.
+    registers: Vec<Option<Value>>,
+    labels: Vec<Option<Block>>,
+    /// Where `ret` goes, in an inlined function.
+    pub exit: Option<Block>,
+    /// The carry flag.
+    pub carry: Carry,
+}
+
+impl<'m> Frame<'m> {
+    pub(crate) fn new(module: &'m Module, body: &'m Body, exit: Option<Block>) -> Frame<'m> {
+        Frame {
+            module,
+            body,
+            registers: vec![None; body.register_count as usize],
+            labels: vec![None; body.labels.len()],
+            exit,
+            carry: Carry::default(),
+        }
+    }
+}
+
+/// Selection of one function.
+pub struct Select<'m> {
+    /// Writes the code.
+    pub b: Builder,
+    /// What it is compiled for.
+    pub target: Target,
+    /// Where variables live.
+    pub homes: &'m Homes,
+    pub(crate) frame: Frame<'m>,
+    pub(crate) is_kernel: bool,
+    pub(crate) barriers: u32,
+    pub(crate) callees: Vec<String>,
+    /// The descriptor for global memory, loaded where it is first needed in the entry block.
+    pub(crate) descriptor: Option<Value>,
+    /// Where this block's shared memory starts, worked out likewise.
+    pub(crate) shared_start: Option<Value>,
+    /// Whether the current block has ended.
+    ended: bool,
+    /// Answers of [`Select::encodes`].
+    encodings: FxHashMap<String, bool>,
+}
+
+/// Selects one function with a body.
+pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &Homes) -> Result<Selected, Vec<Unsupported>> {
+    let function = &module.functions[id];
+    let Some(body) = function.body.as_deref() else { return Err(vec![Unsupported::new("a function without body")]) };
+    let is_kernel = function.kind == ast::FunctionKind::Entry;
+    let kind = if is_kernel { FunctionKind::Kernel } else { FunctionKind::Device };
+    let mut select = Select {
+        b: Builder::new(Function::new(module.name(function.name), kind)),
+        target,
+        homes,
+        frame: Frame::new(module, body, None),
+        is_kernel,
+        barriers: 0,
+        callees: Vec::new(),
+        descriptor: None,
+        shared_start: None,
+        ended: false,
+        encodings: FxHashMap::default(),
+    };
+    select.b.function.frame_bytes = homes.frame_bytes;
+    select.b.function.frame_align = homes.frame_align.max(4);
+    let errors = select.walk();
+    if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
+}
+
+impl<'m> Select<'m> {
+    /// Reads every statement of the current body, and goes on after errors.
+    pub(crate) fn walk(&mut self) -> Vec<Unsupported> {
+        let body = self.frame.body;
+        let mut errors = Vec::new();
+        let mut line = 0;
+        for (number, statement) in body.statements.iter().enumerate() {
+            match *statement {
+                Statement::Label(label) => self.start_label(label),
+                Statement::Location(position) => line = position + 1,
+                Statement::Instruction(id) => {
+                    let span = body.position(number);
+                    if self.frame.exit.is_none() {
+                        self.b.location = Location { statement: span.map_or(0, |span| span.start + 1), line };
+                    }
+                    if let Err(mut error) = self.instruction(&body.instructions[id]) {
+                        error.span = error.span.or(span);
+                        errors.push(error);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !self.ended {
+            self.leave();
+        }
+        errors
+    }
+
+    fn finish(self) -> Selected {
+        Selected { function: self.b.function, barriers: self.barriers, callees: self.callees }
+    }
+
+    pub(crate) fn instruction(&mut self, instruction: &'m ast::Instruction) -> Result<(), Unsupported> {
+        if self.ended {
+            let unreachable = self.b.new_block();
+            self.start(unreachable);
+        }
+        let ptx = Ptx { form: &self.frame.module.forms[instruction.form], operands: self.frame.body.operands_of(instruction) };
+        let guard = match instruction.guard {
+            None => None,
+            Some(guard) => Some(self.guard(guard)?),
+        };
+        // An inlined function's own guard cannot be combined with that of the instruction it stands for: `expand` branches then.
+        let saved = self.b.guard;
+        self.b.guard = guard.or(saved);
+        let result = dispatch::select(self, &ptx);
+        self.b.guard = saved;
+        result
+    }
+
+    fn guard(&mut self, guard: ast::Guard) -> Result<Guard, Unsupported> {
+        let kind = match guard.source {
+            GuardSource::Register(register) => {
+                let value = self.variable(register, 0);
+                OperandKind::Value(self.b.function.whole(value))
+            }
+            GuardSource::Special(special) => self.special_predicate(special)?.kind,
+        };
+        Ok(Guard { kind, negated: guard.negated })
+    }
+
+    /// The variable of a register or of one element of a vector register.
+    pub fn variable(&mut self, register: RegisterId, element: u8) -> Value {
+        let declaration = self.frame.body.declaration_of(register);
+        let (ty, lanes) = (declaration.ty, declaration.lanes.max(1));
+        if let Some(first) = self.frame.registers[register.position()] {
+            return Value::new(first.position() + usize::from(element));
+        }
+        let first = self.b.value(class_of(ty));
+        for _ in 1..lanes {
+            self.b.value(class_of(ty));
+        }
+        self.frame.registers[register.position()] = Some(first);
+        Value::new(first.position() + usize::from(element))
+    }
+
+    /// The block a label stands for.
+    pub fn label(&mut self, label: LabelId) -> Block {
+        if let Some(block) = self.frame.labels[label.position()] {
+            return block;
+        }
+        let block = self.b.new_block();
+        self.frame.labels[label.position()] = Some(block);
+        block
+    }
+
+    fn start_label(&mut self, label: LabelId) {
+        let block = self.label(label);
+        if !self.ended {
+            self.b.branch(None, block);
+        }
+        self.start(block);
+    }
+
+    /// Goes on in a block.
+    pub fn start(&mut self, block: Block) {
+        self.b.start(block);
+        self.ended = false;
+    }
+
+    /// Ends the current block: what is written next cannot be reached unless a block starts.
+    pub fn end_block(&mut self) {
+        self.ended = true;
+    }
+
+    /// Jumps, always or where the guard in force holds, in which case the code goes on in a new block.
+    pub fn jump(&mut self, target: Block) {
+        match self.b.guard {
+            None => {
+                self.b.branch(None, target);
+                self.end_block();
+            }
+            Some(guard) => self.jump_if(guard, target),
+        }
+    }
+
+    /// Jumps where a predicate holds and goes on in a new block elsewhere.
+    pub fn jump_if(&mut self, condition: Guard, target: Block) {
+        let next = self.b.new_block();
+        self.b.branch(Some(condition), target);
+        self.b.branch(None, next);
+        self.start(next);
+    }
+
+    /// Writes something without guard that may contain control flow: where a guard is in force, it is branched around.
+    pub fn branch_around<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(guard) = self.b.guard.take() else { return write(self) };
+        let after = self.b.new_block();
+        self.jump_if(Guard { negated: !guard.negated, ..guard }, after);
+        let result = write(self);
+        if !self.ended {
+            self.b.branch(None, after);
+        }
+        self.start(after);
+        self.b.guard = Some(guard);
+        result
+    }
+
+    /// The guard that a predicate operand makes.
+    pub fn condition(&self, predicate: Operand) -> Guard {
+        Guard { kind: predicate.kind, negated: predicate.signs.has(oriole_ir::Signs::NOT) }
+    }
+
+    /// Whether the target has an encoding for an instruction, given as text.
+    pub fn encodes(&mut self, text: &str) -> bool {
+        if let Some(&known) = self.encodings.get(text) {
+            return known;
+        }
+        let answer = oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, self.target).is_ok());
+        self.encodings.insert(text.to_owned(), answer);
+        answer
+    }
+
+    /// Refuses the instruction by name.
+    pub fn unsupported<T>(&self, ptx: &Ptx<'_>) -> Result<T, Unsupported> {
+        Err(Unsupported::new(spelling(ptx)))
+    }
+}
+
+/// The head of an instruction as it is written.
+fn spelling(ptx: &Ptx<'_>) -> String {
+    let mut text = ptx.opcode().spelling().to_owned();
+    for value in &ptx.form.modifiers {
+        text.push_str(value.modifier.spelling());
+    }
+    text
+}
+
+/// The registers that a PTX type lives in.
+pub fn class_of(ty: ScalarType) -> Class {
+    match ty {
+        ScalarType::Pred => Class::P,
+        _ => match ty.bits() {
+            0..=32 => Class::R,
+            33..=64 => Class::R2,
+            _ => Class::R4,
+        },
+    }
+}

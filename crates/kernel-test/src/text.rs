@@ -1,0 +1,324 @@
+//! The header's text: `// key: value` lines, continued by lines that start with `//  `.
+
+use crate::{Element, Expectation, Expected, Fill, KernelTest, Parameter, Segment, Source, Tolerance, Value};
+use std::fmt::Write;
+
+const FIRST_LINE: &str = "// kernel-test 1";
+const WIDTH: usize = 116;
+
+/// Reads the header of a file.
+pub fn parse(text: &str) -> Result<KernelTest, String> {
+    let mut lines = text.lines();
+    if lines.next().map(str::trim_end) != Some(FIRST_LINE) {
+        return Err(format!("the first line is not `{FIRST_LINE}`"));
+    }
+    let mut test = KernelTest {
+        kernel: String::new(),
+        grid: [1; 3],
+        block: [1; 3],
+        shared_bytes: 0,
+        parameters: Vec::new(),
+        expectations: Vec::new(),
+    };
+    for entry in entries(lines) {
+        read_entry(&mut test, &entry).map_err(|message| format!("{message} in `{}`", shortened(&entry)))?;
+    }
+    if test.kernel.is_empty() {
+        return Err("no kernel named".into());
+    }
+    if test.expectations.is_empty() {
+        return Err("nothing expected".into());
+    }
+    Ok(test)
+}
+
+fn shortened(entry: &str) -> String {
+    entry.chars().take(60).collect()
+}
+
+/// Joins continued lines; stops at the first line that is no comment.
+fn entries<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for line in lines.map_while(|line| line.strip_prefix("//")) {
+        match entries.last_mut() {
+            Some(entry) if line.starts_with("  ") => {
+                entry.push(' ');
+                entry.push_str(line.trim());
+            }
+            _ => entries.push(line.trim().to_owned()),
+        }
+    }
+    entries
+}
+
+fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
+    let (key, value) = entry.split_once(':').ok_or("no colon")?;
+    let value = value.trim();
+    let words: Vec<&str> = key.split_whitespace().collect();
+    match words.as_slice() {
+        ["about"] => {}
+        ["kernel"] => test.kernel = value.to_owned(),
+        ["grid"] => test.grid = read_shape(value)?,
+        ["block"] => test.block = read_shape(value)?,
+        ["shared"] => test.shared_bytes = value.parse().map_err(|_| "no byte count")?,
+        ["param", name] => test.parameters.push(Parameter { name: (*name).to_owned(), value: read_parameter(value)? }),
+        ["expect", name] => {
+            let (_, count) = test.buffer(name).ok_or("no such buffer")?;
+            test.expectations.push(read_expectation(name, value, count)?);
+        }
+        _ => return Err("unknown key".into()),
+    }
+    Ok(())
+}
+
+fn read_shape(text: &str) -> Result<[u32; 3], String> {
+    let mut shape = [1; 3];
+    for (i, word) in text.split_whitespace().enumerate() {
+        *shape.get_mut(i).ok_or("more than three sizes")? = word.parse().map_err(|_| "a size is no number")?;
+    }
+    Ok(shape)
+}
+
+fn read_parameter(text: &str) -> Result<Value, String> {
+    let (kind, value) = text.split_once('=').ok_or("no `=`")?;
+    let (kind, value) = (kind.trim(), value.trim());
+    if let Some((name, count)) = kind.strip_suffix(']').and_then(|kind| kind.split_once('[')) {
+        let count = count.parse().map_err(|_| "the count is no number")?;
+        if name == "bytes" {
+            return Ok(Value::Bytes(read_bytes(value, count)?));
+        }
+        let element = Element::from_name(name).ok_or("unknown element type")?;
+        return Ok(Value::Buffer { element, count, fill: read_fill(value)? });
+    }
+    let element = Element::from_name(kind).ok_or("unknown type")?;
+    Ok(Value::Scalar { element, bits: read_hex(value)? })
+}
+
+fn read_hex(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is no hexadecimal number"))
+}
+
+fn read_bytes(text: &str, count: usize) -> Result<Vec<u8>, String> {
+    let bytes: Result<Vec<u8>, String> =
+        text.split_whitespace().map(|word| u8::from_str_radix(word, 16).map_err(|_| format!("`{word}` is no byte"))).collect();
+    let bytes = bytes?;
+    if bytes.len() == count { Ok(bytes) } else { Err(format!("{} bytes instead of {count}", bytes.len())) }
+}
+
+fn read_fill(text: &str) -> Result<Fill, String> {
+    text.split_whitespace().map(read_segment).collect::<Result<_, _>>().map(Fill)
+}
+
+fn read_segment(word: &str) -> Result<Segment, String> {
+    let (body, count) = match word.split_once('*') {
+        Some((body, count)) => (body, Some(count.parse::<usize>().map_err(|_| "a repeat count is no number")?)),
+        None => (word, None),
+    };
+    let seed = |text: &str| text.parse().map_err(|_| format!("`{text}` is no seed"));
+    let source = match body.split_once([':', '/']) {
+        Some(("boundary", stride)) => Source::Boundary { stride: stride.parse().ok().filter(|&n| n > 0).ok_or("no stride")? },
+        Some(("pick", text)) => Source::Pick { seed: seed(text)? },
+        Some(("random", text)) => Source::Random { seed: seed(text)? },
+        Some(("sized", text)) => Source::Sized { seed: seed(text)? },
+        _ if body == "zero" => Source::Value(0),
+        _ if body == "index" => Source::Index,
+        _ => return Ok(Segment { source: Source::Value(read_hex(body)?), count: Some(count.unwrap_or(1)) }),
+    };
+    Ok(Segment { source, count })
+}
+
+fn read_expectation(name: &str, text: &str, count: usize) -> Result<Expectation, String> {
+    let (how, values) = text.split_once('=').ok_or("no `=`")?;
+    let mut tolerance = Tolerance::Exact;
+    let words: Vec<&str> = how.split_whitespace().collect();
+    for pair in words.chunks(2) {
+        let (ulp, absolute, relative) = match tolerance {
+            Tolerance::Near { ulp, absolute, relative } => (ulp, absolute, relative),
+            _ => (0, 0.0, 0.0),
+        };
+        tolerance = match pair {
+            ["exact"] => Tolerance::Exact,
+            ["any", "order"] => Tolerance::AnyOrder,
+            ["ulp", n] => Tolerance::Near { ulp: n.parse().map_err(|_| "no ulp count")?, absolute, relative },
+            ["abs", x] => Tolerance::Near { ulp, absolute: x.parse().map_err(|_| "no absolute tolerance")?, relative },
+            ["rel", x] => Tolerance::Near { ulp, absolute, relative: x.parse().map_err(|_| "no relative tolerance")? },
+            _ => return Err("unknown tolerance".into()),
+        };
+    }
+    let mut expected = Vec::with_capacity(count);
+    for word in values.split_whitespace() {
+        let (body, times) = match word.split_once('*') {
+            Some((body, times)) => (body, times.parse().map_err(|_| "a repeat count is no number")?),
+            None => (word, 1),
+        };
+        expected.extend(std::iter::repeat_n(read_expected(body)?, times));
+    }
+    if expected.len() != count {
+        return Err(format!("{} values expected of {count} elements", expected.len()));
+    }
+    Ok(Expectation { parameter: name.to_owned(), tolerance, values: expected })
+}
+
+fn read_expected(body: &str) -> Result<Expected, String> {
+    Ok(match body {
+        "?" => Expected::Any,
+        "nan" => Expected::Nan,
+        _ => match body.split_once('|') {
+            Some((a, b)) => Expected::Either(read_hex(a)?, read_hex(b)?),
+            None => Expected::Bits(read_hex(body)?),
+        },
+    })
+}
+
+impl KernelTest {
+    /// The header as comment lines, as [`parse`] reads it.
+    pub fn header(&self, about: &str) -> String {
+        let mut out = format!("{FIRST_LINE}\n");
+        push_wrapped(&mut out, &format!("about: {about}"));
+        push_wrapped(&mut out, &format!("kernel: {}", self.kernel));
+        push_wrapped(&mut out, &format!("grid: {} {} {}", self.grid[0], self.grid[1], self.grid[2]));
+        push_wrapped(&mut out, &format!("block: {} {} {}", self.block[0], self.block[1], self.block[2]));
+        if self.shared_bytes > 0 {
+            push_wrapped(&mut out, &format!("shared: {}", self.shared_bytes));
+        }
+        for parameter in &self.parameters {
+            push_wrapped(&mut out, &parameter.text());
+        }
+        for expectation in &self.expectations {
+            push_wrapped(&mut out, &expectation.text());
+        }
+        out
+    }
+}
+
+impl Parameter {
+    fn text(&self) -> String {
+        let value = match &self.value {
+            Value::Buffer { element, count, fill } => format!("{}[{count}] = {}", element.name(), fill.text()),
+            Value::Scalar { element, bits } => format!("{} = {bits:x}", element.name()),
+            Value::Bytes(bytes) => {
+                let words: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("bytes[{}] = {}", bytes.len(), words.join(" "))
+            }
+        };
+        format!("param {}: {value}", self.name)
+    }
+}
+
+impl Fill {
+    fn text(&self) -> String {
+        let words: Vec<String> = self.0.iter().map(Segment::text).collect();
+        words.join(" ")
+    }
+}
+
+impl Segment {
+    fn text(&self) -> String {
+        let body = match self.source {
+            Source::Value(0) => "zero".to_owned(),
+            Source::Value(bits) => format!("{bits:x}"),
+            Source::Index => "index".to_owned(),
+            Source::Boundary { stride } => format!("boundary/{stride}"),
+            Source::Pick { seed } => format!("pick:{seed}"),
+            Source::Random { seed } => format!("random:{seed}"),
+            Source::Sized { seed } => format!("sized:{seed}"),
+        };
+        match (self.source, self.count) {
+            (Source::Value(bits), Some(1)) if bits != 0 => body,
+            (_, Some(count)) => format!("{body}*{count}"),
+            (_, None) => body,
+        }
+    }
+}
+
+impl Expectation {
+    fn text(&self) -> String {
+        let how = match self.tolerance {
+            Tolerance::Exact => "exact".to_owned(),
+            Tolerance::AnyOrder => "any order".to_owned(),
+            Tolerance::Near { ulp, absolute, relative } => {
+                let absolute = if absolute == 0.0 { String::new() } else { format!(" abs {absolute:e}") };
+                let relative = if relative == 0.0 { String::new() } else { format!(" rel {relative:e}") };
+                format!("ulp {ulp}{absolute}{relative}")
+            }
+        };
+        let mut out = format!("expect {}: {how} =", self.parameter);
+        for run in self.values.chunk_by(|a, b| a == b) {
+            let word = match run[0] {
+                Expected::Bits(bits) => format!("{bits:x}"),
+                Expected::Either(a, b) => format!("{a:x}|{b:x}"),
+                Expected::Nan => "nan".to_owned(),
+                Expected::Any => "?".to_owned(),
+            };
+            match run.len() {
+                1 => write!(out, " {word}"),
+                n => write!(out, " {word}*{n}"),
+            }
+            .expect("writing to a string");
+        }
+        out
+    }
+}
+
+fn push_wrapped(out: &mut String, text: &str) {
+    let mut line = String::from("//");
+    let mut first = true;
+    for word in text.split(' ') {
+        if !first && line.len() + 1 + word.len() > WIDTH {
+            out.push_str(&line);
+            out.push('\n');
+            line = String::from("//  ");
+        }
+        line.push(' ');
+        line.push_str(word);
+        first = false;
+    }
+    out.push_str(&line);
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = "// kernel-test 1
+// about: a sample
+// kernel: k
+// grid: 2 1 1
+// block: 64 1 1
+// shared: 128
+// param a: f32[4] = 3f800000 zero*2 random:7
+// param k: u16 = ffff
+// param s: bytes[3] = 01 02 ff
+// param out: f32[6] = boundary/3
+// expect out: ulp 2 abs 1e-6 rel 5e-1 = 1 2|3 nan*2 ? 0
+.version 8.0
+";
+
+    #[test]
+    fn headers_round_trip() {
+        let test = parse(SAMPLE).expect("valid");
+        assert_eq!(test.shared_bytes, 128);
+        assert_eq!(test.expectations[0].values.len(), 6);
+        assert_eq!(test.header("a sample") + ".version 8.0\n", SAMPLE);
+        assert_eq!(parse(&test.header("again")), Ok(test));
+    }
+
+    #[test]
+    fn long_values_are_wrapped_and_joined() {
+        let mut test = parse(SAMPLE).expect("valid");
+        test.parameters[3].value = Value::Buffer { element: Element::U32, count: 500, fill: Fill::zero() };
+        test.expectations[0].values = (0..500).map(Expected::Bits).collect();
+        let header = test.header("long");
+        assert!(header.lines().all(|line| line.len() <= WIDTH));
+        assert_eq!(parse(&header), Ok(test));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wrong = SAMPLE.replace("nan*2", "nan*3");
+        assert!(parse(&wrong).is_err_and(|message| message.starts_with("7 values expected of 6 elements")));
+        assert!(parse(&SAMPLE.replace("random:7", "rnd:7")).is_err());
+        assert!(parse(".version 8.0").is_err());
+    }
+}

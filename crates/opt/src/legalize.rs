@@ -1,0 +1,262 @@
+//! Makes every machine instruction one that the target can encode.
+//!
+//! The contest of forms is the only judge. What it refuses is rewritten, cheapest way first:
+//!
+//! 1. **Spellings** ([`spelling`]): the same instruction as this target writes it. Descriptors of global accesses, predicates that
+//!    must be named, mnemonics that changed.
+//! 2. **Order** ([`order`]): sources that may change places, comparisons mirrored.
+//! 3. **Moves** ([`supply`]): immediates, constants and uniform registers go through a register, signs are applied by an instruction
+//!    of their own, offsets that do not fit are added to the base.
+//!
+//! Whole shapes (opcode, modifiers, kinds of operands, size classes of numbers) are judged once and remembered.
+
+pub(crate) mod order;
+mod spelling;
+mod supply;
+
+use std::fmt;
+
+use oriole_ir::{Function, Inst, Location, OperandKind, Role, Signs, Target};
+use oriole_isa::File;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::machine;
+use crate::rewrite::{Draft, Prelude};
+
+/// What legalization did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Instructions that were rewritten.
+    pub repaired: usize,
+    /// Instructions that were added.
+    pub added: usize,
+}
+
+/// An instruction that the target does not have in any way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LegalizeError {
+    /// What cannot be encoded, and why.
+    pub message: String,
+    /// Where it comes from.
+    pub location: Location,
+}
+
+impl fmt::Display for LegalizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for LegalizeError {}
+
+/// Rewrites all instructions of a function that the target cannot encode.
+pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeError> {
+    let mut legalizer = Legalizer { judge: Judge { target, verdicts: FxHashMap::default(), shape: Vec::new() }, stats: Stats::default() };
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut kept = Vec::with_capacity(insts.len());
+        for inst in insts {
+            legalizer.legalize(function, inst, DEPTH_AT_MOST, &mut kept)?;
+        }
+        function.blocks[block].insts = kept;
+    }
+    Ok(legalizer.stats)
+}
+
+/// Operands that are moved at most for one instruction.
+const MOVES_AT_MOST: usize = 3;
+
+/// A move may need a repair itself, and that another one; nothing needs more.
+const DEPTH_AT_MOST: usize = 3;
+
+/// Registers that stand for what will be moved.
+const EXAMPLE_REGISTER: u16 = 8;
+
+/// Says whether the target has a form for a draft; remembers shapes.
+struct Judge {
+    target: Target,
+    verdicts: FxHashMap<Box<[u32]>, bool>,
+    shape: Vec<u32>,
+}
+
+struct Legalizer {
+    judge: Judge,
+    stats: Stats,
+}
+
+/// How a moved operand gets into a register.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    file: File,
+    /// Whether the signs are applied by the move.
+    signs: bool,
+}
+
+const MANNERS: [Manner; 4] = [
+    Manner { file: File::General, signs: false },
+    Manner { file: File::Uniform, signs: false },
+    Manner { file: File::General, signs: true },
+    Manner { file: File::Uniform, signs: true },
+];
+
+impl Legalizer {
+    fn legalize(&mut self, function: &mut Function, inst: Inst, depth: usize, kept: &mut Vec<Inst>) -> Result<(), LegalizeError> {
+        let Some(opcode) = function.insts[inst].op.machine() else {
+            kept.push(inst);
+            return Ok(());
+        };
+        let draft = Draft::of(function, inst, opcode);
+        if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
+            && self.judge.fits(function, inst, &hidden)
+        {
+            hidden.store(function, inst);
+        } else if !self.judge.fits(function, inst, &draft) {
+            let mut prelude = Prelude::before(function, inst);
+            let repaired = self.repair(function, inst, &draft, depth, &mut prelude)?;
+            repaired.store(function, inst);
+            self.stats.repaired += 1;
+            self.stats.added += prelude.insts.len();
+            for added in prelude.insts {
+                self.legalize(function, added, depth - 1, kept)?;
+            }
+        }
+        kept.push(inst);
+        Ok(())
+    }
+
+    fn repair(
+        &mut self,
+        function: &mut Function,
+        inst: Inst,
+        draft: &Draft,
+        depth: usize,
+        prelude: &mut Prelude,
+    ) -> Result<Draft, LegalizeError> {
+        let drafts: Vec<Draft> = spelling::spellings(function, draft).iter().flat_map(order::orders).collect();
+        if let Some(fitting) = drafts.iter().find(|draft| self.judge.fits(function, inst, draft)) {
+            return Ok(fitting.clone());
+        }
+        let moves = if depth == 0 { 0 } else { MOVES_AT_MOST };
+        for count in 1..=moves {
+            for draft in &drafts {
+                let movable = supply::movable(function, draft);
+                for chosen in subsets(&movable, count) {
+                    for manner in MANNERS {
+                        if let Some(example) = with_examples(draft, &chosen, manner)
+                            && self.judge.fits(function, inst, &example)
+                            && let Some(supplied) = supply::supply(function, draft, &chosen, manner, &self.judge, prelude)
+                        {
+                            return Ok(supplied);
+                        }
+                    }
+                }
+            }
+        }
+        Err(self.refusal(function, inst))
+    }
+
+    fn refusal(&self, function: &Function, inst: Inst) -> LegalizeError {
+        let instruction = machine::machine_instruction(function, inst, &|_| 0);
+        let reason = oriole_isa::select(&instruction, self.judge.target).err().map(|error| error.to_string());
+        let reason = reason.unwrap_or_else(|| "its operands cannot be supplied".to_owned());
+        let message = format!("`{}` cannot be encoded: {reason}", machine::describe(function, inst));
+        LegalizeError { message, location: function.insts[inst].location }
+    }
+}
+
+/// All ways to choose a number of positions, in order.
+fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
+    let mut found = Vec::new();
+    for bits in 0_u32..1 << positions.len().min(12) {
+        if bits.count_ones() as usize == count {
+            found.push(positions.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, &position)| position).collect());
+        }
+    }
+    found
+}
+
+/// The draft with registers in the places of what would be moved; none if that would change nothing.
+fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draft> {
+    let mut example = draft.clone();
+    for &at in chosen {
+        let operand = example.operands[at];
+        let count = if let OperandKind::Value(part) = operand.kind { part.count } else { 1 };
+        if let (Role::Bracket(_), OperandKind::Integer(_)) = (operand.role, operand.kind) {
+            supply::replace_offset(&mut example, at, OperandKind::Register { file: manner.file, first: EXAMPLE_REGISTER, count });
+            continue;
+        }
+        if manner.signs && operand.signs.is_empty() {
+            return None;
+        }
+        example.operands[at].kind = OperandKind::Register { file: manner.file, first: EXAMPLE_REGISTER, count };
+        if manner.signs {
+            example.operands[at].signs = Signs::NONE;
+        }
+    }
+    Some(example)
+}
+
+impl Judge {
+    /// Whether an instruction would have a form if it were as the draft says.
+    fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
+        let guard = function.insts[inst].guard;
+        self.shape.clear();
+        shape_of(function, draft, &mut self.shape);
+        self.shape.push(guard.map_or(0, |guard| 1 + u32::from(guard.negated) * 2 + shape_of_kind(function, guard.kind)));
+        if let Some(&verdict) = self.verdicts.get(self.shape.as_slice()) {
+            return verdict;
+        }
+        let verdict = machine::operands_fit(function, draft.opcode, &draft.modifiers, guard, &draft.operands, self.target);
+        self.verdicts.insert(self.shape.as_slice().into(), verdict);
+        verdict
+    }
+
+    /// The same for an unguarded instruction that does not exist yet. Asked rarely, so nothing is remembered.
+    fn has(&self, function: &Function, draft: &Draft) -> bool {
+        machine::operands_fit(function, draft.opcode, &draft.modifiers, None, &draft.operands, self.target)
+    }
+}
+
+/// What a verdict depends on.
+fn shape_of(function: &Function, draft: &Draft, shape: &mut Vec<u32>) {
+    shape.push(draft.opcode as u32);
+    shape.extend(draft.modifiers.iter().map(|&modifier| symbol_number(modifier)));
+    for operand in &draft.operands {
+        let role = match operand.role {
+            Role::Plain => 0,
+            Role::Bracket(number) => 1 + u32::from(number),
+            Role::Tied(_) | Role::Fixed(_) => continue,
+        };
+        let signs = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(operand.signs.has(sign)));
+        let signs = signs.iter().fold(0, |bits, sign| bits << 1 | sign);
+        shape.push(1 << 31 | role << 24 | signs << 20 | shape_of_kind(function, operand.kind));
+        shape.extend(operand.suffixes().map(|suffix| 1 << 30 | symbol_number(suffix)));
+    }
+}
+
+fn symbol_number(symbol: oriole_isa::Symbol) -> u32 {
+    u32::from(symbol.number())
+}
+
+/// A number below 2^20 for the kind of an operand, with what matters of its register or number.
+fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
+    let register = |tag: u32, file: File, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
+    match kind {
+        OperandKind::Value(part) => register(1, function.values[part.value].file, u16::from(part.first)),
+        OperandKind::Register { file, first, .. } => register(2, file, first),
+        OperandKind::Zero(file) => register(3, file, 0),
+        OperandKind::Integer(number) => {
+            let bits = 64 - if number < 0 { number.leading_ones() } else { number.leading_zeros() };
+            4 << 16 | u32::from(number < 0) << 12 | bits << 4 | number.trailing_zeros().min(15)
+        }
+        OperandKind::Constant { bank, offset } => 5 << 16 | u32::from(bank) << 11 | (32 - offset.leading_zeros()) << 3 | (offset & 7),
+        OperandKind::Name(name) => 6 << 16 | symbol_number(name),
+        OperandKind::Set(members) => 7 << 16 | (64 - members.leading_zeros()),
+        OperandKind::Block(_) => 8 << 16,
+        OperandKind::Reference(_) => 9 << 16,
+        OperandKind::Address(word) => 10 << 16 | symbol_number(word),
+        OperandKind::Undefined => 11 << 16,
+    }
+}

@@ -1,0 +1,105 @@
+//! Sources in another order, with the same meaning.
+
+use oriole_ir::OperandKind;
+use oriole_isa::{File, Opcode, Symbol};
+use smallvec::SmallVec;
+
+use crate::rewrite::Draft;
+
+/// The draft and every way to exchange two of its sources.
+pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
+    let mut found: SmallVec<[Draft; 4]> = SmallVec::new();
+    found.push(draft.clone());
+    let sources = draft.plain_sources();
+    let swapped = |first: usize, second: usize| -> Option<Draft> {
+        let (first, second) = (*sources.get(first)?, *sources.get(second)?);
+        let mut changed = draft.clone();
+        changed.operands.swap(first, second);
+        Some(changed)
+    };
+    for &(first, second) in draft.opcode.properties().commute {
+        found.extend(swapped(usize::from(first), usize::from(second)));
+    }
+    match draft.opcode {
+        Opcode::IADD3 => found.extend(
+            [(1, 2), (0, 2)]
+                .into_iter()
+                .filter_map(|(first, second)| swapped(first, second).filter(|changed| signs_allowed(changed, &sources))),
+        ),
+        Opcode::ISETP | Opcode::FSETP | Opcode::DSETP | Opcode::HSETP2 | Opcode::UISETP => {
+            found.extend(swapped(0, 1).and_then(mirrored));
+        }
+        Opcode::FMNMX | Opcode::IMNMX | Opcode::VIMNMX if has_no_predicate_result(draft) => found.extend(swapped(0, 1)),
+        Opcode::SEL | Opcode::FSEL | Opcode::USEL => found.extend(swapped(0, 1).and_then(|mut changed| {
+            let predicate = *sources.get(2)?;
+            changed.operands[predicate] = changed.operands[predicate].inverted_predicate();
+            Some(changed)
+        })),
+        Opcode::LOP3 => found.extend([(0, 1), (1, 2), (0, 2)].into_iter().filter_map(|(first, second)| {
+            let mut changed = swapped(first, second)?;
+            let table = sources.iter().copied().skip(3).find(|&at| changed.operands[at].integer().is_some())?;
+            let old = changed.operands[table].integer()? as u8;
+            changed.operands[table].kind = OperandKind::Integer(i64::from(swapped_table(old, first, second)));
+            Some(changed)
+        })),
+        _ => {}
+    }
+    found
+}
+
+/// No more than one of the first two sources of `IADD3` may carry a sign.
+fn signs_allowed(draft: &Draft, sources: &[usize]) -> bool {
+    let has_sign = |at: usize| sources.get(at).is_some_and(|&at| !draft.operands[at].signs.is_empty());
+    !(has_sign(0) && has_sign(1))
+}
+
+/// Minimum and maximum may say which source they took; then the order matters.
+fn has_no_predicate_result(draft: &Draft) -> bool {
+    draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(File::Predicate))
+}
+
+/// A comparison whose sources were exchanged.
+fn mirrored(mut draft: Draft) -> Option<Draft> {
+    // The extended comparison continues one of lower halves, which was not mirrored.
+    if draft.has(Symbol::EX) {
+        return None;
+    }
+    for modifier in &mut draft.modifiers {
+        *modifier = match *modifier {
+            Symbol::LT => Symbol::GT,
+            Symbol::GT => Symbol::LT,
+            Symbol::LE => Symbol::GE,
+            Symbol::GE => Symbol::LE,
+            Symbol::LTU => Symbol::GTU,
+            Symbol::GTU => Symbol::LTU,
+            Symbol::LEU => Symbol::GEU,
+            Symbol::GEU => Symbol::LEU,
+            other => other,
+        };
+    }
+    Some(draft)
+}
+
+/// The truth table of `LOP3` after two sources changed places. Source 0 selects bit 2 of the table's index, source 2 bit 0.
+pub(crate) fn swapped_table(table: u8, first: usize, second: usize) -> u8 {
+    let (first, second) = (2 - first, 2 - second);
+    (0..8_u8).fold(0, |swapped, index| {
+        let (a, b) = (index >> first & 1, index >> second & 1);
+        let source = index & !(1 << first) & !(1 << second) | a << second | b << first;
+        swapped | (table >> source & 1) << index
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truth_tables_follow_their_sources() {
+        let (a, b, c) = (0xf0, 0xcc, 0xaa);
+        assert_eq!(swapped_table(a, 0, 1), b);
+        assert_eq!(swapped_table(b, 1, 2), c);
+        assert_eq!(swapped_table(a & !c, 0, 2), c & !a);
+        assert_eq!(swapped_table(a & b | c, 0, 1), a & b | c);
+    }
+}

@@ -1,0 +1,156 @@
+//! The same instruction as other targets write it.
+//!
+//! **Descriptors.** Selection writes every access to global or generic memory with a descriptor, `desc[UR][R.64+offset]`. What ptxas
+//! makes of an ordinary access: on sm_90 and later the same; on sm_80 to sm_89 the descriptor is an operand that the text does not
+//! show; before, and for compare-and-swap and cache control everywhere, there is none. Forms with a visible descriptor exist on sm_80
+//! too, for cache policies: an access that has a policy instead of the ordinary descriptor is written `desc[UR.64][..]`.
+
+use oriole_ir::{Function, Operand, OperandKind, Role};
+use oriole_isa::{File, Opcode, Symbol};
+use smallvec::SmallVec;
+
+use crate::rewrite::{Draft, file_of};
+
+/// All spellings of a draft. A descriptor is hidden where it can be; the draft itself comes next.
+pub(super) fn spellings(function: &Function, draft: &Draft) -> Vec<Draft> {
+    let mut found: Vec<Draft> = with_hidden_descriptor(draft).into_iter().chain([draft.clone()]).collect();
+    let changes: [fn(&Draft) -> Option<Draft>; 5] =
+        [with_unsigned_numbers, with_policy, without_descriptor, with_system_scope, with_full_mask];
+    for change in changes {
+        let changed: Vec<Draft> = found.iter().filter_map(change).collect();
+        found.extend(changed);
+    }
+    let renamed: Vec<Draft> =
+        found.iter().flat_map(|draft| other_mnemonics(draft).map(|opcode| Draft { opcode, ..draft.clone() })).collect();
+    found.extend(renamed);
+    let named: Vec<Draft> = found.iter().filter_map(|draft| with_named_predicates(function, draft)).collect();
+    found.extend(named);
+    found
+}
+
+/// Positions of the opening of an address with a descriptor and of the descriptor.
+fn descriptor(draft: &Draft) -> Option<(usize, usize)> {
+    let opening = draft.operands.iter().position(|operand| operand.kind == OperandKind::Address(Symbol::NAME_desc))?;
+    let is_descriptor = draft.operands.get(opening + 1)?.role == Role::Bracket(0);
+    is_descriptor.then_some((opening, opening + 1))
+}
+
+fn is_policy(descriptor: &Operand) -> bool {
+    descriptor.suffixes[0] == Symbol::_64
+}
+
+/// An access with a cache policy, without the mark that says so.
+fn with_policy(draft: &Draft) -> Option<Draft> {
+    let (_, at) = descriptor(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
+    let mut changed = draft.clone();
+    changed.operands[at].suffixes = [Symbol::NAME_; 2];
+    Some(changed)
+}
+
+/// An ordinary access whose descriptor is the last operand.
+pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
+    let (_, at) = descriptor(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
+    let mut changed = draft.clone();
+    remove_bracket(&mut changed);
+    changed.operands.push(draft.operands[at].with_role(Role::Plain));
+    Some(changed)
+}
+
+/// An access without descriptor.
+fn without_descriptor(draft: &Draft) -> Option<Draft> {
+    descriptor(draft)?;
+    let mut changed = draft.clone();
+    remove_bracket(&mut changed);
+    for operand in &mut changed.operands {
+        if operand.role == Role::Bracket(0) && operand.suffixes[0] == Symbol::_64 {
+            operand.suffixes = [Symbol::NAME_; 2];
+        }
+    }
+    Some(changed)
+}
+
+/// Takes away the descriptor; what was in the second pair of brackets is in the first now.
+fn remove_bracket(draft: &mut Draft) {
+    let Some((opening, at)) = descriptor(draft) else { return };
+    draft.operands[opening].kind = OperandKind::Address(Symbol::NAME_);
+    draft.operands.remove(at);
+    for operand in &mut draft.operands {
+        if operand.role == Role::Bracket(1) {
+            operand.role = Role::Bracket(0);
+        }
+    }
+}
+
+/// Weak accesses name a scope on some targets; ptxas takes the whole system.
+fn with_system_scope(draft: &Draft) -> Option<Draft> {
+    let has_scope = [Symbol::CTA, Symbol::SM, Symbol::GPU, Symbol::SYS].into_iter().any(|scope| draft.has(scope));
+    let is_access = matches!(draft.opcode, Opcode::LD | Opcode::LDG | Opcode::ST | Opcode::STG);
+    (is_access && !has_scope).then(|| {
+        let mut changed = draft.clone();
+        changed.modifiers.push(Symbol::SYS);
+        changed
+    })
+}
+
+/// What other targets call an instruction.
+fn other_mnemonics(draft: &Draft) -> impl Iterator<Item = Opcode> + use<> {
+    let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
+    let opcodes: &[Opcode] = match draft.opcode {
+        Opcode::RED => &[Opcode::REDG],
+        Opcode::REDG => &[Opcode::RED],
+        Opcode::ULDC => &[Opcode::LDCU],
+        Opcode::LDCU => &[Opcode::ULDC],
+        Opcode::MOV if has_constant => &[Opcode::LDC],
+        Opcode::UMOV if has_constant => &[Opcode::ULDC, Opcode::LDCU],
+        _ => &[],
+    };
+    opcodes.iter().copied()
+}
+
+/// Predicates that an instruction could write, named even if nobody wants them.
+fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
+    let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
+    let mut taken = 0;
+    for leading in draft.opcode.properties().leading {
+        let is_given = taken < draft.result_count
+            && draft.operands.get(taken).and_then(|operand| file_of(function, operand)).is_some_and(|file| leading.files.contains(&file));
+        if is_given {
+            operands.push(draft.operands[taken]);
+            taken += 1;
+        } else if let (true, [file @ (File::Predicate | File::UniformPredicate), ..]) = (leading.written, leading.files) {
+            operands.push(Operand::new(OperandKind::Zero(*file)));
+        }
+    }
+    let added = operands.len() - taken;
+    if added == 0 || taken < draft.result_count {
+        return None;
+    }
+    operands.extend_from_slice(&draft.operands[taken..]);
+    Some(Draft { operands, result_count: draft.result_count + added, ..draft.clone() })
+}
+
+/// Synchronization of a whole warp.
+fn with_full_mask(draft: &Draft) -> Option<Draft> {
+    let is_full = |operand: &Operand| operand.integer().is_some_and(|mask| mask as u32 == u32::MAX);
+    (draft.opcode == Opcode::WARPSYNC && draft.modifiers.is_empty() && draft.operands.last().is_some_and(is_full)).then(|| {
+        let mut changed = draft.clone();
+        changed.modifiers.push(Symbol::ALL);
+        changed.operands.pop();
+        changed
+    })
+}
+
+/// Negative 32-bit numbers as the bits they are: fields of floating-point numbers have no sign of their own.
+fn with_unsigned_numbers(draft: &Draft) -> Option<Draft> {
+    let mut changed = draft.clone();
+    let mut any = false;
+    for operand in &mut changed.operands[draft.result_count..] {
+        if let (OperandKind::Integer(number), Role::Plain) = (operand.kind, operand.role)
+            && let (true, Ok(number)) = (number < 0, i32::try_from(number))
+        {
+            operand.kind = OperandKind::Integer(i64::from(number as u32));
+            any = true;
+        }
+    }
+    any.then_some(changed)
+}

@@ -1,0 +1,254 @@
+//! Registers for operands that no form takes as they are.
+
+use oriole_ir::{Class, Function, Op, Operand, OperandKind, Part, Role, Signs};
+use oriole_isa::{File, Opcode, Pipe, Symbol};
+use smallvec::SmallVec;
+
+use super::{Judge, Manner};
+use crate::rewrite::{Draft, Prelude, file_of, piece};
+
+/// Positions of operands that could come from a register instead, the cheapest first.
+pub(super) fn movable(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
+    let mut positions: SmallVec<[usize; 8]> =
+        (draft.result_count..draft.operands.len()).filter(|&at| is_movable(function, draft, at)).collect();
+    positions.sort_by_key(|&at| (draft.operands[at].integer() != Some(0), draft.operands[at].value().is_some()));
+    positions
+}
+
+fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
+    let operand = &draft.operands[at];
+    let is_register_file = matches!(file_of(function, operand), Some(File::General | File::Uniform));
+    match operand.role {
+        Role::Plain => match operand.kind {
+            OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_) => true,
+            _ => is_register_file,
+        },
+        Role::Bracket(number) => match operand.kind {
+            OperandKind::Integer(offset) => offset != 0 && !(number == 0 && is_bank(draft, at)),
+            OperandKind::Value(_) => is_register_file,
+            _ => false,
+        },
+        Role::Tied(_) | Role::Fixed(_) => false,
+    }
+}
+
+/// Whether an operand in the first pair of brackets is the number of a constant bank.
+fn is_bank(draft: &Draft, at: usize) -> bool {
+    draft.operands[..at].iter().rev().find_map(|operand| if let OperandKind::Address(word) = operand.kind { Some(word) } else { None })
+        == Some(Symbol::NAME_c)
+}
+
+/// In an address, puts a register in the place of base and offset.
+pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
+    match base_of(draft, at) {
+        Some(position) => {
+            draft.operands[position].kind = base;
+            draft.operands[at].kind = OperandKind::Integer(0);
+        }
+        None => draft.operands[at].kind = base,
+    }
+}
+
+/// The register in front of an offset, in the same pair of brackets.
+fn base_of(draft: &Draft, at: usize) -> Option<usize> {
+    let role = draft.operands[at].role;
+    let is_register = |operand: &Operand| {
+        operand.role == role && matches!(operand.kind, OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_))
+    };
+    (0..at).rev().take_while(|&before| draft.operands[before].role == role).filter(|&before| is_register(&draft.operands[before])).last()
+}
+
+/// Writes what brings the chosen operands into registers, and returns the draft that reads those. None if that cannot be done.
+pub(super) fn supply(
+    function: &mut Function,
+    draft: &Draft,
+    chosen: &[usize],
+    manner: Manner,
+    judge: &Judge,
+    prelude: &mut Prelude,
+) -> Option<Draft> {
+    let before = prelude.insts.len();
+    let mut supplied = draft.clone();
+    for &at in chosen {
+        let operand = draft.operands[at];
+        let mut supplier = Supplier { function, judge, prelude, opcode: draft.opcode };
+        let found = if let (Role::Bracket(_), OperandKind::Integer(offset)) = (operand.role, operand.kind) {
+            let base = base_of(&supplied, at).map(|position| supplied.operands[position]);
+            supplier.sum(base, offset, manner.file).map(|sum| replace_offset(&mut supplied, at, sum.kind))
+        } else {
+            let width = width_of(draft, at);
+            supplier.register(operand, width, manner).map(|register| supplied.operands[at] = register)
+        };
+        if found.is_none() {
+            prelude.insts.truncate(before);
+            return None;
+        }
+    }
+    Some(supplied)
+}
+
+/// How many registers an operand stands for.
+fn width_of(draft: &Draft, at: usize) -> u8 {
+    if let OperandKind::Value(part) = draft.operands[at].kind {
+        return part.count;
+    }
+    let source = draft.plain_sources().iter().position(|&source| source == at);
+    let is_store =
+        matches!(draft.opcode, Opcode::ST | Opcode::STG | Opcode::STS | Opcode::STL | Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS);
+    match draft.opcode {
+        _ if draft.opcode.properties().pipe == Pipe::Double => 2,
+        Opcode::IMAD if draft.has(Symbol::WIDE) && source == Some(2) => 2,
+        _ if is_store && draft.has(Symbol::_64) => 2,
+        _ if is_store && draft.has(Symbol::_128) => 4,
+        _ => 1,
+    }
+}
+
+struct Supplier<'a> {
+    function: &'a mut Function,
+    judge: &'a Judge,
+    prelude: &'a mut Prelude,
+    opcode: Opcode,
+}
+
+impl Supplier<'_> {
+    fn register(&mut self, operand: Operand, width: u8, manner: Manner) -> Option<Operand> {
+        let kind = match operand.kind {
+            OperandKind::Integer(number) => self.number(number, width, manner.file),
+            OperandKind::Constant { bank, offset } => self.constant(bank, offset, width, manner.file),
+            OperandKind::Reference(_) if width == 1 => self.moved(Operand::new(operand.kind), manner.file).kind,
+            OperandKind::Value(part) => self.in_file(part, manner)?.kind,
+            OperandKind::Zero(_) => OperandKind::Zero(manner.file),
+            _ => return None,
+        };
+        let signs = if manner.signs { Signs::NONE } else { operand.signs };
+        let supplied = Operand { kind, signs, ..operand };
+        if manner.signs { self.signed(supplied, operand.signs, manner.file) } else { Some(supplied) }
+    }
+
+    fn moved(&mut self, source: Operand, file: File) -> Operand {
+        let opcode = if file == File::Uniform { Opcode::UMOV } else { Opcode::MOV };
+        self.prelude.define(self.function, Class::new(file, 1), opcode, &[], &[source])
+    }
+
+    /// The pieces of a number: doubles are written as their upper half.
+    fn number(&mut self, number: i64, width: u8, file: File) -> OperandKind {
+        if number == 0 {
+            return OperandKind::Zero(file);
+        }
+        let is_double = self.opcode.properties().pipe == Pipe::Double;
+        let parts: SmallVec<[Operand; 4]> = (0..width)
+            .map(|at| {
+                let bits = match (is_double, at) {
+                    (true, 0) => 0,
+                    (true, _) => number as u32,
+                    (false, 0 | 1) => (number >> (32 * u32::from(at))) as u32,
+                    (false, _) => 0,
+                };
+                self.moved(i64::from(bits).into(), file)
+            })
+            .collect();
+        self.prelude.pack(self.function, file, &parts).kind
+    }
+
+    fn constant(&mut self, bank: u8, offset: u32, width: u8, file: File) -> OperandKind {
+        let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
+        let (move_opcode, load) = if file == File::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
+        let word = Operand::constant(bank, offset);
+        let operands = SmallVec::from_slice(&[example, word]);
+        let moves = Draft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
+        if width == 2 && offset.is_multiple_of(8) && !self.judge.has(self.function, &moves) {
+            return self.prelude.define(self.function, Class::new(file, 2), load, &[Symbol::_64], &[word]).kind;
+        }
+        let parts: SmallVec<[Operand; 4]> =
+            (0..width).map(|at| self.moved(Operand::constant(bank, offset + 4 * u32::from(at)), file)).collect();
+        self.prelude.pack(self.function, file, &parts).kind
+    }
+
+    /// A value in another file. Only instructions of the uniform datapath and descriptors ask for uniform registers; that the value
+    /// is the same in all threads there is selection's promise.
+    fn in_file(&mut self, part: Part, manner: Manner) -> Option<Operand> {
+        let file = self.function.values[part.value].file;
+        let opcode = match (file, manner.file) {
+            (own, wanted) if own == wanted => return manner.signs.then(|| part.into()),
+            (File::Uniform, File::General) => Opcode::MOV,
+            (File::General, File::Uniform) if self.needs_uniform() => Opcode::R2UR,
+            _ => return None,
+        };
+        let parts: SmallVec<[Operand; 4]> = (0..part.count)
+            .map(|at| self.prelude.define(self.function, Class::new(manner.file, 1), opcode, &[], &[piece(part, at).into()]))
+            .collect();
+        Some(self.prelude.pack(self.function, manner.file, &parts))
+    }
+
+    fn needs_uniform(&self) -> bool {
+        let properties = self.opcode.properties();
+        properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
+    }
+
+    /// Applies signs by an instruction. Those of floating-point numbers are bits.
+    fn signed(&mut self, operand: Operand, signs: Signs, file: File) -> Option<Operand> {
+        let (part, File::General) = (operand.part()?, file) else { return None };
+        let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
+            Some(b'F' | b'D' | b'M') => Some(0x8000_0000),
+            Some(b'H') => Some(0x8000_8000),
+            _ => None,
+        };
+        let mut top: Operand = piece(part, part.count - 1).into();
+        match sign_bits {
+            Some(bits) => {
+                if signs.has(Signs::ABSOLUTE) {
+                    top = self.logic(top, !bits, 0xc0);
+                }
+                if signs.has(Signs::NEGATE) {
+                    top = self.logic(top, bits, 0x3c);
+                }
+            }
+            None if part.count == 1 => {
+                if signs.has(Signs::ABSOLUTE) {
+                    top = self.prelude.define(self.function, Class::R, Opcode::IABS, &[], &[top]);
+                }
+                if signs.has(Signs::INVERT) {
+                    top = self.logic(top, u32::MAX, 0x3c);
+                }
+                if signs.has(Signs::NEGATE) {
+                    top = self.prelude.define(self.function, Class::R, Opcode::IADD3, &[], &[top.negated(), Operand::RZ, Operand::RZ]);
+                }
+            }
+            None => return None,
+        }
+        if signs.has(Signs::NOT) {
+            return None;
+        }
+        let parts: SmallVec<[Operand; 4]> = (0..part.count - 1).map(|at| piece(part, at).into()).chain(std::iter::once(top)).collect();
+        let packed = self.prelude.pack(self.function, file, &parts);
+        Some(Operand { kind: packed.kind, ..operand })
+    }
+
+    fn logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
+        let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
+        self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
+    }
+
+    /// A base register and an offset, added up.
+    fn sum(&mut self, base: Option<Operand>, offset: i64, file: File) -> Option<Operand> {
+        if file != File::General {
+            return None;
+        }
+        let low = i64::from(offset as u32);
+        let Some(base) = base else { return Some(self.moved(low.into(), file)) };
+        let OperandKind::Value(part) = base.kind else { return Some(self.moved(low.into(), file)) };
+        let none = Operand::RZ;
+        if part.count == 1 {
+            return Some(self.prelude.define(self.function, Class::R, Opcode::IADD3, &[], &[part.into(), low.into(), none]));
+        }
+        let sum = self.function.new_value(Class::R);
+        let carry = self.function.new_value(Class::P);
+        let [sum, carry] = [sum, carry].map(|value| Operand::from(self.function.whole(value)));
+        let operands = [sum, carry, piece(part, 0).into(), low.into(), none];
+        self.prelude.push(self.function, Op::Machine(Opcode::IADD3), &[], &operands, 2);
+        let sources = [piece(part, 1).into(), i64::from((offset >> 32) as u32).into(), none, carry, Operand::PT.inverted_predicate()];
+        let high = self.prelude.define(self.function, Class::R, Opcode::IADD3, &[Symbol::X], &sources);
+        Some(self.prelude.pack(self.function, file, &[sum, high]))
+    }
+}

@@ -1,0 +1,242 @@
+//! From an instruction of the IR to one of the machine, word for word.
+//!
+//! The operands of the IR stand in the order of the machine's text, so nothing is decided here. Values that have no register yet get
+//! one that any of their class could have: that is enough to ask which form holds the instruction. Operands that only the allocator
+//! cares about (tied and fixed ones) are left out. References become 0; their relocation fills them in.
+//!
+//! **Branches by register.** Some machine operands are a register with a number behind it (`BRX`, `RET`, `CALL` with a register). In
+//! the IR these are two operands. `BRX` may leave out the number: its blocks are then the destinations that its register may hold,
+//! as distances from the function's first instruction.
+
+use oriole_ir::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Role, Signs};
+use oriole_isa::{self as isa, Address, AddressPart, AddressRegister, Control, File, Opcode, Place, Symbol, Symbols, Target, Value};
+use smallvec::SmallVec;
+
+/// The machine instruction that an instruction of the IR is. `distance` says how far a block is from the end of the instruction.
+///
+/// # Panics
+///
+/// On pseudo operations, which are no machine instructions.
+pub fn machine_instruction(function: &Function, inst: Inst, distance: &dyn Fn(Block) -> i64) -> isa::Instruction {
+    let data = &function.insts[inst];
+    let Some(opcode) = data.op.machine() else { panic!("{} is no machine instruction", data.op.mnemonic()) };
+    translate(function, opcode, &data.modifiers, data.guard, function.operands(inst), distance)
+}
+
+/// Whether the target has a form for an instruction as it stands; pseudo operations fit everywhere.
+pub fn fits(function: &Function, inst: Inst, target: Target) -> bool {
+    let data = &function.insts[inst];
+    let Some(opcode) = data.op.machine() else { return true };
+    operands_fit(function, opcode, &data.modifiers, data.guard, function.operands(inst), target)
+}
+
+/// Whether the target has a form for an instruction with other operands than it has.
+pub(crate) fn operands_fit(
+    function: &Function,
+    opcode: Opcode,
+    modifiers: &Symbols,
+    guard: Option<Guard>,
+    operands: &[Operand],
+    target: Target,
+) -> bool {
+    let instruction = translate(function, opcode, modifiers, guard, operands, &|_| 0);
+    isa::find_form(&instruction, target).is_some()
+}
+
+/// The text of an instruction, for messages.
+pub fn describe(function: &Function, inst: Inst) -> String {
+    let data = &function.insts[inst];
+    let mut text = data.op.mnemonic().to_owned();
+    for modifier in &data.modifiers {
+        text.push_str(modifier.spelling());
+    }
+    for (number, operand) in function.operands(inst).iter().enumerate() {
+        text.push_str(if number == 0 { " " } else { ", " });
+        text.push_str(&describe_operand(function, operand));
+    }
+    text
+}
+
+fn describe_operand(function: &Function, operand: &Operand) -> String {
+    let mut text = String::new();
+    for (sign, letter) in [(Signs::NOT, '!'), (Signs::INVERT, '~'), (Signs::NEGATE, '-'), (Signs::ABSOLUTE, '|')] {
+        if operand.signs.has(sign) {
+            text.push(letter);
+        }
+    }
+    text.push_str(&match operand.kind {
+        OperandKind::Value(part) => {
+            let class = function.values[part.value];
+            format!("{}{:?}[{}:{}]", class.file.prefix(), part.value, part.first, part.count)
+        }
+        OperandKind::Register { file, first, .. } => format!("{}{first}", file.prefix()),
+        OperandKind::Zero(file) => format!("{}{}", file.prefix(), file.constant_letter().unwrap_or('?')),
+        OperandKind::Integer(number) => format!("{number:#x}"),
+        OperandKind::Constant { bank, offset } => format!("c[{bank:#x}][{offset:#x}]"),
+        OperandKind::Name(name) => name.spelling().to_owned(),
+        OperandKind::Set(members) => format!("{{{members:b}}}"),
+        OperandKind::Block(block) => format!("{block:?}"),
+        OperandKind::Reference(reference) => {
+            format!("{}+{:#x}", function.symbols.get(reference.symbol as usize).map_or("?", String::as_str), reference.offset)
+        }
+        OperandKind::Address(word) => format!("{}[]", word.spelling()),
+        OperandKind::Undefined => "undefined".to_owned(),
+    });
+    if operand.signs.has(Signs::ABSOLUTE) {
+        text.push('|');
+    }
+    for suffix in operand.suffixes() {
+        text.push_str(suffix.spelling());
+    }
+    match operand.role {
+        Role::Plain => {}
+        Role::Bracket(number) => text.push_str(&format!(" in [{number}]")),
+        Role::Tied(result) => text.push_str(&format!(" tied to {result}")),
+        Role::Fixed(register) => text.push_str(&format!(" in {register}")),
+    }
+    text
+}
+
+pub(crate) fn translate(
+    function: &Function,
+    opcode: Opcode,
+    modifiers: &Symbols,
+    guard: Option<Guard>,
+    operands: &[Operand],
+    distance: &dyn Fn(Block) -> i64,
+) -> isa::Instruction {
+    let mut translated: SmallVec<[isa::Operand; 6]> = SmallVec::new();
+    let mut is_branch_by_register = false;
+    for operand in operands {
+        match operand.role {
+            Role::Tied(_) | Role::Fixed(_) => {}
+            Role::Bracket(number) => add_to_address(function, &mut translated, usize::from(number), operand),
+            Role::Plain if opcode == Opcode::BRX && matches!(operand.kind, OperandKind::Block(_)) => is_branch_by_register = true,
+            Role::Plain => translated.push(plain(function, operand, distance)),
+        }
+    }
+    if is_branch_by_register && matches!(translated.last(), Some(isa::Operand { value: Value::Register(..), .. })) {
+        translated.push(Value::Relative(distance(function.entry())).into());
+    }
+    for operand in &mut translated {
+        suffixes_behind_bracket(operand);
+    }
+    join_register_and_number(opcode, &mut translated);
+    isa::Instruction {
+        opcode,
+        guard: guard.map_or(isa::Guard::ALWAYS, |guard| translated_guard(function, guard)),
+        modifiers: modifiers.clone(),
+        operands: translated,
+        control: Control::default(),
+        form: None,
+        residue: 0,
+    }
+}
+
+/// The register of an operand, or one that it could have.
+fn register(function: &Function, kind: OperandKind) -> Option<(File, Option<u16>)> {
+    match kind {
+        OperandKind::Value(Part { value, first, .. }) => {
+            let class = function.values[value];
+            Some((class.file, Some(example(class.file) + u16::from(first))))
+        }
+        OperandKind::Register { file, first, .. } => Some((file, Some(first))),
+        OperandKind::Zero(file) => Some((file, None)),
+        _ => None,
+    }
+}
+
+/// A register that is aligned for every width a value may have.
+fn example(file: File) -> u16 {
+    match file {
+        File::General | File::Uniform => 8,
+        File::Predicate | File::UniformPredicate | File::Convergence | File::Scoreboard => 1,
+    }
+}
+
+fn translated_guard(function: &Function, guard: Guard) -> isa::Guard {
+    match register(function, guard.kind) {
+        Some((file, Some(number))) => {
+            isa::Guard { predicate: number as u8, negated: guard.negated, uniform: file == File::UniformPredicate }
+        }
+        Some((file, None)) if guard.negated => isa::Guard { negated: true, uniform: file == File::UniformPredicate, ..isa::Guard::ALWAYS },
+        _ => isa::Guard::ALWAYS,
+    }
+}
+
+fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64) -> isa::Operand {
+    let value = match operand.kind {
+        OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_) => {
+            let (file, number) = register(function, operand.kind).unwrap_or((File::General, None));
+            Value::Register(file, number)
+        }
+        OperandKind::Integer(number) => Value::Integer(number),
+        OperandKind::Constant { bank, offset } => {
+            let part = |number| AddressPart { offset: Some(number), ..AddressPart::default() };
+            let parts = [part(i64::from(bank)), part(i64::from(offset))].into_iter().collect();
+            Value::Address(Address { word: Symbol::NAME_c, parts })
+        }
+        OperandKind::Name(name) => Value::Name(name),
+        OperandKind::Set(members) => Value::Set(members),
+        OperandKind::Block(block) => Value::Relative(distance(block)),
+        OperandKind::Reference(_) => Value::Place(Place { number: 0, distance: 0 }),
+        OperandKind::Address(word) => Value::Address(Address { word, parts: SmallVec::new() }),
+        OperandKind::Undefined => Value::Register(File::General, None),
+    };
+    isa::Operand {
+        value,
+        negate: operand.signs.has(Signs::NEGATE),
+        invert: operand.signs.has(Signs::INVERT),
+        not: operand.signs.has(Signs::NOT),
+        absolute: operand.signs.has(Signs::ABSOLUTE),
+        reuse: false,
+        suffixes: operand.suffixes().collect(),
+    }
+}
+
+fn add_to_address(function: &Function, translated: &mut [isa::Operand], bracket: usize, operand: &Operand) {
+    let Some(isa::Operand { value: Value::Address(address), .. }) = translated.last_mut() else { return };
+    while address.parts.len() <= bracket {
+        address.parts.push(AddressPart::default());
+    }
+    let part = &mut address.parts[bracket];
+    if let Some((file, number)) = register(function, operand.kind) {
+        part.registers.push(AddressRegister { file, number, suffixes: operand.suffixes().collect() });
+        return;
+    }
+    let number = match operand.kind {
+        OperandKind::Integer(number) if operand.signs.has(Signs::NEGATE) => number.wrapping_neg(),
+        OperandKind::Integer(number) => number,
+        _ => 0,
+    };
+    part.offset = Some(part.offset.unwrap_or_default().wrapping_add(number));
+}
+
+/// The machine's text has modifiers of an address behind its last bracket.
+fn suffixes_behind_bracket(operand: &mut isa::Operand) {
+    if let isa::Operand { value: Value::Address(address), suffixes, .. } = operand
+        && let Some(last) = address.parts.last_mut()
+    {
+        last.suffixes = std::mem::take(suffixes);
+    }
+}
+
+/// Makes one operand of a register and the number behind it, where the machine has such operands.
+fn join_register_and_number(opcode: Opcode, operands: &mut SmallVec<[isa::Operand; 6]>) {
+    if !matches!(opcode, Opcode::BRX | Opcode::RET | Opcode::CALL) {
+        return;
+    }
+    for at in 1..operands.len() {
+        let place = match operands[at].value {
+            Value::Integer(number) => Place { number, distance: number },
+            Value::Relative(distance) => Place { number: distance, distance },
+            Value::Place(place) => place,
+            _ => continue,
+        };
+        if let Value::Register(file @ (File::General | File::Uniform), number) = operands[at - 1].value {
+            operands[at - 1].value = Value::RegisterAndNumber(file, number, place);
+            operands.remove(at);
+            return;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A block of their own for some of the ways into a block.
+
+use oriole_ir::{Block, Function, Op, Operand, OperandKind, Pseudo};
+use oriole_isa::{Opcode, Symbols};
+use smallvec::SmallVec;
+
+/// Makes some predecessors of a block meet in a new block in front of it. Phis are divided accordingly. The new block stands in the
+/// layout behind the last of these predecessors.
+pub(crate) fn meet_before(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
+    let meeting = function.new_block();
+    let is_chosen = |source: Block| predecessors.contains(&source);
+    for phi in function.phis(block).to_vec() {
+        let result = function.results(phi)[0];
+        let mut kept: SmallVec<[Operand; 8]> = SmallVec::from_slice(&[result]);
+        let mut moved: SmallVec<[Operand; 8]> = SmallVec::new();
+        for pair in function.sources(phi).chunks_exact(2) {
+            let is_moved = matches!(pair[1].kind, OperandKind::Block(source) if is_chosen(source));
+            if is_moved { moved.extend_from_slice(pair) } else { kept.extend_from_slice(pair) }
+        }
+        let first = moved.first().copied();
+        let is_same = moved.chunks_exact(2).all(|pair| Some(pair[0]) == first);
+        let joined = match first {
+            Some(first) if is_same => first,
+            None => continue,
+            Some(_) => {
+                let class = result.value().map(|value| function.values[value]).unwrap_or(oriole_ir::Class::R);
+                let value = function.new_value(class);
+                let whole = Operand::from(function.whole(value));
+                moved.insert(0, whole);
+                let inst = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &moved, 1);
+                function.insts[inst].location = function.insts[phi].location;
+                function.blocks[meeting].insts.push(inst);
+                whole
+            }
+        };
+        kept.extend([joined, meeting.into()]);
+        function.set_operands(phi, &kept, 1);
+    }
+    let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[block.into()], 0);
+    function.blocks[meeting].insts.push(branch);
+    for &source in predecessors {
+        for inst in function.terminators(source).to_vec() {
+            for operand in function.operands_mut(inst) {
+                if operand.kind == OperandKind::Block(block) {
+                    operand.kind = OperandKind::Block(meeting);
+                }
+            }
+        }
+    }
+    let last = function.layout.iter().rposition(|&other| is_chosen(other)).unwrap_or(0);
+    function.layout.insert(last + 1, meeting);
+    meeting
+}

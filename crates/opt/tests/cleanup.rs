@@ -1,0 +1,227 @@
+//! Folding, forwarding, merging and dead code, on small functions.
+
+use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
+use oriole_isa::{encode, print};
+use oriole_opt::{dead, fold, forward, legalize, machine, merge};
+
+fn target(name: &str) -> Target {
+    Target::parse(name).unwrap()
+}
+
+struct Test {
+    builder: Builder,
+    inputs: Vec<Operand>,
+}
+
+impl Test {
+    fn new() -> Test {
+        let mut function = Function::new("test", FunctionKind::Kernel);
+        function.is_ssa = true;
+        Test { builder: Builder::new(function), inputs: Vec::new() }
+    }
+
+    /// A value that nothing is known about.
+    fn input(&mut self, class: Class) -> Operand {
+        let value = self.builder.value(class);
+        let whole = self.builder.whole(value);
+        self.inputs.push(whole);
+        whole
+    }
+
+    fn low(&self, pair: Operand) -> Operand {
+        self.builder.part(pair.value().unwrap(), 0, 1)
+    }
+
+    fn high(&self, pair: Operand) -> Operand {
+        self.builder.part(pair.value().unwrap(), 1, 1)
+    }
+
+    /// The text after all passes; each value is shown as its number behind the example register.
+    fn optimized(mut self, name: &str) -> Vec<String> {
+        self.builder.emit("EXIT", &[]);
+        let mut function = self.builder.function;
+        let target = target(name);
+        legalize::run(&mut function, target).unwrap();
+        for _ in 0..2 {
+            forward::run(&mut function, target);
+            merge::run(&mut function, target);
+            fold::run(&mut function, target);
+            forward::run(&mut function, target);
+            dead::run(&mut function, target);
+        }
+        let mut texts = Vec::new();
+        for &inst in &function.blocks[function.entry()].insts {
+            texts.push(match function.insts[inst].op.machine() {
+                None => machine::describe(&function, inst),
+                Some(_) => {
+                    let instruction = machine::machine_instruction(&function, inst, &|_| 0);
+                    let word = encode(&instruction, target).unwrap_or_else(|error| panic!("{target}: {error}"));
+                    print(word, target, 0).unwrap()
+                }
+            });
+        }
+        assert_eq!(texts.pop().as_deref(), Some("EXIT"));
+        texts
+    }
+}
+
+/// A load of a 64-bit kernel parameter, as selection writes it.
+fn parameter(test: &mut Test, offset: u32) -> Operand {
+    let b = &mut test.builder;
+    let low = b.define(Class::R, "MOV $, c[0x0][{}]", &[offset.into()]);
+    let high = b.define(Class::R, "MOV $, c[0x0][{}]", &[(offset + 4).into()]);
+    b.pack(Class::R2, &[low, high])
+}
+
+fn store(test: &mut Test, address: Operand, value: Operand) {
+    let descriptor = test.input(Class::UR2);
+    test.builder.emit("STG.E desc[{}][{}.64], {}", &[descriptor, address, value]);
+}
+
+#[test]
+fn parameters_become_operands() {
+    let mut test = Test::new();
+    let address = test.input(Class::R2);
+    let x = test.input(Class::R);
+    let y = test.builder.define(Class::R, "MOV $, c[0x0][{}]", &[0x210.into()]);
+    let k = test.builder.define(Class::R, "MOV $, {}", &[0x40_i64.into()]);
+    let sum = test.builder.define(Class::R, "IADD3 $, {}, {}, RZ", &[y, x]);
+    let product = test.builder.define(Class::R, "IMAD $, {}, {}, {}", &[k, x, sum]);
+    store(&mut test, address, product);
+    assert_eq!(test.optimized("sm_90"), ["IADD3 R8, R8, c[0x0][0x210], RZ", "IMAD R8, R8, 0x40, R8", "STG.E desc[UR8][R8.64], R8"]);
+}
+
+#[test]
+fn wide_addends_and_doubles_come_from_the_constant_bank() {
+    let mut test = Test::new();
+    let x = test.input(Class::R);
+    let d = test.input(Class::R2);
+    let base = parameter(&mut test, 0x210);
+    let scale = parameter(&mut test, 0x218);
+    let four = test.builder.define(Class::R, "MOV $, {}", &[4.into()]);
+    let address = test.builder.define(Class::R2, "IMAD.WIDE $, {}, {}, {}", &[x, four, base]);
+    let product = test.builder.define(Class::R2, "DMUL $, {}, {}", &[scale, d]);
+    let descriptor = test.input(Class::UR2);
+    test.builder.emit("STG.E.64 desc[{}][{}.64], {}", &[descriptor, address, product]);
+    // Only one operand of the product can be no register.
+    let texts = test.optimized("sm_80");
+    assert_eq!(texts.last().unwrap(), "STG.E.64 [R8.64], R8");
+    assert!(texts.contains(&"DMUL R8, R8, c[0x0][0x218]".to_owned()), "{texts:?}");
+    assert_eq!(texts.len(), 4, "{texts:?}");
+}
+
+#[test]
+fn exact_sums_go_into_offsets() {
+    let mut test = Test::new();
+    let base = test.input(Class::R2);
+    let (low, high) = (test.low(base), test.high(base));
+    let b = &mut test.builder;
+    let (sum, carry) = b.define_two([Class::R, Class::P], "IADD3 $, $, {}, {}, RZ", &[low, 0xffff_fff0_u32.into()]);
+    let upper = b.define(Class::R, "IADD3.X $, {}, {}, RZ, {}, !PT", &[high, 0xffff_ffff_u32.into(), carry]);
+    let address = b.pack(Class::R2, &[sum, upper]);
+    let descriptor = test.input(Class::UR2);
+    let loaded = test.builder.define(Class::R, "LDG.E $, desc[{}][{}.64+{}]", &[descriptor, address, 4.into()]);
+    test.builder.emit("STG.E desc[{}][{}.64], {}", &[descriptor, base, loaded]);
+    assert_eq!(test.optimized("sm_90"), ["LDG.E R8, desc[UR8][R8.64+-0xc]", "STG.E desc[UR8][R8.64], R8"]);
+}
+
+#[test]
+fn a_lower_sum_that_may_wrap_stays() {
+    let mut test = Test::new();
+    let base = test.input(Class::R2);
+    let (low, high) = (test.low(base), test.high(base));
+    let sum = test.builder.define(Class::R, "IADD3 $, {}, {}, RZ", &[low, 16.into()]);
+    let address = test.builder.pack(Class::R2, &[sum, high]);
+    store(&mut test, address, Operand::RZ);
+    let texts = test.optimized("sm_90");
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert_eq!(texts[0], "IADD3 R8, R8, 0x10, RZ");
+}
+
+#[test]
+fn shared_addresses_and_chains_of_sums() {
+    let mut test = Test::new();
+    let x = test.input(Class::R);
+    let b = &mut test.builder;
+    let first = b.define(Class::R, "IADD3 $, {}, {}, RZ", &[x, 8.into()]);
+    let second = b.define(Class::R, "IADD3 $, {}, {}, RZ", &[first, 4.into()]);
+    let third = b.define(Class::R, "MOV $, {}", &[0x100.into()]);
+    b.emit("STS [{}+{}], {}", &[second, 0x10.into(), x]);
+    b.emit("STS [{}], {}", &[third, second]);
+    assert_eq!(test.optimized("sm_90"), ["IADD3 R8, R8, 0xc, RZ", "STS [R8+0x1c], R8", "STS [0x100], R8"]);
+}
+
+#[test]
+fn packs_of_all_parts_are_the_value() {
+    let mut test = Test::new();
+    let pair = test.input(Class::R2);
+    let (low, high) = (test.low(pair), test.high(pair));
+    let again = test.builder.pack(Class::R2, &[low, high]);
+    let swapped = test.builder.pack(Class::R2, &[high, low]);
+    let descriptor = test.input(Class::UR2);
+    test.builder.emit("STG.E.64 desc[{}][{}.64], {}", &[descriptor, again, swapped]);
+    let texts = test.optimized("sm_90");
+    assert_eq!(texts, ["PACK R%2[0:2], R%0[1:1], R%0[0:1]", "STG.E.64 desc[UR8][R8.64], R8"]);
+}
+
+#[test]
+fn repeated_work_is_done_once_and_clocks_are_not() {
+    let mut test = Test::new();
+    let address = test.input(Class::R2);
+    let b = &mut test.builder;
+    let a = b.define(Class::R, "S2R $, SR_TID.X", &[]);
+    let c = b.define(Class::R, "S2R $, SR_TID.X", &[]);
+    let sum = b.define(Class::R, "IADD3 $, {}, {}, RZ", &[a, a]);
+    let same = b.define(Class::R, "IADD3 $, {}, {}, RZ", &[c, a]);
+    let product = b.define(Class::R, "IMAD $, {}, {}, RZ", &[sum, same]);
+    let early = b.define(Class::R, "CS2R.32 $, SR_CLOCKLO", &[]);
+    let late = b.define(Class::R, "CS2R.32 $, SR_CLOCKLO", &[]);
+    let time = b.define(Class::R, "IADD3 $, {}, -{}, {}", &[late, early, product]);
+    store(&mut test, address, time);
+    assert_eq!(
+        test.optimized("sm_90"),
+        [
+            "S2R R8, SR_TID.X",
+            "IADD3 R8, R8, R8, RZ",
+            "IMAD R8, R8, R8, RZ",
+            "CS2R.32 R8, SR_CLOCKLO",
+            "CS2R.32 R8, SR_CLOCKLO",
+            "IADD3 R8, R8, -R8, R8",
+            "STG.E desc[UR8][R8.64], R8"
+        ]
+    );
+}
+
+#[test]
+fn unwanted_results_and_dead_loads_go() {
+    let mut test = Test::new();
+    let address = test.input(Class::R2);
+    let x = test.input(Class::R);
+    let descriptor = test.input(Class::UR2);
+    let b = &mut test.builder;
+    b.define(Class::R, "LDG.E $, desc[{}][{}.64]", &[descriptor, address]);
+    b.define(Class::R, "ATOMG.E.ADD.STRONG.GPU PT, $, desc[{}][{}.64], {}", &[descriptor, address, x]);
+    let (sum, _) = b.define_two([Class::R, Class::P], "IADD3 $, $, {}, {}, RZ", &[x, x]);
+    b.emit("STG.E desc[{}][{}.64], {}", &[descriptor, address, sum]);
+    assert_eq!(
+        test.optimized("sm_90"),
+        ["ATOMG.E.ADD.STRONG.GPU PT, RZ, desc[UR8][R8.64], R8", "IADD3 R8, R8, R8, RZ", "STG.E desc[UR8][R8.64], R8"]
+    );
+}
+
+#[test]
+fn subtracting_zero_still_carries() {
+    let mut test = Test::new();
+    let pair = test.input(Class::R2);
+    let (low, high) = (test.low(pair), test.high(pair));
+    let b = &mut test.builder;
+    let zero = b.define(Class::R, "MOV $, {}", &[0.into()]);
+    let (difference, carry) = b.define_two([Class::R, Class::P], "IADD3 $, $, {}, -{}, RZ", &[low, zero]);
+    let (given, other) = b.define_two([Class::R, Class::P], "IADD3 $, $, {}, -{}, RZ", &[low, 0.into()]);
+    let upper = b.define(Class::R, "IADD3.X $, {}, ~{}, RZ, {}, !PT", &[high, difference, carry]);
+    let second = b.define(Class::R, "IADD3.X $, {}, ~{}, RZ, {}, !PT", &[upper, given, other]);
+    store(&mut test, pair, second);
+    let texts = test.optimized("sm_90");
+    assert_eq!(texts[0], "IADD3 R8, P1, R8, -RZ, RZ", "{texts:?}");
+    assert_eq!(texts.iter().filter(|text| text.contains("-RZ")).count(), texts.iter().filter(|text| text.starts_with("IADD3 ")).count());
+}

@@ -1,0 +1,301 @@
+//! Legalization against what ptxas 13.0.88 writes for the same things on each target, and against the contest for many shapes.
+
+use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
+use oriole_isa::{encode, print};
+use oriole_opt::{legalize, machine};
+
+fn target(name: &str) -> Target {
+    Target::parse(name).unwrap()
+}
+
+fn function() -> Builder {
+    Builder::new(Function::new("test", FunctionKind::Kernel))
+}
+
+/// The machine text of all instructions; values that have no register print as the example registers.
+fn texts(function: &Function, target: Target) -> Vec<String> {
+    let mut texts = Vec::new();
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            if function.insts[inst].op.machine().is_none() {
+                texts.push(function.insts[inst].op.mnemonic().to_owned());
+                continue;
+            }
+            let instruction = machine::machine_instruction(function, inst, &|_| 0);
+            let word = encode(&instruction, target).unwrap_or_else(|error| panic!("{target}: {error}"));
+            texts.push(print(word, target, 0).unwrap());
+        }
+    }
+    texts
+}
+
+fn legalized(target: Target, write: impl Fn(&mut Builder)) -> Vec<String> {
+    let mut builder = function();
+    write(&mut builder);
+    let mut function = builder.function;
+    legalize::run(&mut function, target).unwrap_or_else(|error| panic!("{target}: {error}"));
+    texts(&function, target)
+}
+
+struct Inputs {
+    r: Operand,
+    s: Operand,
+    pair: Operand,
+    descriptor: Operand,
+    uniform: Operand,
+    predicate: Operand,
+}
+
+fn inputs(builder: &mut Builder) -> Inputs {
+    let mut value = |class| {
+        let value = builder.value(class);
+        builder.whole(value)
+    };
+    Inputs {
+        r: value(Class::R),
+        s: value(Class::R),
+        pair: value(Class::R2),
+        descriptor: value(Class::UR2),
+        uniform: value(Class::UR),
+        predicate: value(Class::P),
+    }
+}
+
+#[test]
+fn global_accesses_have_the_descriptor_of_the_target() {
+    let load = |name: &str| {
+        legalized(target(name), |b| {
+            let i = inputs(b);
+            b.define(Class::R, "LDG.E $, desc[{}][{}.64+{}]", &[i.descriptor, i.pair, 0x20.into()]);
+        })
+    };
+    assert_eq!(load("sm_75"), ["LDG.E.SYS R8, [R8+0x20]"]);
+    for name in ["sm_80", "sm_86", "sm_89"] {
+        assert_eq!(load(name), ["LDG.E R8, [R8.64+0x20]"], "{name}");
+    }
+    for name in ["sm_90", "sm_90a", "sm_100", "sm_120"] {
+        assert_eq!(load(name), ["LDG.E R8, desc[UR8][R8.64+0x20]"], "{name}");
+    }
+}
+
+#[test]
+fn hidden_descriptors_are_encoded() {
+    let mut b = function();
+    let i = inputs(&mut b);
+    b.define(Class::R, "LDG.E $, desc[{}][{}.64+{}]", &[i.descriptor, i.pair, 0x20.into()]);
+    let mut function = b.function;
+    legalize::run(&mut function, target("sm_80")).unwrap();
+    let inst = function.blocks[function.entry()].insts[0];
+    let word = encode(&machine::machine_instruction(&function, inst, &|_| 0), target("sm_80")).unwrap();
+    assert_eq!(word >> 32 & 0x3f, 8, "UR8 is the descriptor");
+}
+
+#[test]
+fn cache_policies_keep_their_descriptor() {
+    let load = |name: &str| {
+        legalized(target(name), |b| {
+            let i = inputs(b);
+            b.define(Class::R, "LDG.E $, desc[{}.64][{}.64+{}]", &[i.descriptor, i.pair, 0.into()]);
+        })
+    };
+    for name in ["sm_80", "sm_89", "sm_90", "sm_100"] {
+        assert_eq!(load(name), ["LDG.E R8, desc[UR8][R8.64]"], "{name}");
+    }
+}
+
+#[test]
+fn stores_atomics_and_reductions() {
+    let write = |b: &mut Builder| {
+        let i = inputs(b);
+        b.emit("STG.E desc[{}][{}.64+{}], {}", &[i.descriptor, i.pair, 0x14.into(), i.r]);
+        b.emit("ST.E desc[{}][{}.64+{}], {}", &[i.descriptor, i.pair, 0x18.into(), i.r]);
+        b.define(Class::R, "ATOMG.E.ADD.STRONG.GPU PT, $, desc[{}][{}.64], {}", &[i.descriptor, i.pair, i.r]);
+        b.define(Class::R, "ATOM.E.ADD.STRONG.GPU PT, $, desc[{}][{}.64], {}", &[i.descriptor, i.pair, i.r]);
+        b.define(Class::R, "ATOMG.E.CAS.STRONG.GPU PT, $, desc[{}][{}.64], {}, {}", &[i.descriptor, i.pair, i.r, i.s]);
+        b.emit("REDG.E.ADD.STRONG.GPU desc[{}][{}.64+{}], {}", &[i.descriptor, i.pair, 8.into(), i.r]);
+        b.emit("CCTL.E.PF2 desc[{}][{}.64]", &[i.descriptor, i.pair]);
+    };
+    assert_eq!(
+        legalized(target("sm_75"), write),
+        [
+            "STG.E.SYS [R8+0x14], R8",
+            "ST.E.SYS [R8+0x18], R8",
+            "ATOMG.E.ADD.STRONG.GPU PT, R8, [R8], R8",
+            "ATOM.E.ADD.STRONG.GPU PT, R8, [R8], R8",
+            "ATOMG.E.CAS.STRONG.GPU PT, R8, [R8], R8, R8",
+            "RED.E.ADD.STRONG.GPU [R8+0x8], R8",
+            "CCTL.E.PF2 [R8]",
+        ]
+    );
+    for name in ["sm_80", "sm_86", "sm_89"] {
+        assert_eq!(
+            legalized(target(name), write),
+            [
+                "STG.E [R8.64+0x14], R8",
+                "ST.E [R8.64+0x18], R8",
+                "ATOMG.E.ADD.STRONG.GPU PT, R8, [R8.64], R8",
+                "ATOM.E.ADD.STRONG.GPU PT, R8, [R8.64], R8",
+                "ATOMG.E.CAS.STRONG.GPU PT, R8, [R8], R8, R8",
+                "RED.E.ADD.STRONG.GPU [R8.64+0x8], R8",
+                "CCTL.E.PF2 [R8]",
+            ],
+            "{name}"
+        );
+    }
+    for name in ["sm_90", "sm_100", "sm_120"] {
+        assert_eq!(
+            legalized(target(name), write),
+            [
+                "STG.E desc[UR8][R8.64+0x14], R8",
+                "ST.E desc[UR8][R8.64+0x18], R8",
+                "ATOMG.E.ADD.STRONG.GPU PT, R8, desc[UR8][R8.64], R8",
+                "ATOM.E.ADD.STRONG.GPU PT, R8, desc[UR8][R8.64], R8",
+                "ATOMG.E.CAS.STRONG.GPU PT, R8, [R8], R8, R8",
+                "REDG.E.ADD.STRONG.GPU desc[UR8][R8.64+0x8], R8",
+                "CCTL.E.PF2 [R8]",
+            ],
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn operands_go_where_a_form_takes_them() {
+    let sm_90 = target("sm_90");
+    let one = |write: &dyn Fn(&mut Builder, Inputs)| {
+        legalized(sm_90, |b| {
+            let i = inputs(b);
+            write(b, i);
+        })
+    };
+    // The immediate belongs into the second place.
+    assert_eq!(one(&|b, i| _ = b.define(Class::R, "IADD3 $, {}, {}, RZ", &[5.into(), i.r])), ["IADD3 R8, R8, 0x5, RZ"]);
+    assert_eq!(
+        one(&|b, i| _ = b.define(Class::P, "ISETP.LT.AND $, PT, {}, {}, PT", &[5.into(), i.r])),
+        ["ISETP.GT.AND P1, PT, R8, 0x5, PT"]
+    );
+    assert_eq!(one(&|b, i| _ = b.define(Class::R, "SEL $, {}, {}, {}", &[5.into(), i.r, i.predicate])), ["SEL R8, R8, 0x5, !P1"]);
+    assert_eq!(
+        one(&|b, i| _ = b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0x30, !PT", &[0xff.into(), i.r])),
+        ["LOP3.LUT R8, R8, 0xff, RZ, 0xc, !PT"]
+    );
+    // Only one operand may be something else than a register.
+    assert_eq!(
+        one(&|b, _| _ = b.define(Class::R, "IADD3 $, {}, c[0x0][{}], RZ", &[5.into(), 0x210.into()])),
+        ["MOV R8, 0x5", "IADD3 R8, R8, c[0x0][0x210], RZ"]
+    );
+    assert_eq!(
+        one(&|b, _| _ = b.define(Class::R2, "DADD $, c[0x0][{}], {}", &[0x210.into(), 0x3ff0_0000.into()])),
+        ["MOV R8, c[0x0][0x210]", "MOV R8, c[0x0][0x214]", "PACK", "DADD R8, R8, 1"]
+    );
+    // A sign that the form does not have.
+    assert_eq!(one(&|b, i| _ = b.define(Class::R, "IMAD $, -{}, {}, RZ", &[i.r, i.s])), ["IADD3 R8, -R8, RZ, RZ", "IMAD R8, R8, R8, RZ"]);
+    // Zero needs no move.
+    assert_eq!(one(&|b, i| _ = b.emit("STS [{}], {}", &[i.r, 0.into()])), ["STS [R8], RZ"]);
+}
+
+#[test]
+fn offsets_that_do_not_fit_are_added_to_the_base() {
+    let sm_90 = target("sm_90");
+    let far = legalized(sm_90, |b| {
+        let i = inputs(b);
+        b.define(Class::R, "LDG.E $, desc[{}][{}.64+{}]", &[i.descriptor, i.pair, 0x12_3456_7890_i64.into()]);
+    });
+    assert_eq!(far, ["IADD3 R8, P1, R8, 0x34567890, RZ", "IADD3.X R8, R9, 0x12, RZ, P1, !PT", "PACK", "LDG.E R8, desc[UR8][R8.64]"]);
+    let shared = legalized(sm_90, |b| {
+        let i = inputs(b);
+        b.define(Class::R, "LDS $, [{}+{}]", &[i.r, 0x100_0000.into()]);
+    });
+    assert_eq!(shared, ["IADD3 R8, R8, 0x1000000, RZ", "LDS R8, [R8]"]);
+}
+
+#[test]
+fn later_targets_name_predicates_and_load_constants() {
+    let sm_100 = target("sm_100");
+    let texts = legalized(sm_100, |b| {
+        let i = inputs(b);
+        b.define(Class::R, "IADD3 $, {}, {}, RZ", &[i.r, i.s]);
+        b.define(Class::R, "IADD3 $, {}, c[0x0][{}], RZ", &[i.r, 0x380.into()]);
+        b.define(Class::UR, "UMOV $, c[0x0][{}]", &[0x380.into()]);
+        b.emit("WARPSYNC {}", &[0xffff_ffff_u32.into()]);
+    });
+    assert_eq!(
+        texts,
+        [
+            "IADD3 R8, PT, PT, R8, R8, RZ",
+            "LDC R8, c[0x0][0x380]",
+            "IADD3 R8, PT, PT, R8, R8, RZ",
+            "LDCU UR8, c[0x0][0x380]",
+            "WARPSYNC.ALL"
+        ]
+    );
+}
+
+/// Shapes that selection writes, with every kind of operand in every place.
+#[test]
+fn every_shape_becomes_legal_on_every_target() {
+    let templates = [
+        "IADD3 $, {}, {}, {}",
+        "IADD3 $, -{}, {}, {}",
+        "IADD3.X $, {}, {}, {}, PT, !PT",
+        "IMAD $, {}, {}, {}",
+        "IMAD.HI.U32 $, {}, {}, {}",
+        "LOP3.LUT $, {}, {}, {}, 0x96, !PT",
+        "SHF.L.U32 $, {}, {}, {}",
+        "SHF.R.S32.HI $, {}, {}, {}",
+        "PRMT $, {}, {}, {}",
+        "FFMA $, {}, -{}, {}",
+        "FFMA.FTZ.RZ $, -{}, {}, -{}",
+        "FSEL $, {}, {}, PT",
+        "FMUL $, {}, |{}|",
+        "FADD $, -{}, {}",
+        "FMNMX $, {}, {}, PT",
+        "SEL $, {}, {}, !PT",
+        "LEA $, {}, {}, 0x3",
+        "HADD2 $, {}, {}",
+        "HFMA2 $, {}, {}, {}",
+        "POPC $, {}",
+        "I2F $, {}",
+        "F2I $, |{}|",
+        "MUFU.RCP $, -{}",
+        "MOV $, {}",
+        "IABS $, {}",
+        "BREV $, {}",
+    ];
+    for target in Target::all() {
+        let mut count = 0;
+        for template in templates {
+            let holes = template.matches("{}").count();
+            for kinds in 0..4_usize.pow(holes as u32) {
+                let mut b = function();
+                let i = inputs(&mut b);
+                let arguments: Vec<Operand> = (0..holes)
+                    .map(|hole| match kinds / 4_usize.pow(hole as u32) % 4 {
+                        0 => i.r,
+                        1 => 0x3f80_1234_u32.into(),
+                        2 => Operand::constant(0, 0x168),
+                        _ => i.uniform,
+                    })
+                    .collect();
+                b.define(Class::R, template, &arguments);
+                let mut function = b.function;
+                legalize::run(&mut function, target).unwrap_or_else(|error| panic!("{target}: {template} {arguments:?}: {error}"));
+                for text in texts(&function, target) {
+                    assert!(!text.is_empty());
+                    count += 1;
+                }
+                assert_eq!(legalize::run(&mut function, target).unwrap().repaired, 0, "{target}: {template}");
+            }
+        }
+        assert!(count > 1000, "{target}: {count}");
+    }
+}
+
+#[test]
+fn what_cannot_be_repaired_is_named() {
+    let mut b = function();
+    let i = inputs(&mut b);
+    b.define(Class::R, "REDUX.SUM $, {}", &[i.uniform]);
+    let error = legalize::run(&mut b.function, target("sm_75")).unwrap_err();
+    assert!(error.message.contains("REDUX.SUM") && error.message.contains("sm_75"), "{error}");
+}

@@ -1,0 +1,78 @@
+//! Conversions between all types, as `cvt` does them.
+
+use crate::exact::{Exact, Number};
+use crate::float::Mode;
+use crate::format::{F32, F64, Format, Rounding, TF32};
+use crate::int::Int;
+
+/// What happens to values beyond the destination's range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Infinity, or the largest number where the rounding mode says so.
+    Ieee,
+    /// `.satfinite`: the largest number of the sign; NaN becomes the canonical NaN.
+    SatFinite,
+}
+
+/// Float to float. `.ftz` concerns f32 operands and results only.
+pub fn float_to_float(to: Format, from: Format, bits: u64, mode: Mode, overflow: Overflow) -> u64 {
+    let bits = if mode.ftz && from == F32 { F32.flush(bits) } else { bits };
+    let value = Number::unpack(from, bits);
+    let flush = Mode { ftz: mode.ftz && to == F32, ..mode };
+    let result = flush.finish(to, value);
+    let finite_only = overflow == Overflow::SatFinite && to.is_infinite(result);
+    if finite_only { flush.clamp(to, to.largest(to.is_negative(result))) } else { result }
+}
+
+/// f32 to the register form of tf32: the lower 13 bits are zero, except in the canonical NaN.
+pub fn tf32_register(bits: u64, mode: Mode, overflow: Overflow) -> u64 {
+    let short = float_to_float(TF32, F32, bits, mode, overflow);
+    if TF32.is_nan(short) { F32.canonical_nan() } else { short << (F32.fraction_bits - TF32.fraction_bits) }
+}
+
+/// Rounds to an integral value in the same format (`cvt.rni.f32.f32` and the like).
+pub fn to_integral(format: Format, bits: u64, mode: Mode) -> u64 {
+    let bits = if mode.ftz && format == F32 { F32.flush(bits) } else { bits };
+    let result = match Number::unpack(format, bits) {
+        Number::Finite(x) if x.exponent >= 0 => bits & format.mask(),
+        Number::Finite(x) => {
+            let (magnitude, _) = x.round_at(0, mode.rounding);
+            let negative = x.negative;
+            if magnitude == 0 {
+                format.zero(negative)
+            } else {
+                Exact { negative, exponent: 0, significand: magnitude }.round(format, Rounding::Zero)
+            }
+        }
+        other => Mode::RN.finish(format, other),
+    };
+    mode.clamp(format, result)
+}
+
+/// Float to integer, clamped to the destination's range. NaN gives zero, or the top bit alone if a 64-bit type takes
+/// part, as the manual says.
+pub fn float_to_int(to: Int, from: Format, bits: u64, rounding: Rounding, ftz: bool) -> u64 {
+    let bits = if ftz && from == F32 { F32.flush(bits) } else { bits };
+    match Number::unpack(from, bits) {
+        Number::Nan if from == F64 || to.bits == 64 => 1 << (to.bits - 1),
+        Number::Nan | Number::Zero { .. } => 0,
+        Number::Infinity { negative } => to.clamp(if negative { i128::MIN } else { i128::MAX }),
+        Number::Finite(x) if x.magnitude() > 100 => to.clamp(if x.negative { i128::MIN } else { i128::MAX }),
+        Number::Finite(x) => {
+            let (magnitude, _) = x.round_at(0, rounding);
+            to.clamp(if x.negative { -(magnitude as i128) } else { magnitude as i128 })
+        }
+    }
+}
+
+/// Integer to float.
+pub fn int_to_float(to: Format, from: Int, bits: u64, mode: Mode) -> u64 {
+    let value = Exact::from_integer(from.value(bits)).map_or(Number::Zero { negative: false }, Number::Finite);
+    mode.finish(to, value)
+}
+
+/// Integer to integer: truncation or extension, or clamping with `.sat`.
+pub fn int_to_int(to: Int, from: Int, bits: u64, saturate: bool) -> u64 {
+    let value = from.value(bits);
+    if saturate { to.clamp(value) } else { to.wrap(value) }
+}

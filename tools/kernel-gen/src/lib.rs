@@ -1,0 +1,48 @@
+//! Writes the kernel tests.
+//!
+//! Each family is a file with generators; [`all`] calls them. A generator gives PTX and what it must compute according to
+//! `oriole-sem`. Nothing here knows how the compiler works. Files are a pure function of this code, so a test can tell whether
+//! the ones in the repository are up to date.
+
+mod approx;
+mod atomics;
+mod compare;
+mod cvt;
+mod elementwise;
+mod float;
+mod half;
+mod integer;
+mod kernel;
+mod logic;
+mod memory;
+mod moves;
+mod special;
+mod ty;
+mod warp;
+
+pub use kernel::Generated;
+
+/// All tests, in the order of their names.
+pub fn all() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    for family in [
+        integer::tests,
+        logic::tests,
+        float::tests,
+        approx::tests,
+        half::tests,
+        compare::tests,
+        cvt::tests,
+        moves::tests,
+        special::tests,
+        warp::tests,
+        memory::tests,
+        atomics::tests,
+    ] {
+        tests.extend(family());
+    }
+    tests.sort_by(|a, b| a.name.cmp(&b.name));
+    let duplicate = tests.windows(2).find(|pair| pair[0].name == pair[1].name);
+    assert!(duplicate.is_none(), "two tests are named {}", duplicate.map_or("", |pair| &pair[0].name));
+    tests
+}
