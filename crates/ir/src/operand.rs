@@ -131,6 +131,10 @@ pub enum ReferenceKind {
     FunctionHigh,
     /// The distance to a function, as a call takes it.
     Call,
+    /// The offset of a variable in shared memory, what the system reserves excluded.
+    SharedOffset,
+    /// The offset of a variable in constant bank 3.
+    ConstantOffset,
 }
 
 /// Where an operand stands in its instruction.

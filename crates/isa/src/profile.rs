@@ -14,6 +14,12 @@ pub struct Profile {
     pub stack_pointer: u32,
     /// Offset of the generic address at which local memory appears, 64 bits.
     pub local_window: u32,
+    /// Offset of the generic address at which constant bank 3 appears, 64 bits.
+    pub constant_window: u32,
+    /// Offset of the 64-bit generic address that the parameters of kernels are found by.
+    pub parameter_window: u32,
+    /// Where the parameters start, as seen from that address.
+    pub parameter_window_start: u32,
     /// How generic addresses of shared memory are found.
     pub shared_window: SharedWindow,
     /// Offset of the descriptor that accesses to global memory go by; none where they need none.
@@ -35,14 +41,33 @@ const TURING: Profile = Profile {
     parameters: 0x160,
     stack_pointer: 0x28,
     local_window: 0x20,
+    constant_window: 0x50,
+    parameter_window: 0x40,
+    parameter_window_start: 0x160,
     shared_window: SharedWindow::Constant(0x18),
     descriptor: None,
     reserved_shared: 0,
 };
 const AMPERE: Profile = Profile { descriptor: Some(0x118), ..TURING };
-const HOPPER: Profile =
-    Profile { parameters: 0x210, shared_window: SharedWindow::Cluster, descriptor: Some(0x208), reserved_shared: 0x400, ..TURING };
-const BLACKWELL: Profile = Profile { parameters: 0x380, stack_pointer: 0x37c, local_window: 0x2f8, descriptor: Some(0x358), ..HOPPER };
+const HOPPER: Profile = Profile {
+    parameters: 0x210,
+    constant_window: 0xd0,
+    parameter_window: 0x198,
+    parameter_window_start: 0,
+    shared_window: SharedWindow::Cluster,
+    descriptor: Some(0x208),
+    reserved_shared: 0x400,
+    ..TURING
+};
+const BLACKWELL: Profile = Profile {
+    parameters: 0x380,
+    stack_pointer: 0x37c,
+    local_window: 0x2f8,
+    constant_window: 0x120,
+    parameter_window: 0x348,
+    descriptor: Some(0x358),
+    ..HOPPER
+};
 
 impl Target {
     /// What passes ask about it.

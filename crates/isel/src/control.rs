@@ -1,6 +1,10 @@
-//! Branches and the ends of functions.
+//! Branches, the ends of functions, and what stops or delays a thread.
 
-use oriole_ptx::ast;
+use oriole_ir::{Block, Class, Guard, Operand};
+use oriole_isa::Opcode;
+use oriole_ptx::ast::{self, LabelId, Statement};
+use oriole_ptx::table::Modifier;
+use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -14,23 +18,47 @@ pub(crate) fn branch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     Ok(())
 }
 
-/// `ret`, `exit`
-pub(crate) fn leave(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    if let Some(exit) = select.frame.exit {
-        select.jump(exit);
-        return Ok(());
-    }
-    if !select.is_kernel {
+/// `brx.idx`: a tree of comparisons.
+pub(crate) fn indexed_branch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ast::Operand::Label(list) = ptx.operand(1) else { return select.unsupported(ptx) };
+    let Some(targets) = target_list(select, list) else { return select.unsupported(ptx) };
+    let index = select.source(ptx.operand(0), ScalarType::U32)?;
+    let blocks: Vec<Block> = targets.into_iter().map(|label| select.label(label)).collect();
+    if blocks.is_empty() {
         return select.unsupported(ptx);
     }
-    select.b.emit("EXIT", &[]);
-    if select.b.guard.is_none() {
-        select.end_block();
-    }
+    select.branch_around(|select| select.jump_by_index(index, &blocks, 0));
     Ok(())
 }
 
+fn target_list(select: &Select<'_>, name: LabelId) -> Option<Vec<LabelId>> {
+    let body = select.frame.body;
+    let list = body.statements.windows(2).find_map(|pair| match *pair {
+        [Statement::Label(label), Statement::BranchTargets(list)] if label == name => Some(list),
+        _ => None,
+    })?;
+    let label = |operand: &ast::Operand| if let ast::Operand::Label(label) = *operand { Some(label) } else { None };
+    body.target_lists[list as usize].targets.iter().map(label).collect()
+}
+
 impl Select<'_> {
+    /// Jumps to one of some blocks, the first of which has this number.
+    fn jump_by_index(&mut self, index: Operand, blocks: &[Block], first: u32) {
+        if let [only] = blocks {
+            self.jump(*only);
+            return;
+        }
+        let middle = blocks.len() / 2;
+        let limit = Operand::from(first + middle as u32);
+        let is_low = self.b.define(Class::P, "ISETP.LT.U32.AND $, PT, {}, {}, PT", &[index, limit]);
+        let low = self.b.new_block();
+        let condition = self.condition(is_low);
+        self.jump_if(Guard { negated: false, ..condition }, low);
+        self.jump_by_index(index, &blocks[middle..], first + middle as u32);
+        self.start(low);
+        self.jump_by_index(index, &blocks[..middle], first);
+    }
+
     /// Leaves the function where its body ends without `ret`.
     pub(crate) fn leave(&mut self) {
         match self.frame.exit {
@@ -41,4 +69,48 @@ impl Select<'_> {
             }
         }
     }
+}
+
+/// `ret`
+pub(crate) fn ret(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    if let Some(exit) = select.frame.exit {
+        select.jump(exit);
+        return Ok(());
+    }
+    if !select.is_kernel {
+        return select.unsupported(ptx);
+    }
+    exit(select, ptx)
+}
+
+/// `exit`
+pub(crate) fn exit(select: &mut Select<'_>, _: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.b.emit("EXIT", &[]);
+    if select.b.guard.is_none() {
+        select.end_block();
+    }
+    Ok(())
+}
+
+/// `trap`, `brkpt`
+pub(crate) fn trap(select: &mut Select<'_>, _: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.b.emit("BPT.TRAP 0x1", &[]);
+    Ok(())
+}
+
+/// `nanosleep`
+pub(crate) fn nanosleep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let duration = select.source(ptx.operand(0), ScalarType::U32)?;
+    // On Turing a thread cannot sleep while others of its warp run.
+    let opcode = if select.target.has(Opcode::REDUX) { "NANOSLEEP" } else { "NANOSLEEP.WARP" };
+    select.b.emit(&format!("{opcode} {{}}"), &[duration]);
+    Ok(())
+}
+
+/// `pmevent`
+pub(crate) fn pmevent(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let Some(number) = select.literal(ptx.operand(0), ScalarType::U32) else { return select.unsupported(ptx) };
+    let events = if ptx.has(Modifier::Mask) { number as u32 } else { 1 << (number & 0xf) };
+    select.b.emit("PMTRIG {}", &[events.into()]);
+    Ok(())
 }

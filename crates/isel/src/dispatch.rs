@@ -5,15 +5,22 @@ use oriole_ptx::table::{Modifier, Opcode};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
-use crate::{bits, compare, control, convert, float, integer, logic, memory, moves, special};
+use crate::{atomics, barrier, bits, compare, control, convert, fence, float, integer, logic, memory, moves, warp};
 
 /// Selects one instruction.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     match ptx.opcode() {
         Opcode::Mov => moves::mov(select, ptx),
         Opcode::Cvta => memory::cvta(select, ptx),
-        Opcode::Ld => memory::load(select, ptx),
+        Opcode::Isspacep => memory::isspacep(select, ptx),
+        Opcode::Ld | Opcode::Ldu => memory::load(select, ptx),
         Opcode::St => memory::store(select, ptx),
+        Opcode::Prefetch | Opcode::Prefetchu => memory::prefetch(select, ptx),
+        Opcode::Applypriority => memory::applypriority(select, ptx),
+        Opcode::Discard => memory::discard(select, ptx),
+        Opcode::Createpolicy => memory::createpolicy(select, ptx),
+        Opcode::Atom | Opcode::Red => atomics::atomic(select, ptx),
+        Opcode::Fence | Opcode::Membar => fence::fence(select, ptx),
         Opcode::Add | Opcode::Sub | Opcode::Mul if float::is_float(ptx.ty()) => float::arithmetic(select, ptx),
         Opcode::Fma => float::fused(select, ptx),
         Opcode::Mad if float::is_float(ptx.ty()) => float::fused(select, ptx),
@@ -63,9 +70,21 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Set => compare::set(select, ptx),
         Opcode::Selp => compare::select_by_predicate(select, ptx),
         Opcode::Slct => compare::select_by_sign(select, ptx),
-        Opcode::Activemask => special::active_mask(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
-        Opcode::Ret | Opcode::Exit => control::leave(select, ptx),
+        Opcode::BrxIdx => control::indexed_branch(select, ptx),
+        Opcode::Ret => control::ret(select, ptx),
+        Opcode::Exit => control::exit(select, ptx),
+        Opcode::Trap | Opcode::Brkpt => control::trap(select, ptx),
+        Opcode::Nanosleep => control::nanosleep(select, ptx),
+        Opcode::Pmevent => control::pmevent(select, ptx),
+        Opcode::Bar | Opcode::Barrier => barrier::barrier(select, ptx),
+        Opcode::BarWarpSync => warp::warp_barrier(select, ptx),
+        Opcode::Shfl | Opcode::ShflSync => warp::shuffle(select, ptx),
+        Opcode::Vote | Opcode::VoteSync => warp::vote(select, ptx),
+        Opcode::Match => warp::matching(select, ptx),
+        Opcode::ReduxSync => warp::reduction(select, ptx),
+        Opcode::ElectSync => warp::elect(select, ptx),
+        Opcode::Activemask => warp::activemask(select, ptx),
         _ => select.unsupported(ptx),
     }
 }

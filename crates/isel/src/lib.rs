@@ -22,6 +22,8 @@
 
 mod dispatch;
 mod error;
+mod initializer;
+mod layout;
 mod library;
 mod operands;
 mod ptx;
@@ -31,8 +33,11 @@ mod words;
 
 mod bits;
 mod compare;
+mod atomics;
+mod barrier;
 mod control;
 mod convert;
+mod fence;
 mod float;
 mod half;
 mod integer;
@@ -40,7 +45,10 @@ mod logic;
 mod memory;
 mod moves;
 mod special;
+mod warp;
 
 pub use error::Unsupported;
+pub use initializer::{Data, DataAddress};
+pub use layout::{Layout, Linking, Static};
 pub use select::{Selected, select_function};
-pub use variables::{Home, Homes, parameter_offsets};
+pub use variables::{ADDRESS_BANK, CONSTANT_BANK, Home, Homes, SymbolSpace};

@@ -13,12 +13,7 @@ impl<'m> Select<'m> {
         let bits = match operand {
             ast::Operand::Integer(number) => integer_bits(i64::from(number), ty),
             ast::Operand::WarpSize => 32,
-            ast::Operand::Constant(id) => match self.frame.body.constants[id] {
-                Constant::Integer(number, _) => integer_bits(number, ty),
-                Constant::Single(bits) => float_bits(f64::from(f32::from_bits(bits)), Some(bits), ty),
-                Constant::Double(bits) => float_bits(f64::from_bits(bits), None, ty),
-                Constant::Decimal(number) => float_bits(number, None, ty),
-            },
+            ast::Operand::Constant(id) => constant_bits(self.frame.body.constants[id], ty),
             _ => return None,
         };
         let width = ty.bits();
@@ -219,6 +214,16 @@ impl<'m> Select<'m> {
             OperandKind::Value(_) if operand.signs.is_empty() => operand,
             _ => self.b.define(Class::R, "MOV $, {}", &[operand]),
         }
+    }
+}
+
+/// A constant in the bits of a type.
+pub(crate) fn constant_bits(constant: Constant, ty: ScalarType) -> u64 {
+    match constant {
+        Constant::Integer(number, _) => integer_bits(number, ty),
+        Constant::Single(bits) => float_bits(f64::from(f32::from_bits(bits)), Some(bits), ty),
+        Constant::Double(bits) => float_bits(f64::from_bits(bits), None, ty),
+        Constant::Decimal(number) => float_bits(number, None, ty),
     }
 }
 

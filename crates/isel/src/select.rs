@@ -62,6 +62,8 @@ pub struct Select<'m> {
     pub(crate) callees: Vec<String>,
     /// The descriptor for global memory, loaded where it is first needed in the entry block.
     pub(crate) descriptor: Option<Value>,
+    /// Where this block's shared memory starts, worked out likewise.
+    pub(crate) shared_start: Option<Value>,
     /// Whether the current block has ended.
     ended: bool,
     /// Answers of [`Select::encodes`].
@@ -83,9 +85,12 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         barriers: 0,
         callees: Vec::new(),
         descriptor: None,
+        shared_start: None,
         ended: false,
         encodings: FxHashMap::default(),
     };
+    select.b.function.frame_bytes = homes.frame_bytes;
+    select.b.function.frame_align = homes.frame_align.max(4);
     let errors = select.walk();
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
 }

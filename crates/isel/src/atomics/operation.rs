@@ -1,0 +1,175 @@
+//! Which atomic operation an instruction asks for, and how it is spelled.
+
+use oriole_ir::{Class, Operand};
+use oriole_ptx::table::Modifier;
+use oriole_ptx::types::ScalarType;
+
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// What is done to the value in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Add,
+    Min,
+    Max,
+    Increment,
+    Decrement,
+    And,
+    Or,
+    Xor,
+    Exchange,
+    CompareAndSwap,
+}
+
+/// An operation on a type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub kind: Kind,
+    /// The type of an element.
+    pub ty: ScalarType,
+    /// The number of elements.
+    pub lanes: usize,
+}
+
+impl Operation {
+    pub(super) fn of(ptx: &Ptx<'_>) -> Option<Operation> {
+        let kinds = [
+            (Modifier::Add, Kind::Add),
+            (Modifier::Min, Kind::Min),
+            (Modifier::Max, Kind::Max),
+            (Modifier::Inc, Kind::Increment),
+            (Modifier::Dec, Kind::Decrement),
+            (Modifier::And, Kind::And),
+            (Modifier::Or, Kind::Or),
+            (Modifier::Xor, Kind::Xor),
+            (Modifier::Exch, Kind::Exchange),
+            (Modifier::Cas, Kind::CompareAndSwap),
+        ];
+        let kind = kinds.iter().find(|(modifier, _)| ptx.has(*modifier)).map(|&(_, kind)| kind)?;
+        Some(Operation { kind, ty: ptx.ty(), lanes: ptx.vector_lanes() })
+    }
+
+    /// The bytes that each thread touches.
+    pub(super) fn bytes(self) -> u32 {
+        self.ty.bytes() * self.lanes as u32
+    }
+
+    /// Whether it works on half of a 32-bit word, which no instruction does.
+    pub(super) fn is_half_word(self) -> bool {
+        self.bytes() == 2
+    }
+
+    pub(super) fn is_float(self) -> bool {
+        use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F64};
+        matches!(self.ty, F16 | F16x2 | Bf16 | Bf16x2 | F32 | F64)
+    }
+
+    /// Whether there is an instruction for it on shared memory.
+    pub(super) fn is_native_in_shared(self) -> bool {
+        match self.kind {
+            Kind::Exchange | Kind::CompareAndSwap => true,
+            _ => self.bytes() == 4 && !self.is_float(),
+        }
+    }
+
+    /// Whether there is an instruction for it that returns nothing.
+    pub(super) fn has_reduction(self) -> bool {
+        !matches!(self.kind, Kind::Exchange | Kind::CompareAndSwap)
+    }
+
+    pub(super) fn mnemonic(self) -> &'static str {
+        match self.kind {
+            Kind::Add => ".ADD",
+            Kind::Min => ".MIN",
+            Kind::Max => ".MAX",
+            Kind::Increment => ".INC",
+            Kind::Decrement => ".DEC",
+            Kind::And => ".AND",
+            Kind::Or => ".OR",
+            Kind::Xor => ".XOR",
+            Kind::Exchange => ".EXCH",
+            Kind::CompareAndSwap => ".CAS",
+        }
+    }
+
+    /// The modifier for the type.
+    pub(super) fn type_modifier(self) -> &'static str {
+        use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64};
+        let is_compared = matches!(self.kind, Kind::Min | Kind::Max);
+        match (self.ty, self.bytes()) {
+            (F32, 4) => ".F32.FTZ.RN",
+            (F32, 8) => ".F32x2.FTZ.RN",
+            (F32, _) => ".F32x4.FTZ.RN",
+            (F64, _) => ".F64.RN",
+            (F16 | F16x2, 4) => ".F16x2.RN",
+            (F16 | F16x2, 8) => ".F16x4.RN",
+            (F16 | F16x2, _) => ".F16x8.RN",
+            (Bf16 | Bf16x2, 4) => ".BF16x2.RN",
+            (Bf16 | Bf16x2, 8) => ".BF16x4.RN",
+            (Bf16 | Bf16x2, _) => ".BF16x8.RN",
+            (S32, _) if is_compared => ".S32",
+            (S64, _) if is_compared => ".S64",
+            (_, 8) => ".64",
+            (_, 16) => ".128",
+            _ => "",
+        }
+    }
+
+    /// The new value, from the old one and the operand; for what loops do.
+    pub(super) fn apply(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
+        match self.kind {
+            Kind::Exchange | Kind::CompareAndSwap | Kind::Increment | Kind::Decrement => value,
+            Kind::Add if self.is_float() => self.add_floats(select, old, value),
+            Kind::Add if self.bytes() == 8 => {
+                let [a, b] = [old, value].map(|operand| [select.low(operand), select.high(operand)]);
+                select.add_pairs(a, b)
+            }
+            Kind::Add => select.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[old, value]),
+            Kind::And | Kind::Or | Kind::Xor => self.combine(select, old, value),
+            Kind::Min | Kind::Max => self.choose(select, old, value),
+        }
+    }
+
+    fn add_floats(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
+        match self.ty {
+            ScalarType::F64 => select.b.define(Class::R2, "DADD $, {}, {}", &[old, value]),
+            ScalarType::F32 => select.b.define(Class::R, "FADD $, {}, {}", &[old, value]),
+            ScalarType::F16 => select.b.define(Class::R, "HADD2 $, {}, {}.H0_H0", &[old, value]),
+            ScalarType::F16x2 => select.b.define(Class::R, "HADD2 $, {}, {}", &[old, value]),
+            ScalarType::Bf16 => select.b.define(Class::R, "HADD2.BF16_V2 $, {}, {}.H0_H0", &[old, value]),
+            _ => select.b.define(Class::R, "HADD2.BF16_V2 $, {}, {}", &[old, value]),
+        }
+    }
+
+    fn combine(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
+        let table = match self.kind {
+            Kind::And => "0xc0",
+            Kind::Or => "0xfc",
+            _ => "0x3c",
+        };
+        let template = format!("LOP3.LUT $, {{}}, {{}}, RZ, {table}, !PT");
+        let half = |select: &mut Select<'_>, index| {
+            let (a, b) = (select.register_of(old, index), select.register_of(value, index));
+            select.b.define(Class::R, &template, &[a, b])
+        };
+        let low = half(select, 0);
+        if self.bytes() == 4 {
+            return low;
+        }
+        let high = half(select, 1);
+        select.b.pack(Class::R2, &[low, high])
+    }
+
+    /// The smaller or greater one of two 64-bit integers.
+    fn choose(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
+        let relation = if self.kind == Kind::Min { "LT" } else { "GT" };
+        let sign = if self.ty == ScalarType::S64 { "" } else { ".U32" };
+        let [a, b] = [old, value].map(|operand| [select.low(operand), select.high(operand)]);
+        let low = select.b.define(Class::P, &format!("ISETP.{relation}.U32.AND $, PT, {{}}, {{}}, PT"), &[a[0], b[0]]);
+        let template = format!("ISETP.{relation}{sign}.AND.EX $, PT, {{}}, {{}}, PT, {{}}");
+        let keeps = select.b.define(Class::P, &template, &[a[1], b[1], low]);
+        let halves = [0, 1].map(|half| select.b.define(Class::R, "SEL $, {}, {}, {}", &[a[half], b[half], keeps]));
+        select.b.pack(Class::R2, &halves)
+    }
+}

@@ -1,0 +1,203 @@
+//! Loops around compare-and-swap.
+//!
+//! ```text
+//! old = load
+//! loop:  new = operation(old)
+//!        seen = compare and swap (old, new)
+//!        if seen != old { old = seen; goto loop }
+//! ```
+//!
+//! The load is a guess: if it is out of date, the first swap fails and says what is there. At least one thread of a warp succeeds in
+//! each round.
+
+use oriole_ir::{Class, Guard, MemoryAccess, Operand, Value};
+
+use super::Atomic;
+use super::operation::Kind;
+use crate::memory::{AccessSpace, Address, strong};
+use crate::select::Select;
+
+impl Atomic {
+    /// The operation on all of what the address holds, as a loop; returns the old value.
+    pub(super) fn looped(&self, select: &mut Select<'_>) -> Operand {
+        let old = select.b.value(self.class());
+        self.swap_loop(select, old, self.address);
+        select.b.whole(old)
+    }
+
+    fn swap_loop(&self, select: &mut Select<'_>, old: Value, address: Address) {
+        let guess = self.load(select, self.class(), address);
+        select.b.assign(old, guess);
+        let again = select.open_loop();
+        let before = select.b.whole(old);
+        let new = self.operation.apply(select, before, self.value);
+        let seen = self.swap(select, self.class(), address, before, new);
+        let is_done = select.equal(seen, before);
+        select.b.assign(old, seen);
+        select.close_loop(is_done, again);
+    }
+
+    /// An operation by generic address that exists for global memory only, with what does it elsewhere.
+    pub(super) fn with_fallback(&self, select: &mut Select<'_>) -> Operand {
+        let (is_done, result) = self.general(select, true);
+        let old = select.b.value(self.class());
+        select.b.assign(old, result);
+        let (after, local) = (select.b.new_block(), select.b.new_block());
+        let condition = select.condition(is_done);
+        select.jump_if(condition, after);
+        if self.operation.is_native_in_shared() {
+            select.b.branch(None, local);
+        } else {
+            let whole = select.add_to_pair(self.address.base, self.address.offset);
+            let is_local = select.query_space("L", whole);
+            let condition = select.condition(is_local);
+            select.jump_if(condition, local);
+            self.swap_loop(select, old, self.address);
+            select.b.branch(None, after);
+        }
+        select.start(local);
+        self.in_local(select, old);
+        select.b.branch(None, after);
+        select.start(after);
+        select.b.whole(old)
+    }
+
+    /// Nobody else sees local memory: load, operate, store.
+    fn in_local(&self, select: &mut Select<'_>, old: Value) {
+        let found = self.load(select, self.class(), self.address);
+        select.b.assign(old, found);
+        let before = select.b.whole(old);
+        let new = match self.expected {
+            None => self.operation.apply(select, before, self.value),
+            Some(expected) => {
+                let is_equal = select.equal(before, expected);
+                let words = 0..self.class().width;
+                let chosen: Vec<Operand> = words
+                    .map(|word| {
+                        let (new, kept) = (select.register_of(self.value, word), select.register_of(before, word));
+                        select.b.define(Class::R, "SEL $, {}, {}, {}", &[new, kept, is_equal])
+                    })
+                    .collect();
+                if chosen.len() == 1 { chosen[0] } else { select.b.pack(self.class(), &chosen) }
+            }
+        };
+        let size = if self.class().width == 2 { ".64" } else { "" };
+        let template = format!("ST.E{size}{} desc[{{}}][{{}}.64+{{}}], {{}}", plain(select));
+        select.b.emit(&template, &[self.descriptor, self.address.base, self.address.offset.into(), new]);
+        select.b.describe(MemoryAccess::weak(oriole_ir::Space::Generic, 4 * self.class().width));
+    }
+
+    fn load(&self, select: &mut Select<'_>, class: Class, address: Address) -> Operand {
+        let size = if class.width == 2 { ".64" } else { "" };
+        let place = [address.base, address.offset.into()];
+        let value = match self.access.space {
+            AccessSpace::Shared => {
+                let template = format!("{}{size} $, [{{}}+{{}}]", crate::memory::shared_load(select.target));
+                select.b.define(class, &template, &place)
+            }
+            space => {
+                let opcode = if space == AccessSpace::Global { "LDG" } else { "LD" };
+                let template = format!("{opcode}.E{size}{} $, desc[{{}}][{{}}.64+{{}}]", plain(select));
+                select.b.define(class, &template, &[self.descriptor, place[0], place[1]])
+            }
+        };
+        let description = self.description();
+        select.b.describe(MemoryAccess { bytes: 4 * class.width, ..description });
+        value
+    }
+
+    fn swap(&self, select: &mut Select<'_>, class: Class, address: Address, expected: Operand, new: Operand) -> Operand {
+        let size = if class.width == 2 { ".64" } else { "" };
+        let arguments = [address.base, address.offset.into(), expected, new];
+        let seen = match self.access.space {
+            AccessSpace::Shared => select.b.define(class, &format!("ATOMS.CAS{size} $, [{{}}+{{}}], {{}}, {{}}"), &arguments),
+            space => {
+                let opcode = if space == AccessSpace::Global { "ATOMG" } else { "ATOM" };
+                let scope = strong(select.target, self.access.scope);
+                select.b.define(class, &format!("{opcode}.E.CAS{size}{scope} PT, $, [{{}}+{{}}], {{}}, {{}}"), &arguments)
+            }
+        };
+        let description = self.description();
+        select.b.describe(MemoryAccess { bytes: 4 * class.width, ..description });
+        seen
+    }
+
+    /// An operation on 16 bits: the word around them is swapped. Returns the old value in the lower half of a register.
+    pub(super) fn half_word(&self, select: &mut Select<'_>) -> Operand {
+        let low = select.low(self.address.base);
+        let aligned = select.b.define(Class::R, "LOP3.LUT $, {}, 0xfffffffc, RZ, 0xc0, !PT", &[low]);
+        let base = match select.register_count(self.address.base) {
+            1 => aligned,
+            _ => {
+                let high = select.high(self.address.base);
+                select.b.pack(Class::R2, &[aligned, high])
+            }
+        };
+        let address = Address { base, offset: 0 };
+        let upper = select.b.define(Class::R, "LOP3.LUT $, {}, 0x2, RZ, 0xc0, !PT", &[low]);
+        let is_lower = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, RZ, PT", &[upper]);
+        // Which bytes of (word, half) make the new word, and which of (word, 0) are the other half.
+        let insert = self.selector(select, 0x3254, 0x5410, is_lower);
+        let word = select.b.value(Class::R);
+        let guess = self.load(select, Class::R, address);
+        select.b.assign(word, guess);
+        let again = select.open_loop();
+        let before = select.b.whole(word);
+        let (expected, new) = if self.operation.kind == Kind::CompareAndSwap {
+            let compared = self.expected.unwrap_or(Operand::RZ);
+            let expected = select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, compared]);
+            (expected, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, self.value]))
+        } else {
+            // Both halves get the sum; the one that is not meant keeps what it had.
+            let sums = self.operation.apply(select, before, self.value);
+            let keep = self.selector(select, 0x3254, 0x7610, is_lower);
+            (before, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, keep, sums]))
+        };
+        let seen = self.swap(select, Class::R, address, expected, new);
+        let is_done = if self.operation.kind == Kind::CompareAndSwap {
+            // If the other half is as expected, the swap has succeeded, or this half is another one.
+            let others = [seen, expected].map(|whole| select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[whole, insert]));
+            select.equal(others[0], others[1])
+        } else {
+            select.equal(seen, before)
+        };
+        select.b.assign(word, seen);
+        select.close_loop(is_done, again);
+        let found = select.b.whole(word);
+        let distance = select.b.define(Class::R, "SHF.L.U32 $, {}, 0x3, RZ", &[upper]);
+        select.b.define(Class::R, "SHF.R.U32.HI $, RZ, {}, {}", &[distance, found])
+    }
+
+    fn selector(&self, select: &mut Select<'_>, lower: u32, upper: u32, is_lower: Operand) -> Operand {
+        let lower = select.in_register(Operand::from(lower));
+        select.b.define(Class::R, "SEL $, {}, {}, {}", &[lower, upper.into(), is_lower])
+    }
+}
+
+/// The modifier that says that an access is an ordinary one.
+fn plain(select: &Select<'_>) -> &'static str {
+    if select.target.profile().descriptor.is_none() { ".SYS" } else { "" }
+}
+
+impl Select<'_> {
+    fn open_loop(&mut self) -> oriole_ir::Block {
+        let block = self.b.new_block();
+        self.b.branch(None, block);
+        self.start(block);
+        block
+    }
+
+    fn close_loop(&mut self, is_done: Operand, block: oriole_ir::Block) {
+        let condition = self.condition(is_done);
+        self.jump_if(Guard { negated: !condition.negated, ..condition }, block);
+    }
+
+    /// Whether two values of 32 or 64 bits are the same.
+    fn equal(&mut self, a: Operand, b: Operand) -> Operand {
+        let low = self.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, {}, PT", &[self.low(a), self.low(b)]);
+        if self.register_count(a) == 1 {
+            return low;
+        }
+        self.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, {}, {}", &[self.high(a), self.high(b), low])
+    }
+}

@@ -1,0 +1,133 @@
+//! The first bytes of variables.
+
+use oriole_ptx::ast::{Initializer, Module, VariableId, VariableType};
+use oriole_ptx::types::{ScalarType, StateSpace};
+use oriole_support::Index;
+
+use crate::error::Unsupported;
+use crate::layout::{Layout, Linking};
+use crate::operands::constant_bits;
+
+/// Bytes, and the addresses among them that are not known yet.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// The bytes; 0 where an address goes.
+    pub bytes: Vec<u8>,
+    /// The addresses.
+    pub addresses: Vec<DataAddress>,
+}
+
+/// An address among the first bytes of a variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataAddress {
+    /// Where it goes.
+    pub offset: u64,
+    /// How many bytes it takes there.
+    pub bytes: u32,
+    /// The variable or function.
+    pub symbol: String,
+    /// What is added to its address.
+    pub addend: i64,
+    /// Whether a generic address is meant.
+    pub is_generic: bool,
+    /// For one byte of the address: which one, 0 the lowest.
+    pub byte: Option<u8>,
+}
+
+/// Works out the first bytes of a variable.
+pub(crate) fn initial_data(module: &Module, layout: &Layout, id: VariableId) -> Result<Data, Unsupported> {
+    let variable = &module.variables[id];
+    let VariableType::Scalar(ty) = variable.ty else { return Ok(Data { bytes: vec![0; 8], addresses: Vec::new() }) };
+    let bytes = usize::try_from(variable.size_bytes().unwrap_or(0)).unwrap_or(usize::MAX);
+    let copies = variable.count.unwrap_or(1) as usize;
+    let mut data = Data { bytes: vec![0; bytes.saturating_mul(copies)], addresses: Vec::new() };
+    let Some(initializer) = variable.initializer.as_deref() else { return Ok(data) };
+    let mut dimensions: Vec<usize> = variable.dimensions.iter().map(|dimension| dimension.unwrap_or(0) as usize).collect();
+    if variable.lanes > 1 {
+        dimensions.push(usize::from(variable.lanes));
+    }
+    let mut writer = Writer { module, layout, ty, data: &mut data };
+    writer.write(initializer, &dimensions, 0)?;
+    Ok(data)
+}
+
+struct Writer<'m> {
+    module: &'m Module,
+    layout: &'m Layout,
+    ty: ScalarType,
+    data: &'m mut Data,
+}
+
+impl Writer<'_> {
+    /// Writes an initializer that starts at an element and has these dimensions.
+    fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), Unsupported> {
+        let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };
+        let inner = dimensions.get(1..).unwrap_or_default();
+        let size: usize = inner.iter().product();
+        let mut at = first;
+        for item in items {
+            self.write(item, inner, at)?;
+            at += if matches!(item, Initializer::List(_)) { size } else { 1 };
+        }
+        Ok(())
+    }
+
+    fn write_one(&mut self, initializer: &Initializer, element: usize) -> Result<(), Unsupported> {
+        let bytes = self.ty.bytes() as usize;
+        let offset = element * bytes;
+        let value = match initializer {
+            Initializer::Constant(constant) => constant_bits(*constant, self.ty),
+            Initializer::MaskedNumber { mask, value } => (*value as u64 & mask) >> mask.trailing_zeros().min(63),
+            Initializer::Address { symbol, offset: addend, generic, mask } => {
+                let name = self.module.name(*symbol);
+                if let Some(known) = self.known_address(name, *generic) {
+                    let address = known.wrapping_add_signed(*addend);
+                    mask.map_or(address, |mask| (address & mask) >> mask.trailing_zeros().min(63))
+                } else {
+                    let byte = mask.map(|mask| (mask.trailing_zeros() / 8) as u8);
+                    let symbol = self.file_name(name);
+                    let address = DataAddress {
+                        offset: offset as u64,
+                        bytes: bytes as u32,
+                        symbol,
+                        addend: *addend,
+                        is_generic: *generic,
+                        byte,
+                    };
+                    self.data.addresses.push(address);
+                    0
+                }
+            }
+            Initializer::List(_) | Initializer::Opaque(_) => return Err(Unsupported::new("this initial value")),
+        };
+        let Some(place) = self.data.bytes.get_mut(offset..offset + bytes) else {
+            return Err(Unsupported::new("an initial value that is longer than its variable"));
+        };
+        let all = i128::from(value as i64).to_le_bytes();
+        let source = if bytes <= 8 { value.to_le_bytes()[..bytes].to_vec() } else { all[..bytes].to_vec() };
+        place.copy_from_slice(&source);
+        Ok(())
+    }
+
+    /// The address of a constant in its own space, which is an offset in bank 3.
+    fn known_address(&self, name: &str, generic: bool) -> Option<u64> {
+        if generic || self.layout.linking == Linking::Relocatable {
+            return None;
+        }
+        let id = self.variable(name)?;
+        if self.module.variables[id].space != StateSpace::Const {
+            return None;
+        }
+        self.layout.constant_offset(id).map(u64::from)
+    }
+
+    fn variable(&self, name: &str) -> Option<VariableId> {
+        let found = self.module.variables.iter().position(|variable| self.module.name(variable.name) == name);
+        found.map(VariableId::new)
+    }
+
+    fn file_name(&self, name: &str) -> String {
+        let known = self.variable(name).and_then(|id| self.layout.name(id));
+        known.unwrap_or(name).to_owned()
+    }
+}

@@ -1,0 +1,332 @@
+//! Places for the variables of a module.
+//!
+//! What is fixed for the whole module: constant bank 3, the global variables with their initial bytes, and the table of their
+//! addresses in constant bank 4. What each function has for itself: its parameters, its frame, its shared memory.
+//!
+//! **Shared memory.** A kernel has what it mentions. Functions that are not kernels are compiled once for all kernels, so what they
+//! mention has the same place in each: it comes first, in every kernel that calls something. Dynamic arrays all start where the static
+//! variables end.
+//!
+//! **Relocatable files.** Only parameters and frames are placed; the linker does the rest, and addresses are references.
+
+use oriole_ptx::ast::{
+    AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable,
+    VariableId, VariableType,
+};
+use oriole_ptx::table::Opcode;
+use oriole_ptx::types::StateSpace;
+use oriole_support::Index;
+
+use crate::error::Unsupported;
+use crate::initializer::{Data, initial_data};
+use crate::variables::{Home, Homes, SymbolSpace};
+
+/// Whether addresses are known now or when files are linked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Linking {
+    /// The file is complete.
+    Whole,
+    /// The linker places variables.
+    Relocatable,
+}
+
+/// A variable that outlives kernels.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Static {
+    /// The variable.
+    pub id: VariableId,
+    /// Its name in the file: that of a function's variable starts with the function's.
+    pub name: String,
+    /// Where it starts in constant bank 3; 0 for global variables.
+    pub offset: u32,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its alignment in bytes.
+    pub align: u64,
+    /// Its first bytes; none for a global variable that starts with zeros.
+    pub initial: Option<Data>,
+}
+
+/// Where the variables of a module live.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// How addresses become known.
+    pub linking: Linking,
+    /// Variables in `.const`, in the order of constant bank 3.
+    pub constants: Vec<Static>,
+    /// Bytes of constant bank 3.
+    pub constant_bytes: u32,
+    /// Variables in `.global` that are defined here.
+    pub globals: Vec<Static>,
+    /// Names in `.global` that are not defined here.
+    pub externs: Vec<String>,
+    /// The names whose addresses constant bank 4 holds, eight bytes each.
+    pub addresses: Vec<String>,
+    /// Shared variables that functions other than kernels mention, with their places.
+    common_shared: Vec<(VariableId, u32)>,
+    common_shared_bytes: u32,
+    /// The name that each variable has in the file.
+    names: Vec<Option<String>>,
+}
+
+const LARGEST_BANK: u64 = 0x10000;
+
+impl Layout {
+    /// Places the variables of a module.
+    pub fn new(module: &Module, linking: Linking) -> Result<Layout, Unsupported> {
+        let mut layout = Layout {
+            linking,
+            constants: Vec::new(),
+            constant_bytes: 0,
+            globals: Vec::new(),
+            externs: Vec::new(),
+            addresses: Vec::new(),
+            common_shared: Vec::new(),
+            common_shared_bytes: 0,
+            names: names_of(module),
+        };
+        layout.place_constants(module)?;
+        for id in variables_in(module, StateSpace::Global) {
+            let variable = &module.variables[id];
+            let Some(name) = layout.names[id.position()].clone() else { continue };
+            if variable.linkage == Linkage::Extern && variable.initializer.is_none() {
+                if !layout.externs.contains(&name) {
+                    layout.externs.push(name.clone());
+                }
+            } else {
+                layout.globals.push(global(module, &layout, id, name.clone())?);
+            }
+            if linking == Linking::Whole && !layout.addresses.contains(&name) {
+                layout.addresses.push(name);
+            }
+        }
+        layout.place_common_shared(module);
+        Ok(layout)
+    }
+
+    fn place_constants(&mut self, module: &Module) -> Result<(), Unsupported> {
+        let mut end = 0_u64;
+        for id in variables_in(module, StateSpace::Const) {
+            let variable = &module.variables[id];
+            let Some(name) = self.names[id.position()].clone() else { continue };
+            if variable.linkage == Linkage::Extern {
+                self.externs.push(name);
+                continue;
+            }
+            let (bytes, align) = (total_bytes(variable), variable.align_bytes().max(1));
+            end = end.next_multiple_of(align);
+            if end.saturating_add(bytes) > LARGEST_BANK {
+                return Err(Unsupported::new("more than 64 KiB of variables in .const"));
+            }
+            self.constants.push(Static { id, name, offset: end as u32, bytes, align, initial: None });
+            end += bytes;
+        }
+        self.constant_bytes = end as u32;
+        for position in 0..self.constants.len() {
+            let data = initial_data(module, self, self.constants[position].id)?;
+            self.constants[position].initial = Some(data);
+        }
+        Ok(())
+    }
+
+    fn place_common_shared(&mut self, module: &Module) {
+        let mut end = 0;
+        for function in module.functions.iter().filter(|function| function.kind == FunctionKind::Function) {
+            for id in mentioned(function).into_iter().filter(|&id| is_static_shared(module, id)) {
+                if self.common_shared.iter().all(|&(known, _)| known != id) {
+                    let offset = place(&module.variables[id], &mut end);
+                    self.common_shared.push((id, offset));
+                }
+            }
+        }
+        self.common_shared_bytes = end;
+    }
+
+    /// The name of a variable in the file.
+    pub fn name(&self, id: VariableId) -> Option<&str> {
+        self.names[id.position()].as_deref()
+    }
+
+    /// The offset of a constant that is placed.
+    pub(crate) fn constant_offset(&self, id: VariableId) -> Option<u32> {
+        self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.offset)
+    }
+
+    /// Where a function finds its variables.
+    pub fn homes(&self, module: &Module, id: FunctionId) -> Homes {
+        let function = &module.functions[id];
+        let mut homes = Homes::default();
+        (homes.shared_align, homes.frame_align, homes.constant_bytes) = (1, 4, self.constant_bytes);
+        if function.kind == FunctionKind::Entry {
+            place_parameters(module, function, &mut homes);
+        }
+        for constant in &self.constants {
+            homes.insert(constant.id, self.of_static(constant, SymbolSpace::Constant));
+        }
+        for id in variables_in(module, StateSpace::Global) {
+            let Some(name) = self.names[id.position()].clone() else { continue };
+            let slot = self.addresses.iter().position(|known| *known == name);
+            homes.insert(id, match slot {
+                Some(slot) => Home::Table(8 * slot as u32),
+                None => Home::Symbol { name, space: SymbolSpace::Global },
+            });
+        }
+        let used = mentioned(function);
+        place_frame(module, &used, &mut homes);
+        self.place_shared(module, function, &used, &mut homes);
+        for (position, variable) in module.variables.iter().enumerate() {
+            if variable.count.is_some() {
+                homes.set_stride(VariableId::new(position), stride(variable) as u32);
+            }
+        }
+        homes
+    }
+
+    fn of_static(&self, constant: &Static, space: SymbolSpace) -> Home {
+        match self.linking {
+            Linking::Whole => Home::Constant(constant.offset),
+            Linking::Relocatable => Home::Symbol { name: constant.name.clone(), space },
+        }
+    }
+
+    fn place_shared(&self, module: &Module, function: &Function, used: &[VariableId], homes: &mut Homes) {
+        let shared = used.iter().copied().filter(|&id| module.variables[id].space == StateSpace::Shared);
+        if self.linking == Linking::Relocatable {
+            for id in shared {
+                let name = self.names[id.position()].clone().unwrap_or_default();
+                homes.insert(id, Home::Symbol { name, space: SymbolSpace::Shared });
+            }
+            return;
+        }
+        let mut end = 0;
+        if function.kind == FunctionKind::Function || calls_something(module, function) {
+            end = self.common_shared_bytes;
+            for &(id, offset) in &self.common_shared {
+                homes.insert(id, Home::Shared(offset));
+                homes.shared_align = homes.shared_align.max(module.variables[id].align_bytes() as u32);
+            }
+        }
+        let mut dynamic = Vec::new();
+        for id in shared {
+            let variable = &module.variables[id];
+            homes.shared_align = homes.shared_align.max(variable.align_bytes() as u32);
+            if !is_static_shared(module, id) {
+                dynamic.push(id);
+            } else if homes.get(id).is_none() {
+                let offset = place(variable, &mut end);
+                homes.insert(id, Home::Shared(offset));
+            }
+        }
+        homes.shared_bytes = end;
+        homes.uses_dynamic_shared = !dynamic.is_empty();
+        let align = dynamic.iter().map(|&id| module.variables[id].align_bytes() as u32).max().unwrap_or(1);
+        for id in dynamic {
+            homes.insert(id, Home::Shared(end.next_multiple_of(align.max(1))));
+        }
+    }
+}
+
+/// Offsets of a kernel's parameters from the first one.
+fn place_parameters(module: &Module, function: &Function, homes: &mut Homes) {
+    let mut end = 0;
+    for parameter in &function.parameters {
+        if let Parameter::Variable(id) = *parameter {
+            let offset = place(&module.variables[id], &mut end);
+            homes.insert(id, Home::Parameter(offset));
+        }
+    }
+    homes.parameter_bytes = end;
+}
+
+fn place_frame(module: &Module, used: &[VariableId], homes: &mut Homes) {
+    let mut end = 0;
+    for &id in used.iter().filter(|&&id| module.variables[id].space == StateSpace::Local) {
+        let offset = place(&module.variables[id], &mut end);
+        homes.frame_align = homes.frame_align.max(module.variables[id].align_bytes() as u32);
+        homes.insert(id, Home::Local(offset));
+    }
+    homes.frame_bytes = end;
+}
+
+fn place(variable: &Variable, end: &mut u32) -> u32 {
+    let offset = end.next_multiple_of(variable.align_bytes().max(1) as u32);
+    *end = offset.saturating_add(u32::try_from(total_bytes(variable)).unwrap_or(u32::MAX));
+    offset
+}
+
+/// The size of one variable; of a texture or sampler that of its handle.
+fn one_bytes(variable: &Variable) -> u64 {
+    match variable.ty {
+        VariableType::Scalar(_) => u64::try_from(variable.size_bytes().unwrap_or(0)).unwrap_or(u64::MAX),
+        _ => 8,
+    }
+}
+
+/// The distance between variables of a parameterized declaration.
+fn stride(variable: &Variable) -> u64 {
+    one_bytes(variable).next_multiple_of(variable.align_bytes().max(1))
+}
+
+/// The size of all variables of a declaration.
+fn total_bytes(variable: &Variable) -> u64 {
+    match variable.count {
+        Some(count) => stride(variable).saturating_mul(u64::from(count)),
+        None => one_bytes(variable),
+    }
+}
+
+fn is_static_shared(module: &Module, id: VariableId) -> bool {
+    let variable = &module.variables[id];
+    variable.space == StateSpace::Shared && variable.linkage != Linkage::Extern && variable.size_bytes().is_some()
+}
+
+fn variables_in(module: &Module, space: StateSpace) -> impl Iterator<Item = VariableId> + '_ {
+    let is_there = move |(position, variable): (usize, &Variable)| (variable.space == space).then(|| VariableId::new(position));
+    module.variables.iter().enumerate().filter_map(is_there)
+}
+
+/// The variables that a function's code mentions, in order of declaration.
+fn mentioned(function: &Function) -> Vec<VariableId> {
+    let Some(body) = function.body.as_deref() else { return Vec::new() };
+    let in_operands = body.operands.iter().filter_map(|operand| if let Operand::Variable(id) = *operand { Some(id) } else { None });
+    let in_addresses = body.addresses.iter().filter_map(|address| match address.base {
+        AddressBase::Variable(id) | AddressBase::VariableMember(id, _) => Some(id),
+        _ => None,
+    });
+    let mut found: Vec<VariableId> = in_operands.chain(in_addresses).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn calls_something(module: &Module, function: &Function) -> bool {
+    let calls = |body: &Body| body.instructions.iter().any(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
+    function.body.as_deref().is_some_and(calls)
+}
+
+/// Names for the file: those of module scope as they are, those of functions with the function's in front.
+fn names_of(module: &Module) -> Vec<Option<String>> {
+    let mut names: Vec<Option<String>> = module.variables.iter().map(|variable| Some(module.name(variable.name).to_owned())).collect();
+    for function in &module.functions {
+        let Some(body) = function.body.as_deref() else { continue };
+        for statement in &body.statements {
+            if let Statement::Variable(id) = *statement {
+                let name = module.name(module.variables[id].name);
+                names[id.position()] = Some(format!("{}${name}", module.name(function.name)));
+            }
+        }
+    }
+    names
+}
+
+fn global(module: &Module, layout: &Layout, id: VariableId, name: String) -> Result<Static, Unsupported> {
+    let variable = &module.variables[id];
+    if matches!(variable.initializer.as_deref(), Some(Initializer::Opaque(_))) {
+        return Err(Unsupported::new(format!("the initial value of the texture or sampler {name}")));
+    }
+    let initial = match variable.initializer {
+        Some(_) => Some(initial_data(module, layout, id)?),
+        None => None,
+    };
+    Ok(Static { id, name, offset: 0, bytes: total_bytes(variable), align: variable.align_bytes().max(1), initial })
+}

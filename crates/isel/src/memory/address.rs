@@ -1,0 +1,102 @@
+//! Addresses as the machine's accesses take them.
+
+use oriole_ir::{Class, Operand};
+use oriole_ptx::ast;
+
+use super::modifiers::AccessSpace;
+use crate::error::Unsupported;
+use crate::select::Select;
+use crate::variables::Place;
+
+/// A register or pair plus a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    /// A pair for 64-bit addresses, else one register; RZ where there is none.
+    pub base: Operand,
+    /// What is added, small enough for the instruction.
+    pub offset: i64,
+}
+
+/// Which offsets an instruction holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// Bits of the signed offset.
+    bits: u32,
+    /// What it is a multiple of.
+    multiple: i64,
+}
+
+impl Reach {
+    /// Ordinary loads and stores.
+    pub(crate) const ACCESS: Reach = Reach { bits: 24, multiple: 1 };
+    /// Atomic operations.
+    pub(crate) const ATOMIC: Reach = Reach { bits: 23, multiple: 1 };
+    /// Accesses of 256 bits.
+    pub(crate) const WIDE: Reach = Reach { bits: 22, multiple: 32 };
+    /// Constant banks.
+    const BANK: Reach = Reach { bits: 16, multiple: 1 };
+    /// Nothing may be added.
+    pub(crate) const NONE: Reach = Reach { bits: 1, multiple: 2 };
+
+    fn holds(self, offset: i64) -> bool {
+        let limit = 1_i64 << (self.bits - 1);
+        (-limit..limit).contains(&offset) && offset % self.multiple == 0
+    }
+}
+
+impl Select<'_> {
+    /// What stands in the brackets of an operand.
+    pub(crate) fn bracket(&mut self, operand: ast::Operand) -> Result<Place, Unsupported> {
+        let (ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position)) = operand else {
+            return Err(Unsupported::new("this address"));
+        };
+        let address = self.frame.body.addresses[position as usize];
+        self.place(address.base, address.offset)
+    }
+
+    /// The address of an access.
+    pub(crate) fn address(&mut self, operand: ast::Operand, space: AccessSpace, reach: Reach) -> Result<Address, Unsupported> {
+        let place = self.bracket(operand)?;
+        Ok(match space {
+            AccessSpace::Generic | AccessSpace::Global => self.long_address(place, reach),
+            AccessSpace::Cluster => self.cluster_address(place, reach),
+            AccessSpace::Shared | AccessSpace::Local => self.short_address(place, reach),
+            AccessSpace::Constant | AccessSpace::Parameter => self.short_address(place, Reach::BANK),
+        })
+    }
+
+    /// A 64-bit address; narrower registers are extended with zeros.
+    fn long_address(&mut self, place: Place, reach: Reach) -> Address {
+        let Some(base) = place.base else { return Address { base: self.wide_number(place.offset as u64), offset: 0 } };
+        let pair = match self.register_count(base) {
+            1 => self.b.pack(Class::R2, &[base, Operand::RZ]),
+            _ => base,
+        };
+        if reach.holds(place.offset) {
+            return Address { base: pair, offset: place.offset };
+        }
+        Address { base: self.add_to_pair(pair, place.offset), offset: 0 }
+    }
+
+    /// A 32-bit address; of wider registers the low half counts.
+    fn short_address(&mut self, place: Place, reach: Reach) -> Address {
+        let fits = reach.holds(place.offset);
+        match place.base {
+            None if fits => Address { base: Operand::RZ, offset: place.offset },
+            None => Address { base: self.in_register(Operand::from(place.offset as u32)), offset: 0 },
+            Some(base) if fits => Address { base: self.low(base), offset: place.offset },
+            Some(base) => {
+                let offset = Operand::from(place.offset as u32);
+                let sum = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.low(base), offset]);
+                Address { base: sum, offset: 0 }
+            }
+        }
+    }
+
+    /// The generic address of a place in the shared memory of a cluster.
+    fn cluster_address(&mut self, place: Place, reach: Reach) -> Address {
+        let short = self.short_address(place, reach);
+        let high = self.shared_window_high();
+        Address { base: self.b.pack(Class::R2, &[short.base, high]), offset: short.offset }
+    }
+}

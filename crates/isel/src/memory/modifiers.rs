@@ -1,0 +1,198 @@
+//! What the modifiers of a memory access mean, and how the machine spells them.
+
+use oriole_ir::{MemoryAccess, Order, Scope, Space, Target};
+use oriole_isa::SharedWindow;
+use oriole_ptx::table::Modifier;
+
+use crate::ptx::Ptx;
+
+/// Where an access goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AccessSpace {
+    Generic,
+    Global,
+    /// This block's shared memory.
+    Shared,
+    /// The shared memory of any block of the cluster.
+    Cluster,
+    Local,
+    Constant,
+    Parameter,
+}
+
+/// A memory access without its address and value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub space: AccessSpace,
+    pub order: Order,
+    pub scope: Scope,
+    pub is_volatile: bool,
+    pub is_mmio: bool,
+    /// Nobody writes there while the kernel runs.
+    pub is_constant: bool,
+    /// Eviction from L1: `.EF`, or nothing.
+    eviction: &'static str,
+    /// Eviction from L2, which only accesses of 256 bits have.
+    eviction_l2: &'static str,
+    /// How much is fetched into L2.
+    prefetch: &'static str,
+}
+
+impl Access {
+    /// Reads the modifiers of an instruction.
+    pub(crate) fn of(ptx: &Ptx<'_>) -> Access {
+        let mut access = Access {
+            space: space_of(ptx),
+            order: order_of(ptx),
+            scope: scope_of(ptx).unwrap_or(Scope::Thread),
+            is_volatile: ptx.has(Modifier::Volatile),
+            is_mmio: ptx.has(Modifier::Mmio),
+            is_constant: ptx.has(Modifier::Nc),
+            eviction: first(ptx, EVICTIONS),
+            eviction_l2: first(ptx, EVICTIONS_L2),
+            prefetch: first(ptx, PREFETCHES),
+        };
+        if access.is_volatile {
+            (access.order, access.scope) = (Order::Relaxed, Scope::System);
+        }
+        if !access.is_constant && let Some(scope) = cached_scope(ptx) {
+            (access.order, access.scope) = (Order::Relaxed, scope);
+        }
+        access
+    }
+
+    /// What later passes need to know.
+    pub(crate) fn describe(&self, bytes: u32) -> MemoryAccess {
+        let space = match self.space {
+            AccessSpace::Generic | AccessSpace::Cluster => Space::Generic,
+            AccessSpace::Global => Space::Global,
+            AccessSpace::Shared => Space::Shared,
+            AccessSpace::Local => Space::Local,
+            AccessSpace::Constant | AccessSpace::Parameter => Space::Constant,
+        };
+        let constant = self.is_constant || space == Space::Constant;
+        let volatile = self.is_volatile || self.is_mmio;
+        MemoryAccess { space, bytes: bytes as u8, scope: self.scope, order: self.order, volatile, constant }
+    }
+
+    /// Whether it is more than a plain access.
+    pub(crate) fn is_strong(&self) -> bool {
+        self.order != Order::Weak
+    }
+
+    /// The modifiers of a load or store in global or generic memory, with this size.
+    pub(crate) fn modifiers(&self, target: Target, size: &str) -> String {
+        let eviction_l2 = if size == ".256" && self.eviction_l2.is_empty() { ".ENL2" } else { self.eviction_l2 };
+        let scope = self.scope_spelling(target);
+        format!(".E{}{eviction_l2}{}{size}{scope}", self.eviction, self.prefetch)
+    }
+
+    fn scope_spelling(&self, target: Target) -> &'static str {
+        if self.is_mmio {
+            return ".MMIO.SYS";
+        }
+        match (self.is_constant, self.is_strong(), always_names_scope(target)) {
+            (true, _, false) => ".CONSTANT",
+            (true, _, true) => ".CONSTANT.SYS",
+            (false, true, _) => strong(target, self.scope),
+            (false, false, false) => "",
+            (false, false, true) => ".SYS",
+        }
+    }
+}
+
+/// Whether every access spells out a scope, which plain ones have too.
+fn always_names_scope(target: Target) -> bool {
+    target.profile().descriptor.is_none()
+}
+
+/// The modifier that loads from shared memory carry on targets of the first kind.
+pub(crate) fn shared_load(target: Target) -> &'static str {
+    if target.profile().descriptor.is_none() { "LDS.U" } else { "LDS" }
+}
+
+/// Whether blocks form clusters.
+pub(crate) fn has_clusters(target: Target) -> bool {
+    target.profile().shared_window == SharedWindow::Cluster
+}
+
+/// How a strong access with a scope is spelled. There is none for clusters: they get what the whole GPU gets.
+pub(crate) fn strong(target: Target, scope: Scope) -> &'static str {
+    match scope {
+        Scope::Thread | Scope::Block if always_names_scope(target) => ".STRONG.CTA",
+        Scope::Thread | Scope::Block => ".STRONG.SM",
+        Scope::Cluster | Scope::Gpu => ".STRONG.GPU",
+        Scope::System => ".STRONG.SYS",
+    }
+}
+
+type Spellings = &'static [(Modifier, &'static str)];
+
+const EVICTIONS: Spellings = &[
+    (Modifier::L1EvictUnchanged, ".EU"),
+    (Modifier::L1EvictFirst, ".EF"),
+    (Modifier::L1EvictLast, ".EL"),
+    (Modifier::L1NoAllocate, ".NA"),
+    (Modifier::Cs, ".EF"),
+    (Modifier::Lu, ".LU"),
+];
+const EVICTIONS_L2: Spellings =
+    &[(Modifier::L2EvictNormal, ".ENL2"), (Modifier::L2EvictFirst, ".EFL2"), (Modifier::L2EvictLast, ".ELL2")];
+const PREFETCHES: Spellings = &[(Modifier::L264B, ".LTC64B"), (Modifier::L2128B, ".LTC128B"), (Modifier::L2256B, ".LTC256B")];
+
+fn first(ptx: &Ptx<'_>, spellings: Spellings) -> &'static str {
+    spellings.iter().find(|(modifier, _)| ptx.has(*modifier)).map_or("", |(_, spelling)| spelling)
+}
+
+/// Cache operators that ptxas turns into strong accesses: they say up to which cache others see them.
+fn cached_scope(ptx: &Ptx<'_>) -> Option<Scope> {
+    if ptx.has(Modifier::Ca) || ptx.has(Modifier::Wb) {
+        Some(Scope::Block)
+    } else if ptx.has(Modifier::Cg) {
+        Some(Scope::Gpu)
+    } else if ptx.has(Modifier::Cv) || ptx.has(Modifier::Wt) {
+        Some(Scope::System)
+    } else {
+        None
+    }
+}
+
+/// The space that an instruction names.
+pub(crate) fn space_of(ptx: &Ptx<'_>) -> AccessSpace {
+    let spaces = [
+        (Modifier::Global, AccessSpace::Global),
+        (Modifier::Shared, AccessSpace::Shared),
+        (Modifier::SharedCta, AccessSpace::Shared),
+        (Modifier::SharedCluster, AccessSpace::Cluster),
+        (Modifier::Local, AccessSpace::Local),
+        (Modifier::Const, AccessSpace::Constant),
+        (Modifier::Param, AccessSpace::Parameter),
+        (Modifier::ParamEntry, AccessSpace::Parameter),
+        (Modifier::ParamFunc, AccessSpace::Parameter),
+    ];
+    spaces.iter().find(|(modifier, _)| ptx.has(*modifier)).map_or(AccessSpace::Generic, |&(_, space)| space)
+}
+
+/// The order that an instruction names.
+pub(crate) fn order_of(ptx: &Ptx<'_>) -> Order {
+    let orders = [
+        (Modifier::Relaxed, Order::Relaxed),
+        (Modifier::Acquire, Order::Acquire),
+        (Modifier::Release, Order::Release),
+        (Modifier::AcqRel, Order::AcquireRelease),
+        (Modifier::Sc, Order::SequentiallyConsistent),
+    ];
+    orders.iter().find(|(modifier, _)| ptx.has(*modifier)).map_or(Order::Weak, |&(_, order)| order)
+}
+
+/// The scope that an instruction names.
+pub(crate) fn scope_of(ptx: &Ptx<'_>) -> Option<Scope> {
+    let scopes = [
+        (Modifier::Cta, Scope::Block),
+        (Modifier::Cluster, Scope::Cluster),
+        (Modifier::Gpu, Scope::Gpu),
+        (Modifier::Gl, Scope::Gpu),
+        (Modifier::Sys, Scope::System),
+    ];
+    scopes.iter().find(|(modifier, _)| ptx.has(*modifier)).map(|&(_, scope)| scope)
+}

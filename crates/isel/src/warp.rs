@@ -1,0 +1,232 @@
+//! What the threads of a warp do together: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`, `bar.warp.sync`
+//!
+//! The machine's instructions work on the threads that are active together. PTX names the threads that take part by a mask, wherever
+//! they are, so `WARPSYNC` brings these together first. It may be left out at the start of a kernel, where the whole warp still is.
+//! Threads with other masks may still be active with them: votes and matches count only those in the mask, reductions and elections
+//! need `WARPSYNC.EXCLUSIVE`, which keeps the others away.
+
+use oriole_ir::{Class, Operand};
+use oriole_isa::Opcode;
+use oriole_ptx::ast;
+use oriole_ptx::table::Modifier;
+use oriole_ptx::types::ScalarType;
+
+use crate::error::Unsupported;
+use crate::memory::has_clusters;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+const EVERYBODY: i64 = 0xffff_ffff;
+
+/// The threads that take part.
+#[derive(Clone, Copy)]
+enum Members {
+    /// All, known now.
+    All,
+    /// Those in a mask.
+    Mask(Operand),
+}
+
+fn members(select: &mut Select<'_>, operand: ast::Operand) -> Result<Members, Unsupported> {
+    let mask = select.source(operand, ScalarType::U32)?;
+    Ok(if mask.integer() == Some(EVERYBODY) { Members::All } else { Members::Mask(mask) })
+}
+
+impl Select<'_> {
+    /// Brings threads together.
+    fn bring_together(&mut self, members: Members, exclusive: bool) {
+        let is_start = self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel;
+        match members {
+            Members::All if is_start => {}
+            Members::All if has_clusters(self.target) => {
+                self.b.emit("WARPSYNC.ALL", &[]);
+            }
+            Members::All => {
+                self.b.emit("WARPSYNC {}", &[EVERYBODY.into()]);
+            }
+            Members::Mask(mask) => {
+                let mask = self.in_register(mask);
+                self.b.emit(if exclusive { "WARPSYNC.EXCLUSIVE {}" } else { "WARPSYNC {}" }, &[mask]);
+            }
+        }
+    }
+
+    /// The threads for which a predicate holds.
+    fn ballot(&mut self, predicate: Operand) -> Operand {
+        self.b.define(Class::R, "VOTE.ANY $, PT, {}", &[predicate])
+    }
+
+    fn masked(&mut self, bits: Operand, mask: Operand) -> Operand {
+        self.b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0xc0, !PT", &[bits, mask])
+    }
+}
+
+/// `bar.warp.sync`
+pub(crate) fn warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let members = members(select, ptx.operand(0))?;
+    select.bring_together(members, false);
+    select.b.emit("NOP", &[]);
+    select.b.describe(oriole_ir::MemoryAccess {
+        order: oriole_ir::Order::AcquireRelease,
+        scope: oriole_ir::Scope::Block,
+        volatile: true,
+        ..oriole_ir::MemoryAccess::weak(oriole_ir::Space::Generic, 0)
+    });
+    Ok(())
+}
+
+/// `shfl`
+pub(crate) fn shuffle(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let mode = match () {
+        () if ptx.has(Modifier::Up) => "UP",
+        () if ptx.has(Modifier::Down) => "DOWN",
+        () if ptx.has(Modifier::Bfly) => "BFLY",
+        () => "IDX",
+    };
+    let (destination, in_range) = select.pair(ptx.operand(0));
+    let value = select.source(ptx.operand(1), ScalarType::B32)?;
+    let value = select.in_register(value);
+    let lane = lane_operand(select, ptx.operand(2), 0x1f)?;
+    let segment = lane_operand(select, ptx.operand(3), 0x1fff)?;
+    if let Some(&mask) = ptx.operands.get(4) {
+        let members = members(select, mask)?;
+        select.bring_together(members, false);
+    }
+    let template = format!("SHFL.{mode} $, $, {{}}, {{}}, {{}}");
+    let (is_valid, result) = select.b.define_two([Class::P, Class::R], &template, &[value, lane, segment]);
+    select.assign(destination, result)?;
+    select.assign(in_range, is_valid)
+}
+
+/// The lane and the clamp of a shuffle have few bits, the rest does not count.
+fn lane_operand(select: &mut Select<'_>, operand: ast::Operand, bits: i64) -> Result<Operand, Unsupported> {
+    let value = select.source(operand, ScalarType::B32)?;
+    Ok(value.integer().map_or(value, |number| (number & bits).into()))
+}
+
+/// `vote`
+pub(crate) fn vote(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let predicate = select.predicate(ptx.operand(1))?;
+    let members = match ptx.operands.get(2) {
+        Some(&mask) => members(select, mask)?,
+        None => Members::All,
+    };
+    if ptx.operands.len() > 2 {
+        select.bring_together(members, false);
+    }
+    let Members::Mask(mask) = members else {
+        let result = match () {
+            () if ptx.has(Modifier::Ballot) => select.ballot(predicate),
+            () if ptx.has(Modifier::All) => select.b.define(Class::P, "VOTE.ALL RZ, $, {}", &[predicate]),
+            () if ptx.has(Modifier::Any) => select.b.define(Class::P, "VOTE.ANY RZ, $, {}", &[predicate]),
+            () => select.b.define(Class::P, "VOTE.EQ RZ, $, {}", &[predicate]),
+        };
+        return select.assign(ptx.operand(0), result);
+    };
+    if ptx.has(Modifier::Ballot) {
+        let votes = select.ballot(predicate);
+        let result = select.masked(votes, mask);
+        return select.assign(ptx.operand(0), result);
+    }
+    let result = if ptx.has(Modifier::Any) {
+        let votes = select.ballot(predicate);
+        let votes = select.masked(votes, mask);
+        select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, RZ, PT", &[votes])
+    } else {
+        let against = select.ballot(predicate.inverted_predicate());
+        let against = select.masked(against, mask);
+        let is_unanimous = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, RZ, PT", &[against]);
+        if ptx.has(Modifier::All) {
+            is_unanimous
+        } else {
+            let votes = select.ballot(predicate);
+            let votes = select.masked(votes, mask);
+            select.b.define(Class::P, "ISETP.EQ.U32.OR $, PT, {}, RZ, {}", &[votes, is_unanimous])
+        }
+    };
+    select.assign(ptx.operand(0), result)
+}
+
+/// `activemask`
+pub(crate) fn activemask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let mask = select.ballot(Operand::PT);
+    select.assign(ptx.operand(0), mask)
+}
+
+/// `match`
+pub(crate) fn matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    let value = select.any(ptx.operand(1), ty)?;
+    let (value, size) = if ty.bits() == 64 { (value, ".U64") } else { (select.in_register(value), "") };
+    let members = members(select, ptx.operand(2))?;
+    select.bring_together(members, false);
+    let (destination, same) = select.pair(ptx.operand(0));
+    match (ptx.has(Modifier::Any), members) {
+        (false, Members::All) => {
+            let template = format!("MATCH.ALL{size} $, $, {{}}");
+            let (is_same, mask) = select.b.define_two([Class::P, Class::R], &template, &[value]);
+            select.assign(destination, mask)?;
+            select.assign(same, is_same)
+        }
+        (is_any, members) => {
+            let mut equal = select.b.define(Class::R, &format!("MATCH.ANY{size} $, {{}}"), &[value]);
+            let Members::Mask(mask) = members else { return select.assign(destination, equal) };
+            equal = select.masked(equal, mask);
+            if is_any {
+                return select.assign(destination, equal);
+            }
+            let active = select.ballot(Operand::PT);
+            let active = select.masked(active, mask);
+            let is_same = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, {}, PT", &[equal, active]);
+            let all = select.b.define(Class::R, "SEL $, {}, RZ, {}", &[active, is_same]);
+            select.assign(destination, all)?;
+            select.assign(same, is_same)
+        }
+    }
+}
+
+/// `redux`
+pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    let value = select.source(ptx.operand(1), ty)?;
+    let value = select.in_register(value);
+    let members = members(select, ptx.operand(2))?;
+    let sign = if ty == ScalarType::S32 { ".S32" } else { "" };
+    let name = match () {
+        () if ptx.has(Modifier::Min) => "MIN",
+        () if ptx.has(Modifier::Max) => "MAX",
+        () if ptx.has(Modifier::Add) => "SUM",
+        () if ptx.has(Modifier::Or) => "OR",
+        () if ptx.has(Modifier::Xor) => "XOR",
+        () => "",
+    };
+    let template = match ty {
+        ScalarType::F32 if select.target.has(Opcode::CREDUX) => {
+            let absolute = if ptx.has(Modifier::Abs) { "ABS" } else { "" };
+            let nan = if ptx.has(Modifier::NaN) { ".NAN" } else { "" };
+            format!("CREDUX.{name}{absolute}.F32{nan} $, {{}}")
+        }
+        ScalarType::F32 => return select.unsupported(ptx),
+        // What has the newer reduction has no minima and maxima in the older one.
+        _ if matches!(name, "MIN" | "MAX") && select.target.has(Opcode::CREDUX) => format!("CREDUX.{name}{sign} $, {{}}"),
+        _ if name.is_empty() => "REDUX $, {}".to_owned(),
+        _ => format!("REDUX.{name}{sign} $, {{}}"),
+    };
+    select.bring_together(members, true);
+    let uniform = select.b.define(Class::UR, &template, &[value]);
+    let result = select.b.define(Class::R, "MOV $, {}", &[uniform]);
+    select.assign(ptx.operand(0), result)
+}
+
+/// `elect`
+pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let (leader, is_elected) = select.pair(ptx.operand(0));
+    let members = members(select, ptx.operand(1))?;
+    select.bring_together(members, true);
+    let (elected, lane) = select.b.define_two([Class::P, Class::UR], "ELECT $, $, PT", &[]);
+    if leader != ast::Operand::Sink {
+        let lane = select.b.define(Class::R, "MOV $, {}", &[lane]);
+        select.assign(leader, lane)?;
+    }
+    select.assign(is_elected, elected)
+}
