@@ -126,7 +126,7 @@ fn unpack(select: &mut Select<'_>, ty: ScalarType, elements: &[ast::Operand], so
                 let bytes = 0x7770 + first_bit % 32 / 8;
                 select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[word, bytes.into()])
             }
-            16 if first_bit % 32 != 0 => select.b.define(Class::R, "PRMT $, {}, 0x7732, RZ", &[word]),
+            16 if !first_bit.is_multiple_of(32) => select.b.define(Class::R, "PRMT $, {}, 0x7732, RZ", &[word]),
             64 => {
                 let high = select.register_of(value, (first_bit / 32) as u8 + 1);
                 select.b.pack(Class::R2, &[word, high])
