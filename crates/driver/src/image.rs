@@ -153,6 +153,8 @@ fn relocations(function: &Finished) -> Vec<CodeRelocation> {
         ReferenceKind::Low | ReferenceKind::FunctionLow => CodePatch::AddressLow,
         ReferenceKind::High | ReferenceKind::FunctionHigh => CodePatch::AddressHigh,
         ReferenceKind::Call => CodePatch::Call,
+        ReferenceKind::SharedOffset => CodePatch::SharedOffset,
+        ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
     };
     let patches = function.code.patches.iter();
     patches
