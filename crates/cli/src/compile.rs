@@ -1,8 +1,8 @@
 //! `oriole compile`: PTX to a cubin.
 
+use std::io;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::io;
 
 use clap::Args;
 use oriole_driver::{CompileError, Compiled, Fault, Options};

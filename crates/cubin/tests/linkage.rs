@@ -26,10 +26,11 @@ use oriole_cubin::{Cubin, Target};
 fn comparable(lines: Vec<String>) -> Vec<String> {
     let is_mercury = |line: &str| line.contains(".nv.merc.") || line.contains(".nv.capmerc.");
     let is_pointer = |line: &str| line.starts_with("  .rela.debug_frame:") && line.contains("section .debug_frame");
-    let (last, mut lines): (Vec<_>, Vec<_>) = lines
-        .into_iter()
-        .filter(|line| !is_mercury(line) && !is_pointer(line))
-        .partition(|line| line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION") || line.contains(".nv.shared.reserved.0 CUDA") || line.starts_with("  .nv.shared.reserved.0"));
+    let (last, mut lines): (Vec<_>, Vec<_>) = lines.into_iter().filter(|line| !is_mercury(line) && !is_pointer(line)).partition(|line| {
+        line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION")
+            || line.contains(".nv.shared.reserved.0 CUDA")
+            || line.starts_with("  .nv.shared.reserved.0")
+    });
     lines.extend(last);
     lines
 }

@@ -31,7 +31,7 @@ impl<'m> Job<'m> {
         for (ordinal, (variable, offset)) in offsets.into_iter().enumerate() {
             homes.insert(variable, Home::Parameter(base + offset));
             let size = module.variables[variable].size_bytes().unwrap_or(8) as u16;
-            parameters.push(info::Parameter { ordinal: ordinal as u16, offset: offset as u16, size, ..info::Parameter::default() });
+            parameters.push(info::Parameter::plain(ordinal as u16, offset as u16, size));
         }
         Job { module_number, module, id, homes, parameter_bytes, parameters }
     }
@@ -65,9 +65,8 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     if !errors.is_empty() {
         return Err(errors);
     }
-    let cubin = assemble(modules, &jobs, &finished, options).map_err(|message| {
-        vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }]
-    })?;
+    let cubin = assemble(modules, &jobs, &finished, options)
+        .map_err(|message| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }])?;
     let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, options)).collect();
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
     Ok(Compiled { cubin, functions, global_bytes: 0, constant_bytes: Vec::new(), dumps })
@@ -118,13 +117,13 @@ fn assemble(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished], option
     };
     let functions = jobs.iter().zip(finished).rev().map(|(job, function)| built(job, function, target)).collect();
     let mut module = build::Module::new(target, functions);
-    module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number() as u16);
+    module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number);
     module.build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
 }
 
 fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Target) -> build::Function {
     let bounds = &job.function().bounds;
-    let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.iter().copied())];
+    let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone())];
     if function.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.barriers as u8)));
     }

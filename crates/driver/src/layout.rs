@@ -56,10 +56,11 @@ fn remove_unreachable(function: &mut Function) {
     let mut pending = vec![function.entry()];
     reached[function.entry().position()] = true;
     while let Some(block) = pending.pop() {
-        let named = function.blocks[block].insts.iter().flat_map(|&inst| function.operands(inst)).filter_map(|operand| match operand.kind {
-            OperandKind::Block(target) => Some(target),
-            _ => None,
-        });
+        let named =
+            function.blocks[block].insts.iter().flat_map(|&inst| function.operands(inst)).filter_map(|operand| match operand.kind {
+                OperandKind::Block(target) => Some(target),
+                _ => None,
+            });
         for target in named.collect::<Vec<_>>() {
             if !std::mem::replace(&mut reached[target.position()], true) {
                 pending.push(target);

@@ -1,9 +1,9 @@
 //! The list of passes, and what one function goes through.
 
 use oriole_ctrl::serial;
-use oriole_ir::{Function, verify};
+use oriole_ir::Function;
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, legalize};
+use oriole_opt::{converge, dead, fold, forward, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment, allocate};
 
@@ -32,6 +32,7 @@ passes! {
     SELECT = 5 "select",
     CONSTRUCT_SSA = 14 "construct-ssa",
     FORWARD = 20 "forward",
+    MERGE = 22 "merge",
     FOLD = 24 "fold",
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
@@ -78,13 +79,6 @@ impl Way<'_> {
         if self.options.print_after.as_deref() == Some(pass.name) {
             self.dump = Some(oriole_ir::text::print(&self.function));
         }
-        if self.options.verify && self.function.is_ssa {
-            let errors = verify::verify(&self.function);
-            if !errors.is_empty() {
-                let report = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-                return Err(vec![(None, Fault::Internal(format!("after {}: {report}", pass.name)))]);
-            }
-        }
         Ok(())
     }
 }
@@ -98,11 +92,13 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
     let mut way = Way { function: selected.function, options, dump: None };
     way.after(SELECT)?;
 
-    oriole_ir::ssa::construct_ssa(&mut way.function);
+    oriole_ir::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
     if options.level > 0 {
         forward::run(&mut way.function, target);
         way.after(FORWARD)?;
+        merge::run(&mut way.function, target);
+        way.after(MERGE)?;
         fold::run(&mut way.function, target);
         way.after(FOLD)?;
         dead::run(&mut way.function, target);
@@ -113,7 +109,8 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
     legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
     way.after(LEGALIZE)?;
 
-    let environment = Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);
+    let environment =
+        Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);
     let allocation = allocate(&mut way.function, &environment).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
     prologue::run(&mut way.function, target);

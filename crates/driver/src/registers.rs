@@ -27,7 +27,8 @@ mod tests {
 
     #[test]
     fn launch_bounds_divide_the_file() {
-        let bounds = |threads: u32, blocks| LaunchBounds { max_threads: Some(vec![threads]), min_blocks_per_sm: blocks, ..LaunchBounds::default() };
+        let bounds =
+            |threads: u32, blocks| LaunchBounds { max_threads: Some(vec![threads]), min_blocks_per_sm: blocks, ..LaunchBounds::default() };
         assert_eq!(limit(&bounds(1024, None), None), 64);
         assert_eq!(limit(&bounds(128, None), None), 255);
         assert_eq!(limit(&bounds(256, Some(4)), None), 64);

@@ -21,9 +21,35 @@ const FORMS_PER_ROW: usize = 60;
 fn is_left_out(opcode: Opcode) -> bool {
     let name = opcode.spelling();
     let families = [
-        "cp.", "mbarrier", "mma", "wmma", "wgmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix", "tensormap", "multimem", "barrier.cluster",
-        "mapa", "getctarank", "st.async", "st.bulk", "red.async", "tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep",
-        "griddepcontrol", "setmaxnreg", "clusterlaunchcontrol", "v",
+        "cp.",
+        "mbarrier",
+        "mma",
+        "wmma",
+        "wgmma",
+        "tcgen05",
+        "ldmatrix",
+        "stmatrix",
+        "movmatrix",
+        "tensormap",
+        "multimem",
+        "barrier.cluster",
+        "mapa",
+        "getctarank",
+        "st.async",
+        "st.bulk",
+        "red.async",
+        "tex",
+        "tld4",
+        "txq",
+        "suld",
+        "sust",
+        "sured",
+        "suq",
+        "istypep",
+        "griddepcontrol",
+        "setmaxnreg",
+        "clusterlaunchcontrol",
+        "v",
     ];
     families.iter().any(|family| name.starts_with(family)) && !name.starts_with("vote")
 }

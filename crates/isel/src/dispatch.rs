@@ -1,11 +1,11 @@
 //! Which handler selects which PTX instruction.
 
-use oriole_ptx::table::Opcode;
+use oriole_ptx::table::{Modifier, Opcode};
 
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
-use crate::{atomics, barrier, control, convert, fence, float, integer, memory, moves, warp};
+use crate::{atomics, barrier, bits, compare, control, convert, fence, float, integer, logic, memory, moves, special, warp};
 
 /// Selects one instruction.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -33,8 +33,44 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Copysign => float::copy_sign(select, ptx),
         Opcode::Testp => float::test_class(select, ptx),
         Opcode::Cvt => convert::convert(select, ptx),
+        Opcode::Add | Opcode::Sub if ptx.has(Modifier::Cc) => integer::add_carrying(select, ptx),
+        Opcode::Addc | Opcode::Subc => integer::add_carrying(select, ptx),
+        Opcode::Mad if ptx.has(Modifier::Cc) => integer::multiply_add_carrying(select, ptx),
+        Opcode::Madc => integer::multiply_add_carrying(select, ptx),
         Opcode::Add => integer::add(select, ptx),
+        Opcode::Sub => integer::subtract(select, ptx),
+        Opcode::Mul => integer::multiply(select, ptx),
         Opcode::Mad => integer::multiply_add(select, ptx),
+        Opcode::Mul24 => integer::multiply_24(select, ptx),
+        Opcode::Mad24 => integer::multiply_add_24(select, ptx),
+        Opcode::Dp2a | Opcode::Dp4a => integer::dot_product(select, ptx),
+        Opcode::Sad => integer::difference_sum(select, ptx),
+        Opcode::Abs => integer::absolute(select, ptx),
+        Opcode::Neg => integer::negate(select, ptx),
+        Opcode::Min | Opcode::Max => integer::extremum(select, ptx),
+        Opcode::Div | Opcode::Rem => integer::divide(select, ptx),
+        Opcode::And | Opcode::Or | Opcode::Xor => logic::binary(select, ptx),
+        Opcode::Not => logic::invert(select, ptx),
+        Opcode::Cnot => logic::is_zero(select, ptx),
+        Opcode::Lop3 => logic::any_of_three(select, ptx),
+        Opcode::Shl => logic::shift_left(select, ptx),
+        Opcode::Shr => logic::shift_right(select, ptx),
+        Opcode::Shf => logic::funnel_shift(select, ptx),
+        Opcode::Prmt => logic::permute_bytes(select, ptx),
+        Opcode::Popc => bits::count(select, ptx),
+        Opcode::Clz => bits::leading_zeros(select, ptx),
+        Opcode::Bfind => bits::find_highest(select, ptx),
+        Opcode::Fns => bits::find_nth(select, ptx),
+        Opcode::Brev => bits::reverse(select, ptx),
+        Opcode::Bfe => bits::extract(select, ptx),
+        Opcode::Bfi => bits::insert(select, ptx),
+        Opcode::Szext => bits::extend_from(select, ptx),
+        Opcode::Bmsk => bits::mask(select, ptx),
+        Opcode::Setp => compare::set_predicate(select, ptx),
+        Opcode::Set => compare::set(select, ptx),
+        Opcode::Selp => compare::select_by_predicate(select, ptx),
+        Opcode::Slct => compare::select_by_sign(select, ptx),
+        Opcode::Activemask => special::active_mask(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),
         Opcode::Ret => control::ret(select, ptx),
@@ -49,7 +85,6 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Match => warp::matching(select, ptx),
         Opcode::ReduxSync => warp::reduction(select, ptx),
         Opcode::ElectSync => warp::elect(select, ptx),
-        Opcode::Activemask => warp::activemask(select, ptx),
         _ => select.unsupported(ptx),
     }
 }

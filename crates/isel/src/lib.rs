@@ -29,17 +29,22 @@ mod operands;
 mod ptx;
 mod select;
 mod variables;
+mod words;
 
 mod atomics;
 mod barrier;
+mod bits;
+mod compare;
 mod control;
 mod convert;
 mod fence;
 mod float;
 mod half;
 mod integer;
+mod logic;
 mod memory;
 mod moves;
+mod special;
 mod warp;
 
 pub use error::Unsupported;

@@ -1,41 +1,141 @@
-//! Moves, vectors, special registers.
+//! Moves, and the packing of vectors into registers.
 
-use oriole_ir::{Class, Operand, Symbol};
+use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
-use oriole_ptx::table::SpecialRegister;
+use oriole_ptx::table::{Component, Slot};
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
-use crate::select::Select;
+use crate::select::{Select, class_of};
+
+const COMPONENTS: [Component; 4] = [Component::X, Component::Y, Component::Z, Component::W];
 
 /// `mov`
 pub(crate) fn mov(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
-    if matches!(ptx.operand(0), ast::Operand::Vector(_)) || matches!(ptx.operand(1), ast::Operand::Vector(_)) {
-        return select.unsupported(ptx);
+    if ptx.get(Slot::Vec).is_some() {
+        return vector(select, ptx, ty);
     }
-    let value = select.any(ptx.operand(1), ty)?;
-    let value = if ty != ScalarType::Pred && value.value().is_none() { select.in_register(value) } else { value };
-    select.assign(ptx.operand(0), value)
+    match (ptx.operand(0), ptx.operand(1)) {
+        (destination, ast::Operand::Vector(_)) => {
+            let elements = select.elements(ptx.operand(1));
+            let packed = pack(select, ty, &elements)?;
+            select.assign(destination, packed)
+        }
+        (ast::Operand::Vector(_), source) => {
+            let elements = select.elements(ptx.operand(0));
+            unpack(select, ty, &elements, source)
+        }
+        (destination, source) if ty == ScalarType::Pred => {
+            let predicate = select.predicate(source)?;
+            let predicate = select.plain_predicate(predicate);
+            select.assign(destination, predicate)
+        }
+        (destination, source) => {
+            let value = select.any(source, ty)?;
+            let value = if value.value().is_none() { select.in_register(value) } else { value };
+            select.assign(destination, value)
+        }
+    }
 }
 
-impl Select<'_> {
-    /// The value of a special register, as wide as it is.
-    pub(crate) fn special_register(&mut self, special: SpecialRegister) -> Result<Operand, Unsupported> {
-        let name = special.to_string();
-        let machine = match name.as_str() {
-            "%tid.x" => "SR_TID.X",
-            "%tid.y" => "SR_TID.Y",
-            "%tid.z" => "SR_TID.Z",
-            "%ctaid.x" => "SR_CTAID.X",
-            "%ctaid.y" => "SR_CTAID.Y",
-            "%ctaid.z" => "SR_CTAID.Z",
-            "%laneid" => "SR_LANEID",
-            "%ntid.x" => return Ok(self.b.define(Class::R, "MOV $, c[0x0][0x0]", &[])),
-            _ => return Err(Unsupported::new(format!("the special register {name}"))),
-        };
-        let Some(symbol) = Symbol::find(machine) else { return Err(Unsupported::new(format!("the special register {name}"))) };
-        Ok(self.b.define(Class::R, "S2R $, {}", &[symbol.into()]))
+/// `mov.v2`, `mov.v4`: every element is read before the first is written.
+fn vector(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<(), Unsupported> {
+    let destinations = lanes(select, ptx.operand(0));
+    let sources = lanes(select, ptx.operand(1));
+    let mut values = Vec::new();
+    for source in sources {
+        let value = select.any(source, ty)?;
+        values.push(snapshot(select, value));
     }
+    for (destination, value) in destinations.into_iter().zip(values) {
+        select.assign(destination, value)?;
+    }
+    Ok(())
+}
+
+/// A copy that later assignments to the variable do not change.
+fn snapshot(select: &mut Select<'_>, value: Operand) -> Operand {
+    let count = value.part().map_or(1, |part| part.count);
+    let words: Vec<Operand> = (0..count).map(|word| select.b.define(Class::R, "MOV $, {}", &[select.register_of(value, word)])).collect();
+    if words.len() == 1 { words[0] } else { select.b.pack(Class::new(oriole_ir::File::General, count), &words) }
+}
+
+/// The elements of a vector in braces, in a vector register, or in a special register.
+fn lanes(select: &Select<'_>, operand: ast::Operand) -> Vec<ast::Operand> {
+    match operand {
+        ast::Operand::Register(register) => {
+            let count = select.frame.body.declaration_of(register).lanes.max(1);
+            COMPONENTS.into_iter().take(usize::from(count)).map(|component| ast::Operand::Element(register, component)).collect()
+        }
+        ast::Operand::Special(special) => COMPONENTS.map(|component| ast::Operand::Special(special.with_component(component))).to_vec(),
+        _ => select.elements(operand),
+    }
+}
+
+/// One register from its elements, the lowest first.
+fn pack(select: &mut Select<'_>, ty: ScalarType, elements: &[ast::Operand]) -> Result<Operand, Unsupported> {
+    let bits = ty.bits() / elements.len() as u32;
+    if bits == 64 {
+        let mut words = Vec::new();
+        for &element in elements {
+            words.extend(select.halves(element, ScalarType::B64)?);
+        }
+        return Ok(joined(select, ty, &words));
+    }
+    let element_type = match bits {
+        8 => ScalarType::B8,
+        16 => ScalarType::B16,
+        _ => ScalarType::B32,
+    };
+    let mut parts = Vec::new();
+    for &element in elements {
+        parts.push(select.source(element, element_type)?);
+    }
+    if bits == 8 {
+        parts = parts.chunks(2).map(|pair| select.b.define(Class::R, "PRMT $, {}, 0x40, {}", pair)).collect();
+    }
+    if bits <= 16 && parts.len() > 1 {
+        parts = parts.chunks(2).map(|pair| select.b.define(Class::R, "PRMT $, {}, 0x5410, {}", pair)).collect();
+    }
+    Ok(joined(select, ty, &parts))
+}
+
+/// Words as one value.
+fn joined(select: &mut Select<'_>, ty: ScalarType, words: &[Operand]) -> Operand {
+    let words: Vec<Operand> = words.iter().map(|&word| select.in_register(word)).collect();
+    if words.len() == 1 { words[0] } else { select.b.pack(class_of(ty), &words) }
+}
+
+/// The elements of one register, the lowest first.
+fn unpack(select: &mut Select<'_>, ty: ScalarType, elements: &[ast::Operand], source: ast::Operand) -> Result<(), Unsupported> {
+    let value = select.any(source, ty)?;
+    let value = if value.value().is_none() { select.in_register(value) } else { value };
+    let bits = ty.bits() / elements.len() as u32;
+    let mut parts = Vec::new();
+    for (number, &element) in elements.iter().enumerate() {
+        if element == ast::Operand::Sink {
+            parts.push(Operand::RZ);
+            continue;
+        }
+        let first_bit = number as u32 * bits;
+        let word = select.register_of(value, (first_bit / 32) as u8);
+        parts.push(match bits {
+            8 => {
+                let bytes = 0x7770 + first_bit % 32 / 8;
+                select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[word, bytes.into()])
+            }
+            16 if first_bit % 32 != 0 => select.b.define(Class::R, "PRMT $, {}, 0x7732, RZ", &[word]),
+            64 => {
+                let high = select.register_of(value, (first_bit / 32) as u8 + 1);
+                select.b.pack(Class::R2, &[word, high])
+            }
+            _ => word,
+        });
+    }
+    for (&element, part) in elements.iter().zip(parts) {
+        select.assign(element, part)?;
+    }
+    Ok(())
 }

@@ -141,6 +141,7 @@ impl<'m> Select<'m> {
                 Ok(self.b.whole(value).inverted_predicate())
             }
             ast::Operand::Integer(number) => Ok(if number != 0 { Operand::PT } else { Operand::PT.inverted_predicate() }),
+            ast::Operand::Special(special) => self.special_predicate(special),
             ast::Operand::NotInteger(number) => Ok(if number == 0 { Operand::PT } else { Operand::PT.inverted_predicate() }),
             _ => Err(Unsupported::new("this operand as a predicate")),
         }
@@ -237,7 +238,7 @@ fn integer_bits(number: i64, ty: ScalarType) -> u64 {
 /// A floating-point constant in the bits of a type; the bits of a single are kept as they are.
 fn float_bits(number: f64, single: Option<u32>, ty: ScalarType) -> u64 {
     match ty {
-        ScalarType::F64 => number.to_bits(),
+        _ if ty.bits() == 64 => number.to_bits(),
         ScalarType::F16 => u64::from(half::f16::from_f64(number).to_bits()),
         ScalarType::Bf16 => u64::from(half::bf16::from_f64(number).to_bits()),
         _ => u64::from(single.unwrap_or_else(|| (number as f32).to_bits())),

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::dispatch;
 use crate::error::Unsupported;
+use crate::integer::Carry;
 use crate::ptx::Ptx;
 use crate::variables::Homes;
 
@@ -30,11 +31,20 @@ pub(crate) struct Frame<'m> {
     labels: Vec<Option<Block>>,
     /// Where `ret` goes, in an inlined function.
     pub exit: Option<Block>,
+    /// The carry flag.
+    pub carry: Carry,
 }
 
 impl<'m> Frame<'m> {
     pub(crate) fn new(module: &'m Module, body: &'m Body, exit: Option<Block>) -> Frame<'m> {
-        Frame { module, body, registers: vec![None; body.register_count as usize], labels: vec![None; body.labels.len()], exit }
+        Frame {
+            module,
+            body,
+            registers: vec![None; body.register_count as usize],
+            labels: vec![None; body.labels.len()],
+            exit,
+            carry: Carry::default(),
+        }
     }
 }
 
@@ -137,10 +147,14 @@ impl<'m> Select<'m> {
     }
 
     fn guard(&mut self, guard: ast::Guard) -> Result<Guard, Unsupported> {
-        let GuardSource::Register(register) = guard.source else { return Err(Unsupported::new("a special register as guard")) };
-        let value = self.variable(register, 0);
-        let part = self.b.function.whole(value);
-        Ok(Guard { kind: OperandKind::Value(part), negated: guard.negated })
+        let kind = match guard.source {
+            GuardSource::Register(register) => {
+                let value = self.variable(register, 0);
+                OperandKind::Value(self.b.function.whole(value))
+            }
+            GuardSource::Special(special) => self.special_predicate(special)?.kind,
+        };
+        Ok(Guard { kind, negated: guard.negated })
     }
 
     /// The variable of a register or of one element of a vector register.

@@ -332,8 +332,7 @@ impl<'a> Assigner<'a> {
         let most = body.iter().map(|inside| self.pressure[inside.position()]).max().unwrap_or(0);
         let mut excess = most.saturating_sub(self.usable.count());
         if excess == 0 {
-            let mut missing: Vec<Value> =
-                live_in.iter().copied().filter(|value| self.register_of[value.position()] == NOWHERE).collect();
+            let mut missing: Vec<Value> = live_in.iter().copied().filter(|value| self.register_of[value.position()] == NOWHERE).collect();
             missing.sort_by_key(|value| self.next_use[value.position()]);
             for value in missing {
                 let free = self.free;
@@ -345,8 +344,12 @@ impl<'a> Assigner<'a> {
             }
             return;
         }
-        let mut unused: Vec<(u32, Value)> =
-            self.residents().iter().map(|&(value, _)| (self.next_use[value.position()], value)).filter(|&(next, _)| next >= 100_000).collect();
+        let mut unused: Vec<(u32, Value)> = self
+            .residents()
+            .iter()
+            .map(|&(value, _)| (self.next_use[value.position()], value))
+            .filter(|&(next, _)| next >= 100_000)
+            .collect();
         unused.sort_by_key(|&(next, value)| (std::cmp::Reverse(next), value));
         for (_, value) in unused {
             if excess == 0 {
@@ -438,7 +441,13 @@ impl<'a> Assigner<'a> {
     }
 
     /// The window of a class whose occupants are cheapest to drop.
-    pub(crate) fn cheapest_window(&self, class: Class, within: &RegisterSet, position: u32, may_drop: impl Fn(Value) -> bool) -> Option<(u64, u16)> {
+    pub(crate) fn cheapest_window(
+        &self,
+        class: Class,
+        within: &RegisterSet,
+        position: u32,
+        may_drop: impl Fn(Value) -> bool,
+    ) -> Option<(u64, u16)> {
         let mut best: Option<(u64, u16)> = None;
         for place in within.places(class).iter() {
             let mut cost = 0;

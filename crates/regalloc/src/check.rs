@@ -270,7 +270,9 @@ impl Checker<'_> {
     ) -> Result<(), CheckError> {
         let mut origin = from;
         while origin.position() >= self.old.blocks.len() {
-            let [only] = predecessors[origin.position()][..] else { return error(format!("{origin:?} is new and has no single predecessor")) };
+            let [only] = predecessors[origin.position()][..] else {
+                return error(format!("{origin:?} is new and has no single predecessor"));
+            };
             origin = only;
         }
         for (&at, &content) in wanted {
@@ -376,7 +378,9 @@ impl Checker<'_> {
     fn define(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
         let class = self.old.values[part.value];
-        let OperandKind::Register { file, first, count } = after.kind else { return error(format!("{inst:?} has no register for {:?}", part.value)) };
+        let OperandKind::Register { file, first, count } = after.kind else {
+            return error(format!("{inst:?} has no register for {:?}", part.value));
+        };
         if file != class.file || count != class.width || !first.is_multiple_of(u16::from(class.align)) {
             return error(format!("{inst:?} writes {:?} to {}{first}+{count}", part.value, file.prefix()));
         }
@@ -402,7 +406,9 @@ impl Checker<'_> {
 
     fn read(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
-        let OperandKind::Register { file, first, count } = after.kind else { return error(format!("{inst:?} has no register for {:?}", part.value)) };
+        let OperandKind::Register { file, first, count } = after.kind else {
+            return error(format!("{inst:?} has no register for {:?}", part.value));
+        };
         if file != self.old.values[part.value].file || count != part.count || before.signs != after.signs || before.role != after.role {
             return error(format!("{inst:?} reads {part:?} as {after:?}"));
         }
@@ -560,7 +566,11 @@ impl Checker<'_> {
 
     /// Three exclusive ors that exchange two registers, the last of which is here.
     fn swap(&self, insts: &[Inst], at: usize) -> Option<(Spot, Spot)> {
-        let three = [self.exclusive_or(insts[at])?, self.exclusive_or(*insts.get(at.checked_sub(1)?)?)?, self.exclusive_or(*insts.get(at.checked_sub(2)?)?)?];
+        let three = [
+            self.exclusive_or(insts[at])?,
+            self.exclusive_or(*insts.get(at.checked_sub(1)?)?)?,
+            self.exclusive_or(*insts.get(at.checked_sub(2)?)?)?,
+        ];
         let (a, b) = three[0];
         (three == [(a, b), (b, a), (a, b)]).then_some((a, b))
     }
@@ -579,7 +589,9 @@ impl Checker<'_> {
             return None;
         }
         match (a.kind, b.kind) {
-            (OperandKind::Register { file, first, count: 1 }, OperandKind::Register { file: same, first: other, count: 1 }) if same == file => {
+            (OperandKind::Register { file, first, count: 1 }, OperandKind::Register { file: same, first: other, count: 1 })
+                if same == file =>
+            {
                 Some((spot(file, first), spot(file, other)))
             }
             _ => None,

@@ -121,7 +121,9 @@ impl Assigner<'_> {
                 uses.push(Use { value: part.value, next, at: NOWHERE, plain: false });
             }
         }
-        let guard = self.function.insts[inst].guard.and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part.value) } else { None });
+        let guard = self.function.insts[inst]
+            .guard
+            .and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part.value) } else { None });
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
         let mut fixed = RegisterSet::EMPTY;
         let mut arguments = Vec::new();
@@ -571,9 +573,7 @@ impl Assigner<'_> {
     fn unit_of(&self, step: &Step, operand: &Operand, number: u8) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => match step.uses.iter().find(|used| used.value == part.value) {
-                Some(used) if self.class(part.value).file == self.file => {
-                    register(self.file, used.at + u16::from(part.first + number), 1)
-                }
+                Some(used) if self.class(part.value).file == self.file => register(self.file, used.at + u16::from(part.first + number), 1),
                 _ => Part { value: part.value, first: part.first + number, count: 1 }.into(),
             },
             _ => unit(operand, number),

@@ -153,9 +153,7 @@ impl Assigner<'_> {
                     self.wanted[part.value.position()] = true;
                     OperandKind::Value(Part { value: self.shadow(part.value), ..part })
                 }
-                OperandKind::Zero(File::Predicate | File::UniformPredicate) => {
-                    OperandKind::Integer(i64::from(source.signs.is_empty()))
-                }
+                OperandKind::Zero(File::Predicate | File::UniformPredicate) => OperandKind::Integer(i64::from(source.signs.is_empty())),
                 OperandKind::Zero(_) => OperandKind::Integer(0),
                 other => other,
             };

@@ -210,8 +210,8 @@ pub fn unsigned_up(value: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference::{BINARY32, BINARY64, Exact};
     use crate::cases::Random;
+    use crate::reference::{BINARY32, BINARY64, Exact};
 
     /// Products and sums against integers, which share nothing with the error-free transformations above.
     #[test]

@@ -102,12 +102,8 @@ fn rounded(list: &mut Vec<Check>) {
         add(list, format!("div_{name}_f64"), Kind::Quotient64, true, move |v| {
             bits_or_nan(BINARY64, divide(BINARY64, v[0], v[1], mode, false))
         });
-        add(list, format!("rcp_{name}_f64"), Kind::Double, true, move |v| {
-            bits_or_nan(BINARY64, reciprocal(BINARY64, v[0], mode, false))
-        });
-        add(list, format!("sqrt_{name}_f64"), Kind::Double, true, move |v| {
-            bits_or_nan(BINARY64, square_root(BINARY64, v[0], mode, false))
-        });
+        add(list, format!("rcp_{name}_f64"), Kind::Double, true, move |v| bits_or_nan(BINARY64, reciprocal(BINARY64, v[0], mode, false)));
+        add(list, format!("sqrt_{name}_f64"), Kind::Double, true, move |v| bits_or_nan(BINARY64, square_root(BINARY64, v[0], mode, false)));
     }
 }
 
@@ -125,9 +121,7 @@ fn approximate(list: &mut Vec<Check>) {
     let single = |bits: u64| f32::from_bits(bits as u32);
     add(list, "rcp_approx_f32".into(), Kind::Single, false, move |v| near_or_nan(1.0 / single(v[0]), 1));
     add(list, "sqrt_approx_f32".into(), Kind::Single, false, move |v| near_or_nan(single(v[0]).sqrt(), 1));
-    add(list, "rsqrt_approx_f32".into(), Kind::Single, false, move |v| {
-        near_or_nan((1.0 / f64::from(single(v[0])).sqrt()) as f32, 1)
-    });
+    add(list, "rsqrt_approx_f32".into(), Kind::Single, false, move |v| near_or_nan((1.0 / f64::from(single(v[0])).sqrt()) as f32, 1));
     add(list, "ex2_approx_f32".into(), Kind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).exp2() as f32, 2));
     add(list, "lg2_approx_f32".into(), Kind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).log2() as f32, 2));
     for (ftz, suffix) in [(false, ""), (true, "_ftz")] {
@@ -158,9 +152,16 @@ fn integers(list: &mut Vec<Check>) {
                 let name = format!("{}_{letter}{bits}", if remainder { "rem" } else { "div" });
                 let result_mask = if bits == 16 { 0xffff } else { mask };
                 add(list, name, Kind::Integers(bits, signed), true, move |v| {
-                    let extend = |value: u64| if signed { ((value << (64 - bits)) as i64 >> (64 - bits)) as i128 } else { i128::from(value & mask) };
+                    let extend =
+                        |value: u64| if signed { ((value << (64 - bits)) as i64 >> (64 - bits)) as i128 } else { i128::from(value & mask) };
                     let (a, b) = (extend(v[0]), extend(v[1]));
-                    let result = if b == 0 { -1 } else if remainder { a % b } else { a / b };
+                    let result = if b == 0 {
+                        -1
+                    } else if remainder {
+                        a % b
+                    } else {
+                        a / b
+                    };
                     Expected::Bits(result as u64 & result_mask)
                 });
             }
@@ -177,7 +178,13 @@ fn others(list: &mut Vec<Check>) {
                 (true, false) => v[1],
                 (false, true) => v[0],
                 // total_cmp orders -0 below +0.
-                (false, false) => if a.total_cmp(&b).is_lt() == smaller { v[0] } else { v[1] },
+                (false, false) => {
+                    if a.total_cmp(&b).is_lt() == smaller {
+                        v[0]
+                    } else {
+                        v[1]
+                    }
+                }
             })
         });
     }

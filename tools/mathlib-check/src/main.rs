@@ -218,8 +218,10 @@ fn run(random_cases: u64, filters: &[String]) -> Result<bool, String> {
     let mufu = Mufu::new();
     let (reciprocals, roots) = mufu.ruled_out();
     println!("ruled out: {reciprocals} approximations of reciprocals, {roots} of roots");
-    let checks: Vec<Check> =
-        expect::checks().into_iter().filter(|check| filters.is_empty() || filters.iter().any(|name| check.name.contains(name.as_str()))).collect();
+    let checks: Vec<Check> = expect::checks()
+        .into_iter()
+        .filter(|check| filters.is_empty() || filters.iter().any(|name| check.name.contains(name.as_str())))
+        .collect();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(checks.len().max(1));

@@ -92,11 +92,9 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
 
 fn usage(function: &FunctionReport) -> String {
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
-    for (bytes, what) in [
-        (function.stack_bytes, "cumulative stack size"),
-        (function.shared_bytes, "smem"),
-        (function.constant_bytes, "cmem[0]"),
-    ] {
+    for (bytes, what) in
+        [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (function.constant_bytes, "cmem[0]")]
+    {
         if bytes > 0 {
             let _ = write!(text, ", {bytes} bytes {what}");
         }

@@ -5,8 +5,8 @@
 
 mod arch;
 mod command_line;
-mod help;
 mod generate;
+mod help;
 mod messages;
 #[path = "../output.rs"]
 mod output;

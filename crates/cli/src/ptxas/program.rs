@@ -2,8 +2,8 @@
 //! program.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
 use std::fs;
+use std::io::{self, Read};
 
 use oriole_ptx::ast::{FunctionKind, Linkage, Module};
 use oriole_ptx::diag::{self, Code, Severity};

@@ -27,11 +27,7 @@ impl Settings {
         check_launch_bounds(line, limited, messages);
         check_debug_options(line, messages);
         let generates = arch.kind == Kind::Real && !line.has("dry-run");
-        Ok(Settings {
-            arch,
-            wants_code: generates,
-            entries: if generates { line.values("entry").to_vec() } else { Vec::new() },
-        })
+        Ok(Settings { arch, wants_code: generates, entries: if generates { line.values("entry").to_vec() } else { Vec::new() } })
     }
 }
 

@@ -69,6 +69,13 @@ pub struct Parameter {
     pub in_shared: bool,
 }
 
+impl Parameter {
+    /// A parameter of which nothing more is known.
+    pub fn plain(ordinal: u16, offset: u16, size: u16) -> Parameter {
+        Parameter { index: 0, ordinal, offset, size, log_alignment: 0, space: 0, bank: 0x1f, in_shared: false }
+    }
+}
+
 /// `EIATTR_KPARAM_INFO_V2`: a kernel parameter whose size needs 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterV2 {

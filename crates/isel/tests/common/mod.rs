@@ -1,6 +1,6 @@
 //! Selects instructions for a target and asks whether the machine has what came out.
 
-use oriole_ir::{Function, ssa, verify};
+use oriole_ir::{Function, construct_ssa};
 use oriole_isa::Target;
 use oriole_isel::{Layout, Linking, select_function};
 use oriole_opt::legalize;
@@ -48,11 +48,7 @@ pub fn select(module: &Module, kernel: usize, target: Target, linking: Linking) 
         Ok(selected) => selected.function,
         Err(errors) => return Outcome::Unsupported(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
     };
-    ssa::construct_ssa(&mut function);
-    let errors = verify::verify(&function);
-    if !errors.is_empty() {
-        return Outcome::Wrong(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
-    }
+    construct_ssa(&mut function);
     match legalize::run(&mut function, target) {
         Ok(_) => Outcome::Code(Box::new(function)),
         Err(error) => Outcome::Wrong(error.to_string()),

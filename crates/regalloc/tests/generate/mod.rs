@@ -155,7 +155,11 @@ impl Maker {
             let source = self.source(class);
             self.machine(Opcode::STG, None, &[source], 0);
         }
-        let kept: Vec<Operand> = (4..6).filter_map(|register| self.pick(Class::R).map(|value| Operand::from(self.function.whole(value)).with_role(Role::Fixed(register)))).collect();
+        let kept: Vec<Operand> = (4..6)
+            .filter_map(|register| {
+                self.pick(Class::R).map(|value| Operand::from(self.function.whole(value)).with_role(Role::Fixed(register)))
+            })
+            .collect();
         let link = self.source(Class::R2);
         self.append(Op::Pseudo(Pseudo::Keep), None, &kept, 0);
         self.machine(Opcode::RET, None, &[link], 0);
@@ -344,7 +348,8 @@ impl Maker {
             }
             None => self.jump(None, then),
         }
-        let reachable_else = with_else && self.function.blocks[self.block].insts.len() >= 2 && self.function.successors(self.block).contains(&other);
+        let reachable_else =
+            with_else && self.function.blocks[self.block].insts.len() >= 2 && self.function.successors(self.block).contains(&other);
         self.start(then);
         let count = self.random.below(3);
         self.regions(count);

@@ -1,0 +1,201 @@
+//! Quotients and remainders.
+//!
+//! Divisors known now become shifts and multiplications ([`super::magic`]); others are left to the library. What PTX leaves open
+//! (a divisor of zero) is left to the library too.
+
+use oriole_ir::{Class, Operand};
+use oriole_ptx::table::Opcode;
+use oriole_ptx::types::ScalarType;
+
+use super::magic::{self, Unsigned};
+use super::multiply::{high_of_pairs, high_of_words, low_of_pairs, multiply_words};
+use crate::error::Unsupported;
+use crate::ptx::Ptx;
+use crate::select::Select;
+use crate::words::extended_bits;
+
+/// `div`, `rem`
+pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    let wants_remainder = ptx.opcode() == Opcode::Rem;
+    let divisor = select.literal(ptx.operand(2), ty).map(|bits| extended_bits(bits, ty)).filter(|&divisor| divisor != 0);
+    let Some(divisor) = divisor else { return by_library(select, ptx, ty, wants_remainder) };
+    let number =
+        if ty.bits() == 64 { Number::Pair(select.halves(ptx.operand(1), ty)?) } else { Number::Word(select.extended(ptx.operand(1), ty)?) };
+    let width = if ty.bits() == 64 { 64 } else { 32 };
+    let result = if ty.is_signed() {
+        let quotient = signed_quotient(select, number, divisor as i64, width);
+        if wants_remainder { remainder(select, number, quotient, divisor) } else { quotient }
+    } else if wants_remainder && divisor.is_power_of_two() {
+        select.number_logic(0xc0, number, divisor - 1)
+    } else {
+        let quotient = unsigned_quotient(select, number, divisor, width);
+        if wants_remainder { remainder(select, number, quotient, divisor) } else { quotient }
+    };
+    match result {
+        Number::Word(word) => select.assign(ptx.operand(0), word),
+        Number::Pair(pair) => select.assign_words(ptx.operand(0), &pair),
+    }
+}
+
+fn by_library(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, wants_remainder: bool) -> Result<(), Unsupported> {
+    let operation = if wants_remainder { "rem" } else { "div" };
+    let mut arguments = [Operand::RZ; 2];
+    for (number, argument) in arguments.iter_mut().enumerate() {
+        let operand = ptx.operand(number + 1);
+        *argument = if ty.bits() == 64 {
+            select.wide(operand, ty)?
+        } else {
+            let word = select.extended(operand, ty)?;
+            select.in_register(word)
+        };
+    }
+    let results = select.expand(&format!("{operation}_{}", ty.spelling()), &arguments)?;
+    select.assign(ptx.operand(0), results[0])
+}
+
+/// A number of 32 or 64 bits.
+#[derive(Clone, Copy)]
+enum Number {
+    Word(Operand),
+    Pair([Operand; 2]),
+}
+
+fn constant(like: Number, bits: u64) -> Number {
+    let low = Operand::from(bits as u32);
+    match like {
+        Number::Word(_) => Number::Word(low),
+        Number::Pair(_) => Number::Pair([low, Operand::from((bits >> 32) as u32)]),
+    }
+}
+
+impl Select<'_> {
+    fn number_sum(&mut self, a: Number, b: Number) -> Number {
+        match (a, b) {
+            (Number::Pair(a), Number::Pair(b)) => Number::Pair(self.pair_sum(a, b)),
+            (Number::Word(a), Number::Word(b)) => Number::Word(self.sum(a, b)),
+            _ => unreachable!("numbers of one division have one width"),
+        }
+    }
+
+    fn number_difference(&mut self, a: Number, b: Number) -> Number {
+        match (a, b) {
+            (Number::Pair(a), Number::Pair(b)) => Number::Pair(self.pair_difference(a, b)),
+            (Number::Word(a), Number::Word(b)) => Number::Word(self.difference(a, b)),
+            _ => unreachable!("numbers of one division have one width"),
+        }
+    }
+
+    fn number_shift(&mut self, a: Number, amount: u32, is_signed: bool) -> Number {
+        match a {
+            _ if amount == 0 => a,
+            Number::Word(a) => Number::Word(self.shift_right(a, amount.into(), is_signed)),
+            Number::Pair(a) => Number::Pair(self.pair_shift_right(a, amount.into(), is_signed)),
+        }
+    }
+
+    /// The upper half of a product with a constant.
+    fn number_high(&mut self, a: Number, factor: u64, is_signed: bool) -> Number {
+        match (a, constant(a, factor)) {
+            (Number::Pair(a), Number::Pair(b)) => Number::Pair(high_of_pairs(self, is_signed, a, b)),
+            (Number::Word(a), Number::Word(b)) => Number::Word(high_of_words(self, is_signed, a, b)),
+            _ => unreachable!("numbers of one division have one width"),
+        }
+    }
+
+    fn number_logic(&mut self, table: u8, a: Number, mask: u64) -> Number {
+        match (a, constant(a, mask)) {
+            (Number::Pair(a), Number::Pair(b)) => {
+                Number::Pair([self.logic(table, a[0], b[0], Operand::RZ), self.logic(table, a[1], b[1], Operand::RZ)])
+            }
+            (Number::Word(a), Number::Word(b)) => Number::Word(self.logic(table, a, b, Operand::RZ)),
+            _ => unreachable!("numbers of one division have one width"),
+        }
+    }
+
+    /// 1 where a number is at least as great as a constant, or else 0.
+    fn number_at_least(&mut self, a: Number, limit: u64) -> Number {
+        let is_enough = match (a, constant(a, limit)) {
+            (Number::Pair(a), Number::Pair(b)) => self.compare_pairs("GE", false, a, b),
+            (Number::Word(a), Number::Word(b)) => self.compare_words("GE", false, a, b),
+            _ => unreachable!("numbers of one division have one width"),
+        };
+        let one = self.b.define(Class::R, "SEL $, RZ, 0x1, !{}", &[is_enough]);
+        if matches!(a, Number::Pair(_)) { Number::Pair([one, Operand::RZ]) } else { Number::Word(one) }
+    }
+
+    fn number_sign_bit(&mut self, a: Number) -> Number {
+        match a {
+            Number::Word(a) => Number::Word(self.shift_right(a, 31.into(), false)),
+            Number::Pair(a) => Number::Pair([self.shift_right(a[1], 31.into(), false), Operand::RZ]),
+        }
+    }
+}
+
+fn unsigned_quotient(select: &mut Select<'_>, number: Number, divisor: u64, width: u32) -> Number {
+    if divisor.is_power_of_two() {
+        return select.number_shift(number, divisor.trailing_zeros(), false);
+    }
+    match magic::unsigned(divisor, width) {
+        Unsigned::Compare => select.number_at_least(number, divisor),
+        Unsigned::Multiply { before, multiplier, after } => {
+            let shifted = select.number_shift(number, before, false);
+            let high = select.number_high(shifted, multiplier, false);
+            select.number_shift(high, after, false)
+        }
+        Unsigned::MultiplyAdd { multiplier, after } => {
+            let high = select.number_high(number, multiplier, false);
+            let rest = select.number_difference(number, high);
+            let half = select.number_shift(rest, 1, false);
+            let sum = select.number_sum(half, high);
+            select.number_shift(sum, after, false)
+        }
+    }
+}
+
+fn signed_quotient(select: &mut Select<'_>, number: Number, divisor: i64, width: u32) -> Number {
+    let magnitude = divisor.unsigned_abs();
+    let quotient = if magnitude == 1 {
+        number
+    } else if magnitude.is_power_of_two() {
+        // Rounded toward zero: negative numbers are raised by the divisor less one.
+        let bits = magnitude.trailing_zeros();
+        let sign = select.number_shift(number, width - 1, true);
+        let correction = select.number_shift(sign, width - bits, false);
+        let raised = select.number_sum(number, correction);
+        select.number_shift(raised, bits, true)
+    } else {
+        let magic = magic::signed(magnitude, width);
+        let mut high = select.number_high(number, magic.multiplier, true);
+        if magic.adds {
+            high = select.number_sum(high, number);
+        }
+        let floor = select.number_shift(high, magic.after, true);
+        let is_negative = select.number_sign_bit(number);
+        select.number_sum(floor, is_negative)
+    };
+    if divisor < 0 { select.number_difference(constant_zero(number), quotient) } else { quotient }
+}
+
+fn constant_zero(like: Number) -> Number {
+    match like {
+        Number::Word(_) => Number::Word(Operand::RZ),
+        Number::Pair(_) => Number::Pair([Operand::RZ; 2]),
+    }
+}
+
+/// `number - quotient * divisor`
+fn remainder(select: &mut Select<'_>, number: Number, quotient: Number, divisor: u64) -> Number {
+    let negated = divisor.wrapping_neg();
+    match (number, quotient, constant(number, negated)) {
+        (Number::Word(number), Number::Word(quotient), Number::Word(factor)) => {
+            Number::Word(multiply_words(select, quotient, factor, number))
+        }
+        (Number::Pair(number), Number::Pair(quotient), Number::Pair(factor)) => {
+            let number = number.map(|word| select.in_register(word));
+            let addend = select.b.pack(Class::R2, &number);
+            Number::Pair(low_of_pairs(select, quotient, factor, addend))
+        }
+        _ => unreachable!("numbers of one division have one width"),
+    }
+}

@@ -1,0 +1,135 @@
+//! Division by a constant as multiplication: the numbers it takes.
+//!
+//! `n / d` is the upper half of `n * m`, shifted, where `m` is `2^(N+s) / d` rounded up. The shift `s` is the smallest for which the
+//! rounding cannot be seen in any quotient (Granlund and Montgomery, "Division by invariant integers using multiplication").
+
+/// How to divide an unsigned number of N bits, by a constant that is no power of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unsigned {
+    /// `high(n >> before, multiplier) >> after`
+    Multiply { before: u32, multiplier: u64, after: u32 },
+    /// With `t = high(n, multiplier)`: `(((n - t) >> 1) + t) >> after`; the multiplier has a bit N that is always set.
+    MultiplyAdd { multiplier: u64, after: u32 },
+    /// The divisor is more than half of the range: the quotient is 1 or 0.
+    Compare,
+}
+
+/// How to divide a signed number of N bits by a positive constant that is no power of two: with
+/// `t = high(n, multiplier)`, plus `n` if `adds`, it is `(t >> after) + (n < 0)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Signed {
+    /// In N bits; negative if its upper bit is set.
+    pub multiplier: u64,
+    /// Whether the multiplier is meant unsigned, so that `n` is missing from the product.
+    pub adds: bool,
+    pub after: u32,
+}
+
+/// The smallest multiplier of `2^(bits+s) / divisor` rounded up, and its `s`, such that quotients of numbers below `2^range` are exact.
+fn smallest(divisor: u64, bits: u32, range: u32) -> (u128, u32) {
+    let divisor = u128::from(divisor);
+    let mut shift = 0;
+    loop {
+        let power = 1_u128 << (bits + shift);
+        let multiplier = power.div_ceil(divisor);
+        let excess = multiplier * divisor - power;
+        if excess <= 1 << (bits + shift - range) {
+            return (multiplier, shift);
+        }
+        shift += 1;
+    }
+}
+
+/// For numbers of 32 or 64 bits.
+pub(super) fn unsigned(divisor: u64, bits: u32) -> Unsigned {
+    if divisor > 1 << (bits - 1) {
+        return Unsigned::Compare;
+    }
+    let limit = 1_u128 << bits;
+    let (multiplier, shift) = smallest(divisor, bits, bits);
+    if multiplier < limit {
+        return Unsigned::Multiply { before: 0, multiplier: multiplier as u64, after: shift };
+    }
+    let before = divisor.trailing_zeros();
+    if before > 0 {
+        let (multiplier, shift) = smallest(divisor >> before, bits, bits - before);
+        if multiplier < limit {
+            return Unsigned::Multiply { before, multiplier: multiplier as u64, after: shift };
+        }
+    }
+    Unsigned::MultiplyAdd { multiplier: (multiplier - limit) as u64, after: shift - 1 }
+}
+
+/// For numbers of 32 or 64 bits; the divisor is less than half of the range.
+pub(super) fn signed(divisor: u64, bits: u32) -> Signed {
+    let (multiplier, shift) = smallest(divisor, bits, bits - 1);
+    Signed { multiplier: multiplier as u64, adds: multiplier >> (bits - 1) != 0, after: shift }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn divisors(bits: u32) -> impl Iterator<Item = u64> {
+        let greatest = u64::MAX >> (64 - bits);
+        let near_powers = (1..bits).flat_map(move |bit| (0..7).map(move |offset| ((1_u64 << bit) + offset).wrapping_sub(3)));
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let random = (0..2000).map(move |number| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> (number % u64::from(bits))
+        });
+        near_powers
+            .chain(random)
+            .chain([3, 5, 6, 7, 9, 10, 641, 1000, greatest - 1, greatest])
+            .filter(move |&divisor| (3..=greatest).contains(&divisor) && !divisor.is_power_of_two())
+    }
+
+    /// Numbers around multiples of the divisor, and at the ends of the range.
+    fn dividends(divisor: u64, bits: u32) -> impl Iterator<Item = u64> {
+        let greatest = u64::MAX >> (64 - bits);
+        let last = greatest / divisor;
+        let factors = [0, 1, 2, last / 3, last / 2, last.saturating_sub(1), last];
+        let around =
+            factors.into_iter().flat_map(move |factor| (0..3).map(move |offset| (factor * divisor).wrapping_add(offset).wrapping_sub(1)));
+        around.chain([greatest, greatest - 1, greatest / 2, greatest / 2 + 1, greatest / 2 + 2]).map(move |number| number & greatest)
+    }
+
+    #[test]
+    fn unsigned_quotients_are_exact() {
+        for bits in [32, 64] {
+            for divisor in divisors(bits) {
+                for number in dividends(divisor, bits) {
+                    let high = |a: u64, b: u64| ((u128::from(a) * u128::from(b)) >> bits) as u64;
+                    let quotient = match unsigned(divisor, bits) {
+                        Unsigned::Multiply { before, multiplier, after } => high(number >> before, multiplier) >> after,
+                        Unsigned::MultiplyAdd { multiplier, after } => {
+                            let part = high(number, multiplier);
+                            (((number - part) >> 1) + part) >> after
+                        }
+                        Unsigned::Compare => u64::from(number >= divisor),
+                    };
+                    assert_eq!(quotient, number / divisor, "{number} / {divisor} in {bits} bits");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn signed_quotients_are_exact() {
+        for bits in [32, 64] {
+            let signed_value = |value: u64| (value << (64 - bits)) as i64 >> (64 - bits);
+            for divisor in divisors(bits - 1) {
+                let magic = signed(divisor, bits);
+                for bits_of_number in dividends(divisor, bits).flat_map(|number| [number, number.wrapping_neg()]) {
+                    let number = signed_value(bits_of_number);
+                    let mut part = ((i128::from(number) * i128::from(signed_value(magic.multiplier))) >> bits) as i64;
+                    if magic.adds {
+                        part = signed_value(part.wrapping_add(number) as u64);
+                    }
+                    let quotient = (part >> magic.after) + i64::from(number < 0);
+                    assert_eq!(quotient, number / divisor as i64, "{number} / {divisor} in {bits} bits");
+                }
+            }
+        }
+    }
+}

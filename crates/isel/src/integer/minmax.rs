@@ -1,0 +1,80 @@
+//! The smaller and the greater of two integers, of halves too.
+
+use oriole_ir::{Class, Operand};
+use oriole_ptx::table::{Modifier, Opcode};
+use oriole_ptx::types::ScalarType;
+
+use crate::error::Unsupported;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// What a word holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Packing {
+    Signed,
+    Unsigned,
+    SignedHalves,
+    UnsignedHalves,
+}
+
+/// `min`, `max`
+pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let ty = ptx.ty();
+    let is_max = ptx.opcode() == Opcode::Max;
+    let has_relu = ptx.has(Modifier::Relu);
+    if ty.bits() == 64 {
+        let (a, b) = (select.halves(ptx.operand(1), ty)?, select.halves(ptx.operand(2), ty)?);
+        let comparison = if is_max { "GT" } else { "LT" };
+        let takes_first = select.compare_pairs(comparison, ty.is_signed(), a, b);
+        let chosen = select.choose_pair(takes_first, a, b);
+        return select.assign_words(ptx.operand(0), &chosen);
+    }
+    let packing = match ty {
+        ScalarType::S16x2 => Packing::SignedHalves,
+        ScalarType::U16x2 => Packing::UnsignedHalves,
+        _ if ty.is_signed() => Packing::Signed,
+        _ => Packing::Unsigned,
+    };
+    let (a, b) = (select.extended(ptx.operand(1), ty)?, select.extended(ptx.operand(2), ty)?);
+    let chosen = smaller_or_greater(select, packing, is_max, has_relu, a, b);
+    select.assign(ptx.operand(0), chosen)
+}
+
+/// The smaller or greater of two words or of their halves; with `relu`, zero where that is negative.
+pub(crate) fn smaller_or_greater(select: &mut Select<'_>, packing: Packing, is_max: bool, relu: bool, a: Operand, b: Operand) -> Operand {
+    let which = if is_max { "!PT" } else { "PT" };
+    let names_sign = select.encodes("VIMNMX.S32 R0, R0, R0, PT");
+    let ty = match packing {
+        Packing::Signed if names_sign => ".S32",
+        Packing::Signed => "",
+        Packing::Unsigned => ".U32",
+        Packing::SignedHalves => ".S16x2",
+        Packing::UnsignedHalves => ".U16x2",
+    };
+    let clamp = if relu { ".RELU" } else { "" };
+    if select.encodes("VIMNMX R0, PT, PT, R0, R0, PT") {
+        return select.b.define(Class::R, &format!("VIMNMX{ty}{clamp} $, PT, PT, {{}}, {{}}, {which}"), &[a, b]);
+    }
+    if names_sign || select.encodes("VIMNMX R0, R0, R0, PT") {
+        return select.b.define(Class::R, &format!("VIMNMX{ty}{clamp} $, {{}}, {{}}, {which}"), &[a, b]);
+    }
+    match packing {
+        Packing::Signed | Packing::Unsigned => {
+            let chosen = select.b.define(Class::R, &format!("IMNMX{ty} $, {{}}, {{}}, {which}"), &[a, b]);
+            if relu { select.b.define(Class::R, "IMNMX $, {}, RZ, !PT", &[chosen]) } else { chosen }
+        }
+        Packing::SignedHalves | Packing::UnsignedHalves => by_halves(select, packing, is_max, relu, a, b),
+    }
+}
+
+fn by_halves(select: &mut Select<'_>, packing: Packing, is_max: bool, relu: bool, a: Operand, b: Operand) -> Operand {
+    let (single, bytes) = match packing {
+        Packing::SignedHalves => (Packing::Signed, [0x9910_u32, 0xbb32]),
+        _ => (Packing::Unsigned, [0x7710, 0x7732]),
+    };
+    let halves = bytes.map(|bytes| {
+        let [a, b] = [a, b].map(|word| select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[word, bytes.into()]));
+        smaller_or_greater(select, single, is_max, relu, a, b)
+    });
+    select.b.define(Class::R, "PRMT $, {}, 0x5410, {}", &halves)
+}

@@ -1,0 +1,17 @@
+//! Integer arithmetic.
+//!
+//! Numbers of 16 bits are computed with 32-bit instructions, extended where the result depends on the upper half. Numbers of 64 bits
+//! are pairs of words ([`crate::words`]).
+
+mod add;
+mod carry;
+mod divide;
+mod magic;
+mod minmax;
+mod multiply;
+
+pub(crate) use add::{absolute, add, difference_sum, negate, subtract};
+pub(crate) use carry::{Carry, add_carrying, multiply_add_carrying};
+pub(crate) use divide::divide;
+pub(crate) use minmax::extremum;
+pub(crate) use multiply::{dot_product, multiply, multiply_24, multiply_add, multiply_add_24};

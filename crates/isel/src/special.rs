@@ -1,0 +1,209 @@
+//! Special registers.
+//!
+//! Some are registers of the machine, read with `S2R` or `CS2R`; others are words of constant bank 0 that the driver fills
+//! ([`oriole_isa::Launch`]), and a few are computed from those.
+
+use oriole_ir::{Class, MemoryAccess, Operand, Space, Symbol};
+use oriole_isa::{LaunchWord, Opcode, ReservedShared};
+use oriole_ptx::table::{Component, SpecialRegister};
+
+use crate::error::Unsupported;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// Registers that `S2R` reads as they are.
+const READ: &[(&str, &str)] = &[
+    ("%laneid", "SR_LANEID"),
+    ("%smid", "SR_VIRTUALSMID"),
+    ("%lanemask_eq", "SR_EQMASK"),
+    ("%lanemask_le", "SR_LEMASK"),
+    ("%lanemask_lt", "SR_LTMASK"),
+    ("%lanemask_ge", "SR_GEMASK"),
+    ("%lanemask_gt", "SR_GTMASK"),
+    ("%cluster_ctarank", "SR_CgaCtaId"),
+];
+
+/// Registers that `CS2R` reads: clocks and counters.
+const CLOCKS: &[(&str, &str)] = &[
+    ("%clock", "SR_CLOCKLO"),
+    ("%clock_hi", "SR_CLOCKHI"),
+    ("%globaltimer_lo", "SR_GLOBALTIMERLO"),
+    ("%globaltimer_hi", "SR_GLOBALTIMERHI"),
+    ("%clock64", "SR_CLOCKLO"),
+    ("%globaltimer", "SR_GLOBALTIMERLO"),
+];
+
+fn find(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
+    table.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+}
+
+/// `activemask`
+pub(crate) fn active_mask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let mask = select.b.define(Class::R, "VOTE.ANY $, PT, PT", &[]);
+    select.assign(ptx.operand(0), mask)
+}
+
+impl Select<'_> {
+    /// The value of a special register, as wide as it is.
+    pub(crate) fn special_register(&mut self, special: SpecialRegister) -> Result<Operand, Unsupported> {
+        let row = special.row();
+        let refused = || Unsupported::new(format!("the special register {special}"));
+        if special.component == Component::W {
+            return Ok(Operand::RZ);
+        }
+        let is_wide = row.ty.bits() == 64;
+        if let Some(name) = find(READ, row.name) {
+            return self.machine_register("S2R", name, false).ok_or_else(refused);
+        }
+        if let Some(name) = find(CLOCKS, row.name) {
+            return self.machine_register("CS2R", name, is_wide).ok_or_else(refused);
+        }
+        if let Some(counter) = row.name.strip_prefix("%pm") {
+            let name = format!("SR_PM{}", counter.trim_end_matches("_64"));
+            return self.machine_register("CS2R", &name, is_wide).ok_or_else(refused);
+        }
+        if let Some(number) = row.name.strip_prefix("%envreg").and_then(|number| number.parse().ok()) {
+            let word = self.target.launch().environment(number);
+            return Ok(self.launch_word(word));
+        }
+        self.computed_register(special).ok_or_else(refused)
+    }
+
+    fn machine_register(&mut self, head: &str, name: &str, is_wide: bool) -> Option<Operand> {
+        let symbol = Symbol::find(name)?.into();
+        Some(match (head, is_wide) {
+            ("S2R", _) => self.b.define(Class::R, "S2R $, {}", &[symbol]),
+            (_, false) => self.b.define(Class::R, "CS2R.32 $, {}", &[symbol]),
+            (_, true) => self.b.define(Class::R2, "CS2R $, {}", &[symbol]),
+        })
+    }
+
+    /// Registers that are words of constant bank 0, or computed.
+    fn computed_register(&mut self, special: SpecialRegister) -> Option<Operand> {
+        let launch = self.target.launch();
+        let component = special.component.index().unwrap_or(0);
+        let offset = 4 * u32::from(component);
+        let axis = ["X", "Y", "Z"][usize::from(component)];
+        Some(match special.row().name {
+            "%tid" => self.machine_register("S2R", &format!("SR_TID.{axis}"), false)?,
+            "%ctaid" => self.machine_register("S2R", &format!("SR_CTAID.{axis}"), false)?,
+            "%ntid" => self.constant_word(launch.block_size + offset),
+            "%nctaid" => self.constant_word(launch.grid_size + offset),
+            "%nsmid" => self.constant_word(launch.processor_count),
+            "%gridid" => self.constant_pair(launch.grid_id),
+            "%current_graph_exec" => self.constant_pair(launch.graph),
+            "%dynamic_smem_size" => self.launch_word(launch.dynamic_shared),
+            "%warpid" => {
+                let id = self.machine_register("S2R", "SR_VIRTID", false)?;
+                self.bits_from_8(id, 7)
+            }
+            "%nwarpid" => match launch.warps {
+                Some(count) => self.in_register(count.into()),
+                None => {
+                    let configuration = self.machine_register("S2R", "SR_VIRTCFG", false)?;
+                    self.bits_from_8(configuration, 8)
+                }
+            },
+            "%total_smem_size" => self.total_shared()?,
+            "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => match launch.reserved_shared? {
+                ReservedShared::AtEnd { .. } => self.total_shared()?,
+                ReservedShared::AtStart { first, .. } => {
+                    let begin = if special.row().name.ends_with("begin") { 0 } else { first };
+                    self.in_register(begin.into())
+                }
+            },
+            "%reserved_smem_offset_end" => self.launch_word(launch.reserved_shared?.end()),
+            "%reserved_smem_offset_1" => self.launch_word(launch.reserved_shared?.second()),
+            "%reserved_smem_offset_cap" => match launch.reserved_shared? {
+                ReservedShared::AtEnd { .. } => self.machine_register("S2R", "SR_SMEMSZ", false)?,
+                ReservedShared::AtStart { capacity, .. } => self.in_register(capacity.into()),
+            },
+            _ => return self.cluster_register(special.row().name, axis, offset),
+        })
+    }
+
+    /// Registers about the cluster a block belongs to.
+    fn cluster_register(&mut self, name: &str, axis: &str, offset: u32) -> Option<Operand> {
+        let cluster = self.target.launch().cluster?;
+        Some(match name {
+            "%cluster_nctaid" => self.launch_word(cluster.size.plus(offset)),
+            "%nclusterid" => self.launch_word(cluster.grid_size.plus(offset)),
+            "%cluster_nctarank" => self.launch_word(cluster.block_count),
+            "%aggr_smem_size" => {
+                let own = self.machine_register("S2R", "SR_SMEMSZ", false)?;
+                let limit = self.launch_word(cluster.aggregate_shared);
+                let is_less = self.compare_words("LT", false, own, limit);
+                self.choose(is_less, own, limit)
+            }
+            "%clusterid" => self.cluster_number(axis, cluster.reciprocal_size.plus(offset))?,
+            "%cluster_ctaid" => {
+                let number = self.cluster_number(axis, cluster.reciprocal_size.plus(offset))?;
+                let block = self.machine_register("S2R", &format!("SR_CTAID.{axis}"), false)?;
+                let size = self.launch_word(cluster.size.plus(offset));
+                let before = self.difference(Operand::RZ, number);
+                self.b.define(Class::R, "IMAD $, {}, {}, {}", &[size, before, block])
+            }
+            _ => return None,
+        })
+    }
+
+    /// The number of a cluster along an axis: that of the block divided by the cluster's size, whose reciprocal the driver gives.
+    fn cluster_number(&mut self, axis: &str, reciprocal: LaunchWord) -> Option<Operand> {
+        let block = self.machine_register("S2R", &format!("SR_CTAID.{axis}"), false)?;
+        let reciprocal = self.launch_word(reciprocal);
+        let number = self.b.define(Class::R, "I2FP.F32.U32 $, {}", &[block]);
+        let quotient = self.b.define(Class::R, "FMUL $, {}, {}", &[number, reciprocal]);
+        Some(self.b.define(Class::R, "F2I.U32.TRUNC.NTZ $, {}", &[quotient]))
+    }
+
+    /// `%is_explicit_cluster`
+    pub(crate) fn special_predicate(&mut self, special: SpecialRegister) -> Result<Operand, Unsupported> {
+        let Some(cluster) = self.target.launch().cluster.filter(|_| special.row().name == "%is_explicit_cluster") else {
+            return Err(Unsupported::new(format!("the special register {special} as a predicate")));
+        };
+        let word = self.constant_word(cluster.is_explicit);
+        Ok(self.compare_words("EQ", false, word, 1.into()))
+    }
+
+    /// Shared memory of the block without what the system reserves at its end or start.
+    fn total_shared(&mut self) -> Option<Operand> {
+        let all = self.machine_register("S2R", "SR_SMEMSZ", false)?;
+        Some(match self.target.launch().reserved_shared_size {
+            Some(offset) => {
+                let reserved = self.constant_word(offset);
+                self.difference(all, reserved)
+            }
+            None => all,
+        })
+    }
+
+    /// Some bits of a word, from bit 8 on.
+    fn bits_from_8(&mut self, word: Operand, count: u32) -> Operand {
+        let shifted = self.shift_right(word, 8.into(), false);
+        self.b.define(Class::R, "SGXT.U32 $, {}, {}", &[shifted, count.into()])
+    }
+
+    fn constant_word(&mut self, offset: u32) -> Operand {
+        self.b.define(Class::R, "MOV $, {}", &[Operand::constant(0, offset)])
+    }
+
+    fn constant_pair(&mut self, offset: u32) -> Operand {
+        let words = [self.constant_word(offset), self.constant_word(offset + 4)];
+        self.b.pack(Class::R2, &words)
+    }
+
+    /// A word that the driver fills, at a fixed place or at one that depends on the size of the cluster.
+    fn launch_word(&mut self, word: LaunchWord) -> Operand {
+        match word {
+            LaunchWord::At(offset) => self.constant_word(offset),
+            LaunchWord::PerClusterSize { offset, step } => {
+                debug_assert!(self.target.has(Opcode::CS2R));
+                let size = self.b.define(Class::R, "CS2R.32 $, SR_CgaSize", &[]);
+                let before = self.b.define(Class::R, "IMAD $, {}, {}, RZ", &[size, Operand::from(-i64::from(step))]);
+                let value = self.b.define(Class::R, "LDC $, c[0x0][{}+{}]", &[before, offset.into()]);
+                self.b.describe(MemoryAccess { constant: true, ..MemoryAccess::weak(Space::Constant, 4) });
+                value
+            }
+        }
+    }
+}

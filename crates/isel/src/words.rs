@@ -1,0 +1,188 @@
+//! Small operations that several handlers write: extension of narrow values, arithmetic on pairs of registers, selection.
+
+use oriole_ir::{Class, Operand};
+use oriole_ptx::ast;
+use oriole_ptx::types::ScalarType;
+
+use crate::error::Unsupported;
+use crate::select::Select;
+
+/// A 64-bit value as two words, the lower one first.
+pub(crate) type Pair = [Operand; 2];
+
+/// The number of a word's sign bit.
+pub(crate) const SIGN_BIT: u32 = 31;
+
+impl Select<'_> {
+    /// A source of up to 32 bits as a 32-bit number: narrower types are extended as their sign says.
+    pub(crate) fn extended(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
+        if let Some(bits) = self.literal(operand, ty) {
+            return Ok(Operand::from(extended_bits(bits, ty) as u32));
+        }
+        let value = self.source(operand, ty)?;
+        Ok(self.extend(value, ty))
+    }
+
+    /// A narrow value whose upper bits are unspecified, as a 32-bit number.
+    pub(crate) fn extend(&mut self, value: Operand, ty: ScalarType) -> Operand {
+        // Bytes of the value are 0 to 3, those of RZ 4 to 7; 8 more means copies of the byte's sign.
+        let bytes: u32 = match (ty.bits(), ty.is_signed()) {
+            (8, true) => 0x8880,
+            (8, false) => 0x7770,
+            (16, true) => 0x9910,
+            (16, false) => 0x7710,
+            _ => return value,
+        };
+        self.b.define(Class::R, "PRMT $, {}, {}, RZ", &[value, bytes.into()])
+    }
+
+    /// The words of an integer source, the lowest first: one, or two of 64 bits. Upper bits of narrow types are unspecified.
+    pub(crate) fn words(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
+        if ty.bits() == 64 { Ok(self.halves(operand, ty)?.to_vec()) } else { Ok(vec![self.source(operand, ty)?]) }
+    }
+
+    /// Assigns one word, or two to a 64-bit register.
+    pub(crate) fn assign_words(&mut self, destination: ast::Operand, words: &[Operand]) -> Result<(), Unsupported> {
+        match *words {
+            [low, high] => self.assign_halves(destination, low, high),
+            [word] => self.assign(destination, word),
+            _ => Err(Unsupported::new("a result of this width")),
+        }
+    }
+
+    /// `a + b` in one word.
+    pub(crate) fn sum(&mut self, a: Operand, b: Operand) -> Operand {
+        self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[a, b])
+    }
+
+    /// `a - b` in one word.
+    pub(crate) fn difference(&mut self, a: Operand, b: Operand) -> Operand {
+        self.b.define(Class::R, "IADD3 $, PT, PT, {}, -{}, RZ", &[a, b])
+    }
+
+    /// `a + b` in two words.
+    pub(crate) fn pair_sum(&mut self, a: Pair, b: Pair) -> Pair {
+        let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3 $, $, PT, {}, {}, RZ", &[a[0], b[0]]);
+        [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, {}, RZ, {}, !PT", &[a[1], b[1], carry])]
+    }
+
+    /// `a - b` in two words. The low word is `a + ~b + 1`, whose carry is right for `b = 0` too, also once `b` is an immediate.
+    pub(crate) fn pair_difference(&mut self, a: Pair, b: Pair) -> Pair {
+        let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3.X $, $, PT, {}, ~{}, RZ, PT, !PT", &[a[0], b[0]]);
+        [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, ~{}, RZ, {}, !PT", &[a[1], b[1], carry])]
+    }
+
+    /// A word shifted left; nothing is left for amounts above 31.
+    pub(crate) fn shift_left(&mut self, a: Operand, amount: Operand) -> Operand {
+        self.b.define(Class::R, "SHF.L.U32 $, {}, {}, RZ", &[a, amount])
+    }
+
+    /// A word shifted right; for amounts above 31 nothing but copies of the sign is left.
+    pub(crate) fn shift_right(&mut self, a: Operand, amount: Operand, is_signed: bool) -> Operand {
+        let template = if is_signed { "SHF.R.S32.HI $, RZ, {}, {}" } else { "SHF.R.U32.HI $, RZ, {}, {}" };
+        self.b.define(Class::R, template, &[amount, a])
+    }
+
+    /// Two words shifted left; nothing is left for amounts above 63.
+    pub(crate) fn pair_shift_left(&mut self, a: Pair, amount: Operand) -> Pair {
+        let high = self.b.define(Class::R, "SHF.L.U64.HI $, {}, {}, {}", &[a[0], amount, a[1]]);
+        [self.shift_left(a[0], amount), high]
+    }
+
+    /// Two words shifted right; for amounts above 63 nothing but copies of the sign is left.
+    pub(crate) fn pair_shift_right(&mut self, a: Pair, amount: Operand, is_signed: bool) -> Pair {
+        let template = if is_signed { "SHF.R.S64 $, {}, {}, {}" } else { "SHF.R.U64 $, {}, {}, {}" };
+        let low = self.b.define(Class::R, template, &[a[0], amount, a[1]]);
+        [low, self.shift_right(a[1], amount, is_signed)]
+    }
+
+    /// All ones where a word is negative, or else zero.
+    pub(crate) fn sign_mask(&mut self, a: Operand) -> Operand {
+        self.shift_right(a, SIGN_BIT.into(), true)
+    }
+
+    /// Any function of three words, bit by bit: bit `4a + 2b + c` of the table is its value.
+    pub(crate) fn logic(&mut self, table: u8, a: Operand, b: Operand, c: Operand) -> Operand {
+        self.b.define(Class::R, "LOP3.LUT $, {}, {}, {}, {}, !PT", &[a, b, c, u32::from(table).into()])
+    }
+
+    /// `a & b`
+    pub(crate) fn both(&mut self, a: Operand, b: Operand) -> Operand {
+        self.logic(0xc0, a, b, Operand::RZ)
+    }
+
+    /// `a` where the predicate holds, or else `b`.
+    pub(crate) fn choose(&mut self, predicate: Operand, a: Operand, b: Operand) -> Operand {
+        if a.integer().is_some() {
+            return self.b.define(Class::R, "SEL $, {}, {}, {}", &[b, a, predicate.inverted_predicate()]);
+        }
+        self.b.define(Class::R, "SEL $, {}, {}, {}", &[a, b, predicate])
+    }
+
+    /// `a` where the predicate holds, or else `b`, of two words.
+    pub(crate) fn choose_pair(&mut self, predicate: Operand, a: Pair, b: Pair) -> Pair {
+        [self.choose(predicate, a[0], b[0]), self.choose(predicate, a[1], b[1])]
+    }
+
+    /// A comparison of words, such as `LT`.
+    pub(crate) fn compare_words(&mut self, comparison: &str, is_signed: bool, a: Operand, b: Operand) -> Operand {
+        self.compare_words_and(comparison, is_signed, a, b, "AND", Operand::PT)
+    }
+
+    /// A comparison of words combined with a predicate.
+    pub(crate) fn compare_words_and(
+        &mut self,
+        comparison: &str,
+        is_signed: bool,
+        a: Operand,
+        b: Operand,
+        operation: &str,
+        with: Operand,
+    ) -> Operand {
+        let sign = if is_signed { "" } else { ".U32" };
+        let template = format!("ISETP.{comparison}{sign}.{operation} $, PT, {{}}, {{}}, {{}}");
+        self.b.define(Class::P, &template, &[a, b, with])
+    }
+
+    /// A comparison of pairs.
+    pub(crate) fn compare_pairs(&mut self, comparison: &str, is_signed: bool, a: Pair, b: Pair) -> Operand {
+        self.compare_pairs_and(comparison, is_signed, a, b, "AND", Operand::PT)
+    }
+
+    /// A comparison of pairs combined with a predicate.
+    pub(crate) fn compare_pairs_and(
+        &mut self,
+        comparison: &str,
+        is_signed: bool,
+        a: Pair,
+        b: Pair,
+        operation: &str,
+        with: Operand,
+    ) -> Operand {
+        let low = self.compare_words(comparison, false, a[0], b[0]);
+        let sign = if is_signed { "" } else { ".U32" };
+        let template = format!("ISETP.{comparison}{sign}.{operation}.EX $, PT, {{}}, {{}}, {{}}, {{}}");
+        self.b.define(Class::P, &template, &[a[1], b[1], with, low])
+    }
+
+    /// A function of two predicates: bit `2a + b` of the table is its value.
+    pub(crate) fn predicate_logic(&mut self, table: u8, a: Operand, b: Operand) -> Operand {
+        // The machine's table has three inputs; the third is true.
+        let wide = (0..4).filter(|bit| table >> bit & 1 == 1).fold(0_u32, |wide, bit| wide | 0b11 << (2 * bit));
+        self.b.define(Class::P, "PLOP3.LUT $, PT, {}, {}, PT, {}, 0x0", &[a, b, wide.into()])
+    }
+
+    /// A predicate without sign and not a constant, so that it can be copied.
+    pub(crate) fn plain_predicate(&mut self, predicate: Operand) -> Operand {
+        if predicate.value().is_some() && predicate.signs.is_empty() {
+            return predicate;
+        }
+        self.predicate_logic(0b1100, predicate, Operand::PT)
+    }
+}
+
+/// The bits of a number of a type, extended to 64 bits as its sign says.
+pub(crate) fn extended_bits(bits: u64, ty: ScalarType) -> u64 {
+    let unused = 64 - ty.bits().min(64);
+    if ty.is_signed() { ((bits << unused) as i64 >> unused) as u64 } else { bits << unused >> unused }
+}
