@@ -5,7 +5,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
-use crate::{atomics, barrier, bits, compare, control, convert, fence, float, integer, logic, memory, moves, special, warp};
+use crate::{atomics, barrier, bits, compare, control, convert, fence, float, integer, logic, memory, moves, warp};
 
 /// Selects one instruction.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -70,7 +70,6 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Set => compare::set(select, ptx),
         Opcode::Selp => compare::select_by_predicate(select, ptx),
         Opcode::Slct => compare::select_by_sign(select, ptx),
-        Opcode::Activemask => special::active_mask(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),
         Opcode::Ret => control::ret(select, ptx),
@@ -85,6 +84,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Match => warp::matching(select, ptx),
         Opcode::ReduxSync => warp::reduction(select, ptx),
         Opcode::ElectSync => warp::elect(select, ptx),
+        Opcode::Activemask => warp::activemask(select, ptx),
         _ => select.unsupported(ptx),
     }
 }

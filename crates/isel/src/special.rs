@@ -37,11 +37,6 @@ fn find(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
     table.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
 
-/// `activemask`
-pub(crate) fn active_mask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let mask = select.b.define(Class::R, "VOTE.ANY $, PT, PT", &[]);
-    select.assign(ptx.operand(0), mask)
-}
 
 impl Select<'_> {
     /// The value of a special register, as wide as it is.

@@ -116,11 +116,11 @@ impl<'m> Select<'m> {
             _ => return Err(Unsupported::new("this operand")),
         };
         let place = self.place(base, offset)?;
-        Ok(self.place_value(place))
+        Ok(self.place_sum(place))
     }
 
     /// A place as one 64-bit value.
-    pub(crate) fn place_value(&mut self, place: Place) -> Operand {
+    pub(crate) fn place_sum(&mut self, place: Place) -> Operand {
         let Some(base) = place.base else { return self.wide_number(place.offset as u64) };
         if self.register_count(base) == 1 {
             let low = if place.offset == 0 {

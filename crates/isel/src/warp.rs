@@ -1,4 +1,4 @@
-//! What the threads of a warp do together: `shfl`, `vote`, `match`, `redux`, `elect`, `bar.warp.sync`
+//! What the threads of a warp do together: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`, `bar.warp.sync`
 //!
 //! The machine's instructions work on the threads that are active together. PTX names the threads that take part by a mask, wherever
 //! they are, so `WARPSYNC` brings these together first. It may be left out at the start of a kernel, where the whole warp still is.
@@ -145,6 +145,12 @@ pub(crate) fn vote(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
         }
     };
     select.assign(ptx.operand(0), result)
+}
+
+/// `activemask`
+pub(crate) fn activemask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let mask = select.ballot(Operand::PT);
+    select.assign(ptx.operand(0), mask)
 }
 
 /// `match`
