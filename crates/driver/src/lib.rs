@@ -21,6 +21,7 @@ mod layout;
 mod passes;
 mod prologue;
 mod registers;
+mod variables;
 
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;

@@ -8,7 +8,6 @@ use oriole_isa::{LaunchWord, Opcode, ReservedShared};
 use oriole_ptx::table::{Component, SpecialRegister};
 
 use crate::error::Unsupported;
-use crate::ptx::Ptx;
 use crate::select::Select;
 
 /// Registers that `S2R` reads as they are.

@@ -40,17 +40,25 @@ impl Mode {
 
     /// Rounds and applies flushing and clamping.
     ///
-    /// With `.ftz` a result is flushed if it is below the smallest normal number before rounding: the hardware looks at the exact
-    /// value, so one that would have rounded up to the smallest normal number becomes zero.
+    /// With `.ftz` a result is flushed if it is below the smallest normal number after rounding to the format's precision with
+    /// an unbounded exponent, as IEEE 754 defines "tiny after rounding"; seen on an H200 (`fma.rn.ftz`: 2^-126 - 2^-252 stays 2^-126,
+    /// `mul.rn.ftz`: 2^-126 - 2^-150 becomes zero).
     pub fn finish(self, format: Format, value: Number) -> u64 {
         let bits = match value {
             Number::Nan => format.canonical_nan(),
             Number::Infinity { negative } => format.infinity(negative).unwrap_or(format.largest(negative)),
             Number::Zero { negative } => format.zero(negative),
-            Number::Finite(x) if self.ftz && x.magnitude() < 1 - format.bias() => format.zero(x.negative),
+            Number::Finite(x) if self.ftz && self.is_tiny(format, x) => format.zero(x.negative),
             Number::Finite(x) => x.round(format, self.rounding),
         };
         self.clamp(format, bits)
+    }
+
+    fn is_tiny(self, format: Format, x: Exact) -> bool {
+        let fraction_bits = format.fraction_bits as i32;
+        let (kept, _) = x.round_at(x.magnitude() - fraction_bits, self.rounding);
+        let carried = kept >> (fraction_bits + 1) != 0;
+        x.magnitude() + i32::from(carried) < 1 - format.bias()
     }
 
     /// `.sat` and `.relu` on a finished result.

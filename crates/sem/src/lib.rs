@@ -11,6 +11,7 @@
 //! it promises no payload: [`Format::canonical_nan`] gives `0x7ff8000000000000`, and whoever compares f64 results should
 //! accept any NaN.
 
+pub mod approx;
 pub mod bits;
 pub mod compare;
 pub mod convert;
@@ -18,6 +19,7 @@ pub mod exact;
 pub mod float;
 pub mod format;
 pub mod int;
+pub mod warp;
 
 pub use compare::Comparison;
 pub use float::Mode;

@@ -17,6 +17,14 @@ fn flushing_keeps_the_sign() {
 }
 
 #[test]
+fn tiny_is_decided_after_rounding() {
+    let ftz = Mode::RN.ftz(true);
+    assert_eq!(float::fma(F32, 0x8080_0000, 0x0080_0001, 0x0080_0000, ftz), 0x0080_0000);
+    assert_eq!(float::mul(F32, 0x3f7f_ffff, 0x0080_0000, ftz), 0);
+    assert_eq!(float::fma(F32, 0x8080_0000, 0x0080_0001, 0x0080_0000, Mode::new(Rounding::Zero).ftz(true)), 0);
+}
+
+#[test]
 fn saturation_clamps_and_drops_nan() {
     let sat = Mode::RN.sat(true);
     assert_eq!(float::add(F32, 0x3f80_0000, 0x3f80_0000, sat), 0x3f80_0000);

@@ -5,7 +5,7 @@
 
 use crate::kernel::{Generated, Kernel, load, store};
 use crate::ty::Ty;
-use oriole_kernel_test::{Expected, Fill, Source, Tolerance, fill};
+use oriole_kernel_test::{Expected, Fill, Segment, Source, Tolerance, fill};
 use std::rc::Rc;
 
 pub type Meaning = Rc<dyn Fn(&[u64]) -> Vec<Expected>>;
@@ -27,6 +27,7 @@ pub struct Op {
     pub meaning: Meaning,
     fills: Vec<Option<Fill>>,
     constants: Vec<[u64; 2]>,
+    threads: Option<usize>,
 }
 
 const INPUT_NAMES: [&str; 4] = ["a", "b", "c", "e"];
@@ -34,7 +35,7 @@ const OUTPUT_NAMES: [&str; 2] = ["d", "f"];
 /// Where all pairs of boundary values are more than this, random pairs are taken.
 const MOST_PAIRS: usize = 500;
 /// Random pairs or triples of boundary values.
-const RANDOM_PICKS: usize = 360;
+const RANDOM_PICKS: usize = 176;
 const SHAPE_THREADS: usize = 32;
 
 pub fn one(bits: u64) -> Vec<Expected> {
@@ -44,6 +45,11 @@ pub fn one(bits: u64) -> Vec<Expected> {
 /// A float result: the manual promises no payload for f64.
 pub fn float_result(ty: Ty, bits: u64) -> Expected {
     if ty.bits() == 64 && ty.format().is_nan(bits) { Expected::Nan } else { Expected::Bits(bits) }
+}
+
+/// One explicit element of a fill.
+pub fn value(bits: u64) -> Segment {
+    Segment { source: Source::Value(bits), count: Some(1) }
 }
 
 /// FNV-1a: a seed that stays when tests are added.
@@ -73,6 +79,7 @@ impl Op {
             meaning: Rc::new(meaning),
             fills: vec![None; inputs.len()],
             constants: inputs.iter().map(|ty| typical_constants(*ty)).collect(),
+            threads: None,
         }
     }
 
@@ -109,6 +116,11 @@ impl Op {
         self
     }
 
+    pub fn threads(mut self, threads: usize) -> Op {
+        self.threads = Some(threads);
+        self
+    }
+
     /// Threads and fills: boundary values first, then random ones.
     fn plan(&self) -> (usize, Vec<Fill>) {
         let seed = seed_of(&self.name);
@@ -119,8 +131,10 @@ impl Op {
         let threads = match self.inputs.len() {
             1 => 256,
             _ if pairs <= MOST_PAIRS => 640,
-            _ => 512,
+            _ => 256,
         };
+        let threads = self.threads.unwrap_or(threads);
+        let directed = directed.min(threads);
         let mut stride = 1;
         let mut fills = Vec::new();
         for (k, ty) in self.inputs.iter().enumerate() {

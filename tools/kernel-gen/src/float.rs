@@ -1,9 +1,10 @@
 //! f32 and f64 arithmetic: every rounding mode, flushing, saturation; division and roots in their IEEE forms.
 
+use crate::elementwise::value;
 use crate::elementwise::{Op, both, float_result};
 use crate::kernel::Generated;
 use crate::ty::{F32, F64, Ty, U32};
-use oriole_kernel_test::Expected;
+use oriole_kernel_test::{Expected, Fill};
 use oriole_sem::compare::{self, Property};
 use oriole_sem::float::{self, Extreme, ExtremeMode};
 use oriole_sem::{Format, Mode, Rounding};
@@ -21,6 +22,7 @@ pub fn tests() -> Vec<Generated> {
     tests.extend(extremes());
     tests.extend(signs());
     tests.extend(classes());
+    tests.extend(flushing_edges());
     tests
 }
 
@@ -224,6 +226,31 @@ fn classes() -> Vec<Generated> {
                 vec![Expected::Bits(u64::from(compare::test(ty.format(), property, x[0])))]
             });
             tests.push(op.registers(".reg .pred %q;").plain());
+        }
+    }
+    tests
+}
+
+/// Products and sums around the smallest normal number, where rounding decides whether `.ftz` flushes.
+fn flushing_edges() -> Vec<Generated> {
+    let below_one = Fill((0..256).map(|i| value(0x3f7f_ffff - i % 16)).collect());
+    let least_normal = Fill((0..256).map(|i| value(0x0080_0000 + i / 16 - 4 | (i & 1) << 31)).collect());
+    let addend = Fill((0..256).map(|i| value([0, 1, 0x8000_0001, 0x0080_0000, 0x8080_0000, 0x0080_0001][i as usize % 6])).collect());
+    let mut tests = Vec::new();
+    for (rnd, rounding) in ROUNDINGS {
+        for (suffix, ftz) in [("", false), (".ftz", true)] {
+            let mode = Mode::new(rounding).ftz(ftz);
+            let name = |base: &str| name_of(&format!("edge_{base}_{rnd}"), suffix, F32);
+            let op = Op::new(FAMILY, name("mul"), format!("mul.{rnd}{suffix}.f32 {{d}}, {{a}}, {{b}};"), &[F32, F32], F32, move |x| {
+                vec![float_result(F32, float::mul(F32.format(), x[0], x[1], mode))]
+            });
+            tests.push(op.fill(0, below_one.clone()).fill(1, least_normal.clone()).threads(256).plain());
+            let template = format!("fma.{rnd}{suffix}.f32 {{d}}, {{a}}, {{b}}, {{c}};");
+            let op = Op::new(FAMILY, name("fma"), template, &[F32, F32, F32], F32, move |x| {
+                vec![float_result(F32, float::fma(F32.format(), x[0], x[1], x[2], mode))]
+            });
+            let op = op.fill(0, below_one.clone()).fill(1, least_normal.clone()).fill(2, addend.clone());
+            tests.push(op.threads(256).plain());
         }
     }
     tests

@@ -68,7 +68,7 @@ impl Kernel {
     }
 
     pub fn threads(mut self, count: usize) -> Kernel {
-        let block = if count % 256 == 0 { 256 } else { count.min(128) };
+        let block = [256, 128, 64, 32].into_iter().find(|block| count % block == 0).unwrap_or(count);
         assert!(count % block == 0, "{count} threads do not fill blocks of {block}");
         self.test.block = [block as u32, 1, 1];
         self.test.grid = [(count / block) as u32, 1, 1];
@@ -128,8 +128,9 @@ impl Kernel {
     }
 
     pub fn scalar(mut self, name: &str, ty: Ty, bits: u64) -> Kernel {
+        let ty = if ty.lanes == 1 { ty } else { crate::ty::B32 };
         self.test.parameters.push(Parameter { name: name.to_owned(), value: Value::Scalar { element: ty.element, bits } });
-        self.parameter_types.push(if ty.lanes == 1 { ty.memory.to_owned() } else { "b32".into() });
+        self.parameter_types.push(ty.memory.to_owned());
         self
     }
 

@@ -4,19 +4,41 @@
 //! `oriole-sem`. Nothing here knows how the compiler works. Files are a pure function of this code, so a test can tell whether
 //! the ones in the repository are up to date.
 
+mod approx;
+mod atomics;
+mod compare;
+mod cvt;
 mod elementwise;
 mod float;
+mod half;
 mod integer;
 mod kernel;
 mod logic;
+mod memory;
+mod moves;
+mod special;
 mod ty;
+mod warp;
 
 pub use kernel::Generated;
 
 /// All tests, in the order of their names.
 pub fn all() -> Vec<Generated> {
     let mut tests = Vec::new();
-    for family in [integer::tests, logic::tests, float::tests] {
+    for family in [
+        integer::tests,
+        logic::tests,
+        float::tests,
+        approx::tests,
+        half::tests,
+        compare::tests,
+        cvt::tests,
+        moves::tests,
+        special::tests,
+        warp::tests,
+        memory::tests,
+        atomics::tests,
+    ] {
         tests.extend(family());
     }
     tests.sort_by(|a, b| a.name.cmp(&b.name));

@@ -24,6 +24,7 @@ const fn scalar(name: &'static str, register: &'static str, element: Element) ->
 
 pub const U8: Ty = scalar("u8", "u16", Element::U8);
 pub const S8: Ty = scalar("s8", "s16", Element::S8);
+pub const B8: Ty = scalar("b8", "b16", Element::U8);
 pub const U16: Ty = scalar("u16", "u16", Element::U16);
 pub const S16: Ty = scalar("s16", "s16", Element::S16);
 pub const B16: Ty = scalar("b16", "b16", Element::U16);

@@ -1,0 +1,44 @@
+//! Reference values for the approximate functions, which the manual specifies by an error bound.
+//!
+//! These are the only functions that use native arithmetic: they are computed in f64 and rounded once, which is far more exact than
+//! any of the bounds. Domain errors give NaN.
+
+use crate::convert::{Overflow, float_to_float};
+use crate::float::Mode;
+use crate::format::{F64, Format};
+
+/// The approximate functions of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Sin,
+    Cos,
+    Lg2,
+    Ex2,
+    Tanh,
+    Rsqrt,
+    Sqrt,
+    Rcp,
+}
+
+/// The function's value rounded to nearest in the operand's format, operands and results flushed with `ftz`.
+pub fn evaluate(function: Function, format: Format, bits: u64, ftz: bool) -> u64 {
+    let bits = if ftz { format.flush(bits) } else { bits };
+    let x = f64::from_bits(float_to_float(F64, format, bits, Mode::RN, Overflow::Ieee));
+    let y = match function {
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Lg2 => x.log2(),
+        Function::Ex2 => x.exp2(),
+        Function::Tanh => x.tanh(),
+        Function::Rsqrt => 1.0 / x.sqrt(),
+        Function::Sqrt => x.sqrt(),
+        Function::Rcp => 1.0 / x,
+    };
+    let result = float_to_float(format, F64, y.to_bits(), Mode::RN, Overflow::Ieee);
+    if ftz { format.flush(result) } else { result }
+}
+
+/// The value as f64, for range checks.
+pub fn value(format: Format, bits: u64) -> f64 {
+    f64::from_bits(float_to_float(F64, format, bits, Mode::RN, Overflow::Ieee))
+}

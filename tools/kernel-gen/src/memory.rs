@@ -1,0 +1,620 @@
+//! Loads and stores: spaces, types, vectors, modifiers, addresses.
+
+use crate::kernel::{Generated, Kernel, bits, store};
+use crate::ty::{B8, B16, B32, B64, F32, F64, INTEGERS, S8, S16, S32, S64, Ty, U8, U16, U32, U64};
+use oriole_kernel_test::{Fill, Source};
+use oriole_sem::convert;
+
+const FAMILY: &str = "memory";
+const THREADS: usize = 64;
+
+pub fn tests() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    tests.extend(all_types());
+    tests.extend(modifiers());
+    tests.extend(extensions());
+    tests.extend(addresses());
+    tests.extend(parameters());
+    tests.extend(spaces());
+    tests.extend(hints());
+    tests
+}
+
+fn all_memory_types() -> Vec<Ty> {
+    INTEGERS.into_iter().chain([U8, S8, B8, B16, B32, B64, F32, F64]).collect()
+}
+
+fn input(ty: Ty, count: usize) -> (Fill, Vec<u64>) {
+    let fill = Fill::all(Source::Random { seed: 77 + ty.bits() });
+    let values = fill.values(ty.element, count);
+    (fill, values)
+}
+
+/// `%t0` or `{%t0, %t1, ..}`.
+fn registers_of(vector: usize) -> String {
+    let names: Vec<String> = (0..vector).map(|n| format!("%t{n}")).collect();
+    if vector == 1 { names[0].clone() } else { format!("{{{}}}", names.join(", ")) }
+}
+
+fn vector_suffix(vector: usize) -> String {
+    if vector == 1 { String::new() } else { format!(".v{vector}") }
+}
+
+/// A way from the input buffer to the output buffer.
+struct Copy<'a> {
+    name: String,
+    about: String,
+    ty: Ty,
+    vector: usize,
+    load: &'a str,
+    store: &'a str,
+    version: &'static str,
+    target: &'static str,
+    /// Before the load; the source's address is in `%at`.
+    before_load: &'a str,
+    /// A last operand of the load and the store.
+    hint: &'a str,
+}
+
+impl<'a> Copy<'a> {
+    fn new(name: impl Into<String>, ty: Ty, vector: usize, load: &'a str, store: &'a str) -> Copy<'a> {
+        let name = name.into();
+        let about = format!("{load}{0}.{1} and {store}{0}.{1}", vector_suffix(vector), ty.memory);
+        Copy { name, about, ty, vector, load, store, version: "8.0", target: "sm_75", before_load: "", hint: "" }
+    }
+
+    fn finish(&self) -> Generated {
+        let (fill, values) = input(self.ty, THREADS * self.vector);
+        let (suffix, t, step) = (vector_suffix(self.vector), self.ty.memory, self.ty.bytes() * self.vector);
+        let registers = registers_of(self.vector);
+        Kernel::new(FAMILY, self.name.clone(), self.about.clone())
+            .platform(self.version, self.target)
+            .threads(THREADS)
+            .registers(&format!(".reg .{} %t<4>;", self.ty.register))
+            .buffer("a", self.ty, THREADS * self.vector, fill)
+            .output("d", self.ty, bits(values))
+            .body(&format!("mad.wide.u32 %at, %i, {step}, %a;"))
+            .body(self.before_load)
+            .body(&format!("{}{suffix}.{t} {registers}, [%at]{};", self.load, self.hint))
+            .body(&format!("mad.wide.u32 %at, %i, {step}, %d;"))
+            .body(&format!("{}{suffix}.{t} [%at], {registers}{};", self.store, self.hint))
+            .finish()
+    }
+}
+
+fn all_types() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    for ty in all_memory_types() {
+        for vector in [1, 2, 4] {
+            if vector * ty.bytes() > 16 {
+                continue;
+            }
+            let suffix = if vector == 1 { String::new() } else { format!("_v{vector}") };
+            tests.push(Copy::new(format!("global{suffix}_{}", ty.name), ty, vector, "ld.global", "st.global").finish());
+            tests.push(through_generic(ty, vector, &suffix));
+            tests.push(through_shared(ty, vector, &suffix));
+            tests.push(through_local(ty, vector, &suffix));
+        }
+    }
+    tests
+}
+
+fn through_generic(ty: Ty, vector: usize, suffix: &str) -> Generated {
+    let (fill, values) = input(ty, THREADS * vector);
+    let (v, t, step, registers) = (vector_suffix(vector), ty.memory, ty.bytes() * vector, registers_of(vector));
+    Kernel::new(FAMILY, format!("generic{suffix}_{}", ty.name), format!("ld{v}.{t} and st{v}.{t} with generic addresses"))
+        .threads(THREADS)
+        .registers(&format!(".reg .{} %t<4>;", ty.register))
+        .buffer("a", ty, THREADS * vector, fill)
+        .output("d", ty, bits(values))
+        .body(&format!(
+            "mad.wide.u32 %at, %i, {step}, %a;
+             cvta.global.u64 %at, %at;
+             ld{v}.{t} {registers}, [%at];
+             mad.wide.u32 %at, %i, {step}, %d;
+             cvta.global.u64 %at, %at;
+             st{v}.{t} [%at], {registers};"
+        ))
+        .finish()
+}
+
+/// Each thread reads what the thread at the other end wrote.
+fn through_shared(ty: Ty, vector: usize, suffix: &str) -> Generated {
+    let (fill, values) = input(ty, THREADS * vector);
+    let (v, t, step, registers) = (vector_suffix(vector), ty.memory, ty.bytes() * vector, registers_of(vector));
+    let mirrored = values.chunks(vector).rev().flatten().copied();
+    Kernel::new(FAMILY, format!("shared{suffix}_{}", ty.name), format!("ld.shared{v}.{t} and st.shared{v}.{t}"))
+        .threads(THREADS)
+        .module(&format!(".shared .align 16 .b8 area[{}];", THREADS * step))
+        .registers(&format!(".reg .{} %t<4>;", ty.register))
+        .buffer("a", ty, THREADS * vector, fill)
+        .output("d", ty, bits(mirrored))
+        .body(&format!(
+            "mad.wide.u32 %at, %i, {step}, %a;
+             ld.global{v}.{t} {registers}, [%at];
+             mov.u32 %r1, area;
+             mad.lo.u32 %r2, %i, {step}, %r1;
+             st.shared{v}.{t} [%r2], {registers};
+             bar.sync 0;
+             sub.u32 %r3, {last}, %i;
+             mad.lo.u32 %r4, %r3, {step}, %r1;
+             ld.shared{v}.{t} {registers}, [%r4];
+             mad.wide.u32 %at, %i, {step}, %d;
+             st.global{v}.{t} [%at], {registers};",
+            last = THREADS - 1
+        ))
+        .finish()
+}
+
+/// The slot of the local array depends on the thread, so that it cannot live in registers.
+fn through_local(ty: Ty, vector: usize, suffix: &str) -> Generated {
+    let (fill, values) = input(ty, THREADS * vector);
+    let (v, t, step, registers) = (vector_suffix(vector), ty.memory, ty.bytes() * vector, registers_of(vector));
+    Kernel::new(FAMILY, format!("local{suffix}_{}", ty.name), format!("ld.local{v}.{t} and st.local{v}.{t}"))
+        .threads(THREADS)
+        .registers(&format!(".reg .{} %t<4>;\n.local .align 16 .b8 area[{}];", ty.register, step * 8))
+        .buffer("a", ty, THREADS * vector, fill)
+        .output("d", ty, bits(values))
+        .body(&format!(
+            "mad.wide.u32 %at, %i, {step}, %a;
+             ld.global{v}.{t} {registers}, [%at];
+             mov.u64 %rd1, area;
+             and.b32 %r1, %i, 7;
+             mad.wide.u32 %rd2, %r1, {step}, %rd1;
+             st.local{v}.{t} [%rd2], {registers};
+             xor.b32 %r2, %i, 9;
+             and.b32 %r2, %r2, 7;
+             xor.b32 %r2, %r2, 1;
+             mad.wide.u32 %rd3, %r2, {step}, %rd1;
+             ld.local{v}.{t} {registers}, [%rd3];
+             mad.wide.u32 %at, %i, {step}, %d;
+             st.global{v}.{t} [%at], {registers};"
+        ))
+        .finish()
+}
+
+fn modifiers() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    let pairs: [(&str, &str, &str, &str); 40] = [
+        ("ld.global.ca", "st.global.wb", "8.0", "sm_75"),
+        ("ld.global.cg", "st.global.cg", "8.0", "sm_75"),
+        ("ld.global.cs", "st.global.cs", "8.0", "sm_75"),
+        ("ld.global.lu", "st.global.wt", "8.0", "sm_75"),
+        ("ld.global.cv", "st.global.wt", "8.0", "sm_75"),
+        ("ld.global.nc", "st.global", "8.0", "sm_75"),
+        ("ld.global.ca.nc", "st.global", "8.0", "sm_75"),
+        ("ld.global.cg.nc", "st.global", "8.0", "sm_75"),
+        ("ld.global.cs.nc", "st.global", "8.0", "sm_75"),
+        ("ldu.global", "st.global", "8.0", "sm_75"),
+        ("ld.volatile.global", "st.volatile.global", "8.0", "sm_75"),
+        ("ld.weak.global", "st.weak.global", "8.0", "sm_75"),
+        ("ld.relaxed.cta.global", "st.relaxed.cta.global", "8.0", "sm_75"),
+        ("ld.relaxed.gpu.global", "st.relaxed.gpu.global", "8.0", "sm_75"),
+        ("ld.relaxed.sys.global", "st.relaxed.sys.global", "8.0", "sm_75"),
+        ("ld.relaxed.cluster.global", "st.relaxed.cluster.global", "8.0", "sm_90"),
+        ("ld.acquire.cta.global", "st.release.cta.global", "8.0", "sm_75"),
+        ("ld.acquire.gpu.global", "st.release.gpu.global", "8.0", "sm_75"),
+        ("ld.acquire.sys.global", "st.release.sys.global", "8.0", "sm_75"),
+        ("ld.acquire.cluster.global", "st.release.cluster.global", "8.0", "sm_90"),
+        ("ld.relaxed.gpu.global.L1::no_allocate", "st.relaxed.gpu.global.L1::no_allocate", "8.0", "sm_75"),
+        ("ld.global.L1::evict_normal", "st.global.L1::evict_normal", "8.0", "sm_75"),
+        ("ld.global.L1::evict_unchanged", "st.global.L1::evict_unchanged", "8.0", "sm_75"),
+        ("ld.global.L1::evict_first", "st.global.L1::evict_first", "8.0", "sm_75"),
+        ("ld.global.L1::evict_last", "st.global.L1::evict_last", "8.0", "sm_75"),
+        ("ld.global.L1::no_allocate", "st.global.L1::no_allocate", "8.0", "sm_75"),
+        ("ld.global.nc.L1::no_allocate", "st.global", "8.0", "sm_75"),
+        ("ld.global.nc.L1::evict_last", "st.global", "8.0", "sm_75"),
+        ("ld.global.L2::64B", "st.global", "8.0", "sm_75"),
+        ("ld.global.L2::128B", "st.global", "8.0", "sm_75"),
+        ("ld.global.L2::256B", "st.global", "8.0", "sm_80"),
+        ("ld.global.nc.L2::128B", "st.global", "8.0", "sm_75"),
+        ("ld.global.L1::evict_last.L2::256B", "st.global", "8.0", "sm_80"),
+        ("ld.mmio.relaxed.sys.global", "st.mmio.relaxed.sys.global", "8.2", "sm_75"),
+        ("ld.ca.global", "st.wb.global", "1.1", "sm_75"),
+        ("ld.volatile", "st.volatile", "8.0", "sm_75"),
+        ("ld.relaxed.gpu", "st.relaxed.gpu", "8.0", "sm_75"),
+        ("ld.acquire.gpu", "st.release.gpu", "8.0", "sm_75"),
+        ("ld.ca", "st.wb", "8.0", "sm_75"),
+        ("ld.cs", "st.cs", "8.0", "sm_75"),
+    ];
+    for (load, store, version, target) in pairs {
+        if version == "1.1" {
+            continue;
+        }
+        let generic = !load.contains("global");
+        for ty in [U32, F64, U16] {
+            let name = format!("{}_{}", load.replace("::", "_").replace('.', "_"), ty.name);
+            let mut copy = Copy::new(name, ty, 1, load, store);
+            (copy.version, copy.target) = (version, target);
+            // Buffers are in global memory, whose generic addresses are the same.
+            copy.before_load = if generic { "cvta.global.u64 %at, %at;" } else { "" };
+            if !(load.contains("mmio") && ty == U16) {
+                tests.push(copy.finish());
+            }
+        }
+        let plain_memory = ["relaxed", "acquire", "volatile", "mmio", "weak"].iter().all(|word| !load.contains(word));
+        if plain_memory && !generic {
+            let name = format!("{}_v4_f32", load.replace("::", "_").replace('.', "_"));
+            let mut copy = Copy::new(name, F32, 4, load, store);
+            (copy.version, copy.target) = (version, target);
+            tests.push(copy.finish());
+        }
+    }
+    tests.extend(shared_modifiers());
+    tests
+}
+
+fn shared_modifiers() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    for (load, store) in [
+        ("ld.volatile.shared", "st.volatile.shared"),
+        ("ld.relaxed.cta.shared", "st.relaxed.cta.shared"),
+        ("ld.acquire.cta.shared", "st.release.cta.shared"),
+        ("ld.weak.shared", "st.weak.shared"),
+        ("ld.shared::cta", "st.shared::cta"),
+    ] {
+        let name = load.replace("::", "_").replace('.', "_");
+        let test = Kernel::new(FAMILY, name, format!("{load} and {store}"))
+            .threads(THREADS)
+            .module(".shared .align 8 .b8 area[512];")
+            .output("d", U64, bits((0..THREADS as u64).map(|i| (i ^ 21) * 0x1_0000_0001)))
+            .body(&format!(
+                "mov.u32 %r1, area;
+                 mad.lo.u32 %r2, %i, 8, %r1;
+                 mov.b64 %rd1, {{%i, %i}};
+                 {store}.u64 [%r2], %rd1;
+                 bar.sync 0;
+                 xor.b32 %r3, %i, 21;
+                 mad.lo.u32 %r2, %r3, 8, %r1;
+                 {load}.u64 %rd2, [%r2];"
+            ))
+            .body(&store_line(U64, "%rd2"));
+        tests.push(test.finish());
+    }
+    tests
+}
+
+fn store_line(ty: Ty, register: &str) -> String {
+    store(ty, register, "d")
+}
+
+/// Narrow loads into wide registers, and stores of their lower parts.
+fn extensions() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    for (from, to) in [
+        (U8, U32),
+        (S8, S32),
+        (U8, U64),
+        (S8, S64),
+        (U16, U32),
+        (S16, S32),
+        (U16, U64),
+        (S16, S64),
+        (U32, U64),
+        (S32, S64),
+        (B8, B32),
+        (B16, B64),
+    ] {
+        for space in ["global", "shared"] {
+            let (fill, values) = input(from, THREADS);
+            let extended = values.iter().map(|&x| convert::int_to_int(to.int(), from.int(), x, false));
+            let step = from.bytes();
+            let through = if space == "shared" {
+                format!(
+                    "ld.global.{0} %t0, [%at];
+                     mov.u32 %r1, area;
+                     mad.lo.u32 %r2, %i, {step}, %r1;
+                     st.shared.{0} [%r2], %t0;
+                     ld.shared.{0} %t1, [%r2];",
+                    from.memory
+                )
+            } else {
+                format!("ld.global.{} %t1, [%at];", from.memory)
+            };
+            let test = Kernel::new(FAMILY, format!("extend_{}_{}_{space}", from.name, to.name), "a narrow load fills a wide register")
+                .threads(THREADS)
+                .module(if space == "shared" { ".shared .align 8 .b8 area[512];" } else { "" })
+                .registers(&format!(".reg .{} %t<2>;", to.register))
+                .buffer("a", from, THREADS, fill)
+                .output("d", to, bits(extended))
+                .body(&format!("mad.wide.u32 %at, %i, {step}, %a;"))
+                .body(&through)
+                .body(&store_line(to, "%t1"));
+            tests.push(test.finish());
+        }
+        let (fill, values) = input(to, THREADS);
+        let truncated = values.iter().map(|&x| x & from.mask());
+        let test =
+            Kernel::new(FAMILY, format!("truncate_{}_{}", to.name, from.name), "a narrow store takes the lower part of a wide register")
+                .threads(THREADS)
+                .registers(&format!(".reg .{} %t0;", to.register))
+                .buffer("a", to, THREADS, fill)
+                .output("d", from, bits(truncated))
+                .body(&format!("mad.wide.u32 %at, %i, {}, %a;\nld.global.{} %t0, [%at];", to.bytes(), to.memory))
+                .body(&store_line(from, "%t0"));
+        tests.push(test.finish());
+    }
+    tests
+}
+
+/// Constant offsets of all sizes and signs, fixed addresses, indices from arithmetic.
+fn addresses() -> Vec<Generated> {
+    let (fill, values) = input(U32, 4096);
+    let at = |i: usize| values[i];
+    let offsets = [4i64, 60, 4092, 8188, -4, -512];
+    let mut body = String::from("mad.wide.u32 %at, %i, 4, %a;\nadd.u64 %at, %at, 4096;\nmov.u32 %r2, 0;\n");
+    for offset in offsets {
+        body.push_str(&format!("ld.global.u32 %r1, [%at+{offset}];\nmad.lo.u32 %r2, %r2, 3, %r1;\n"));
+    }
+    let sum = |i: usize| {
+        let place = |offset: i64| at((1024 + i as i64 + offset / 4) as usize) as u32;
+        offsets.iter().fold(0u32, |sum, &offset| sum.wrapping_mul(3).wrapping_add(place(offset)))
+    };
+    let constant_offsets = Kernel::new(FAMILY, "offsets", "constant offsets from a register, positive and negative")
+        .threads(THREADS)
+        .buffer("a", U32, 4096, fill.clone())
+        .output("d", U32, bits((0..THREADS).map(|i| u64::from(sum(i)))))
+        .body(&body)
+        .body(&store_line(U32, "%r2"));
+    let negative_index = Kernel::new(FAMILY, "negative_index", "a signed 32-bit index, extended and scaled")
+        .threads(THREADS)
+        .buffer("a", U32, 4096, fill.clone())
+        .output("d", U32, bits((0..THREADS).map(|i| at(2048 - 5 * i))))
+        .body(
+            "mul.lo.s32 %r1, %i, -5;
+             add.u64 %rd1, %a, 8192;
+             mul.wide.s32 %rd2, %r1, 4;
+             add.s64 %rd3, %rd1, %rd2;
+             ld.global.u32 %r2, [%rd3];",
+        )
+        .body(&store_line(U32, "%r2"));
+    let shifted = Kernel::new(FAMILY, "shifted_index", "an index scaled by a shift of 64 bits")
+        .threads(THREADS)
+        .buffer("a", U32, 4096, fill.clone())
+        .output("d", U32, bits((0..THREADS).map(|i| at(i * 33))))
+        .body(
+            "mul.lo.u32 %r1, %i, 33;
+             cvt.u64.u32 %rd1, %r1;
+             shl.b64 %rd2, %rd1, 2;
+             add.s64 %rd3, %a, %rd2;
+             ld.global.u32 %r2, [%rd3];",
+        )
+        .body(&store_line(U32, "%r2"));
+    let fixed = Kernel::new(FAMILY, "fixed_shared_addresses", "shared variables addressed by name and constant offset")
+        .threads(THREADS)
+        .module(".shared .align 4 .u32 first;\n.shared .align 8 .b8 area[256];")
+        .output("d", U32, bits((0..THREADS).map(|i| 1000 + 77 + 5 + i as u64)))
+        .body(
+            "setp.eq.u32 %p1, %i, 0;
+             @%p1 st.shared.u32 [first], 1000;
+             @%p1 st.shared.u32 [area+128], 77;
+             @%p1 st.shared.u32 [area+252], 5;
+             bar.sync 0;
+             ld.shared.u32 %r1, [first];
+             ld.shared.u32 %r2, [area+128];
+             ld.shared.u32 %r3, [area+252];
+             add.u32 %r1, %r1, %r2;
+             add.u32 %r1, %r1, %r3;
+             add.u32 %r1, %r1, %i;",
+        )
+        .body(&store_line(U32, "%r1"));
+    let overlap = Kernel::new(FAMILY, "store_then_load_overlapping", "bytes stored one by one, loaded as a word")
+        .threads(THREADS)
+        .output("d", U32, bits((0..THREADS as u64).map(|i| i | (i + 1) << 8 | (i + 2) << 16 | (i + 3) << 24)))
+        .body(
+            "mad.wide.u32 %at, %i, 4, %d;
+             st.global.u8 [%at], %i;
+             add.u32 %r1, %i, 1;
+             st.global.u8 [%at+1], %r1;
+             add.u32 %r1, %i, 2;
+             st.global.u8 [%at+2], %r1;
+             add.u32 %r1, %i, 3;
+             st.global.u8 [%at+3], %r1;
+             ld.global.u32 %r2, [%at];
+             st.global.u32 [%at], %r2;",
+        );
+    let guarded = Kernel::new(FAMILY, "guarded_load_and_store", "loads and stores under predicates; the others keep their value")
+        .threads(THREADS)
+        .buffer("a", U32, 4096, fill)
+        .output(
+            "d",
+            U32,
+            bits((0..THREADS).map(|i| {
+                if i % 4 == 3 {
+                    0
+                } else if i % 2 == 0 {
+                    at(i)
+                } else {
+                    7
+                }
+            })),
+        )
+        .body(
+            "and.b32 %r1, %i, 1;
+             setp.eq.u32 %p1, %r1, 0;
+             and.b32 %r1, %i, 3;
+             setp.eq.u32 %p2, %r1, 3;
+             mov.u32 %r2, 7;
+             mad.wide.u32 %at, %i, 4, %a;
+             @%p1 ld.global.u32 %r2, [%at];
+             mad.wide.u32 %at, %i, 4, %d;
+             @!%p2 st.global.u32 [%at], %r2;",
+        );
+    [constant_offsets, negative_index, shifted, fixed, overlap, guarded].map(Kernel::finish).into()
+}
+
+/// Kernel parameters of each type, structures, indexed access.
+fn parameters() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    for ty in INTEGERS.into_iter().chain([U8, S8, F32, F64]) {
+        let value = 0x8123_4567_89ab_cdef & ty.mask();
+        let test = Kernel::new(FAMILY, format!("param_{}", ty.name), "a scalar parameter behind others of other sizes")
+            .threads(THREADS)
+            .scalar("small", U8, 0x7f)
+            .scalar("k", ty, value)
+            .scalar("middle", U16, 0x1234)
+            .scalar("again", ty, value ^ 1)
+            .output("d", ty, bits((0..THREADS).map(|i| if i % 2 == 0 { value } else { value ^ 1 })))
+            .registers(&format!(".reg .{} %t;", ty.register))
+            .body(&format!(
+                "and.b32 %r1, %i, 1;
+                 setp.eq.u32 %p1, %r1, 0;
+                 @%p1 mov.{0} %t, %k;
+                 @!%p1 mov.{0} %t, %again;",
+                ty.register
+            ))
+            .body(&store_line(ty, "%t"));
+        tests.push(if ty.bits() == 8 { continue } else { test.finish() });
+    }
+    let bytes: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(37).wrapping_add(11)).collect();
+    let word = |i: usize| u64::from(u32::from_le_bytes([bytes[i * 4], bytes[i * 4 + 1], bytes[i * 4 + 2], bytes[i * 4 + 3]]));
+    let structure = Kernel::new(FAMILY, "param_structure", "fields of a structure passed by value, scalars and vectors")
+        .threads(32)
+        .bytes("s", 16, bytes.clone())
+        .output("d", U32, bits((0..32).map(|_| (word(0) + word(5) + word(6) + word(15) + u64::from(bytes[13])) & 0xffff_ffff)))
+        .body(
+            "ld.param.u32 %r1, [s];
+             ld.param.v2.u32 {%r2, %r3}, [s+16];
+             ld.param.v4.u32 {%r4, %r5, %r6, %r7}, [s+16];
+             ld.param.u32 %r8, [s+60];
+             ld.param.u8 %r9, [s+13];
+             add.u32 %r1, %r1, %r3;
+             add.u32 %r1, %r1, %r6;
+             add.u32 %r1, %r1, %r8;
+             add.u32 %r1, %r1, %r9;",
+        )
+        .body(&store_line(U32, "%r1"));
+    tests.push(structure.finish());
+    let indexed = Kernel::new(FAMILY, "param_indexed", "an array parameter read at an address that depends on the thread")
+        .threads(32)
+        .bytes("s", 8, bytes.clone())
+        .output("d", U32, bits((0..32).map(|i| word(i % 16))))
+        .body(
+            "mov.u64 %rd1, s;
+             and.b32 %r1, %i, 15;
+             mad.wide.u32 %rd2, %r1, 4, %rd1;
+             ld.param.u32 %r2, [%rd2];",
+        )
+        .body(&store_line(U32, "%r2"));
+    tests.push(indexed.finish());
+    let many: Vec<u64> = (0..40).map(|i| i * i + 3).collect();
+    let mut kernel = Kernel::new(FAMILY, "param_many", "forty scalar parameters summed").threads(32);
+    let mut body = String::from("mov.u64 %rd1, 0;\n");
+    for (number, value) in many.iter().enumerate() {
+        kernel = kernel.scalar(&format!("k{number}"), U64, *value);
+        body.push_str(&format!("mad.lo.u64 %rd1, %rd1, 3, %k{number};\n"));
+    }
+    let sum = many.iter().fold(0u64, |sum, x| sum.wrapping_mul(3).wrapping_add(*x));
+    tests.push(kernel.output("d", U64, bits(vec![sum; 32])).body(&body).body(&store_line(U64, "%rd1")).finish());
+    tests
+}
+
+fn spaces() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    let variables = ".global .align 4 .u32 in_global;\n.const .align 4 .u32 in_const = 5;\n.shared .align 4 .u32 in_shared;";
+    for (number, space) in ["global", "shared", "local", "const", "shared::cta"].into_iter().enumerate() {
+        let test =
+            Kernel::new(FAMILY, format!("isspacep_{}", space.replace("::", "_")), format!("isspacep.{space} of an address in each space"))
+                .platform("7.8", "sm_75")
+                .threads(32)
+                .module(variables)
+                .registers(".local .align 4 .u32 in_local;")
+                .output("d", U32, bits(vec![[1, 2, 4, 8, 2][number]; 32]))
+                .body(&format!(
+                    "mov.u64 %rd1, in_global;
+                 cvta.global.u64 %rd1, %rd1;
+                 isspacep.{space} %p1, %rd1;
+                 mov.u64 %rd2, in_shared;
+                 cvta.shared.u64 %rd2, %rd2;
+                 isspacep.{space} %p2, %rd2;
+                 mov.u64 %rd3, in_local;
+                 cvta.local.u64 %rd3, %rd3;
+                 isspacep.{space} %p3, %rd3;
+                 mov.u64 %rd4, in_const;
+                 cvta.const.u64 %rd4, %rd4;
+                 isspacep.{space} %p4, %rd4;
+                 selp.u32 %r1, 1, 0, %p1;
+                 @%p2 or.b32 %r1, %r1, 2;
+                 @%p3 or.b32 %r1, %r1, 4;
+                 @%p4 or.b32 %r1, %r1, 8;"
+                ))
+                .body(&store_line(U32, "%r1"));
+        tests.push(test.finish());
+    }
+    for (space, declaration) in [("global", variables), ("shared", variables)] {
+        let test =
+            Kernel::new(FAMILY, format!("cvta_{space}"), format!("through a generic address into {space} memory and back with cvta.to"))
+                .threads(32)
+                .module(declaration)
+                .output("d", U32, bits(vec![1234; 32]))
+                .body(&format!(
+                    "mov.u64 %rd1, in_{space};
+                 cvta.{space}.u64 %rd2, %rd1;
+                 setp.eq.u32 %p1, %i, 0;
+                 @%p1 st.u32 [%rd2], 1234;
+                 bar.sync 0;
+                 cvta.to.{space}.u64 %rd3, %rd2;
+                 ld.{space}.u32 %r1, [%rd3];"
+                ))
+                .body(&store_line(U32, "%r1"));
+        tests.push(test.finish());
+    }
+    let local = Kernel::new(FAMILY, "cvta_local", "a local variable through its generic address")
+        .threads(32)
+        .registers(".local .align 4 .b8 area[64];")
+        .output("d", U32, bits((0..32).map(|i| i * 9)))
+        .body(
+            "mov.u64 %rd1, area;
+             cvta.local.u64 %rd2, %rd1;
+             and.b32 %r3, %i, 15;
+             mad.wide.u32 %rd2, %r3, 4, %rd2;
+             mul.lo.u32 %r1, %i, 9;
+             st.u32 [%rd2], %r1;
+             cvta.to.local.u64 %rd3, %rd2;
+             ld.local.u32 %r2, [%rd3];",
+        )
+        .body(&store_line(U32, "%r2"));
+    tests.push(local.finish());
+    let constant = Kernel::new(FAMILY, "cvta_const", "a constant through its generic address")
+        .threads(32)
+        .module(".const .align 4 .u32 table[4] = {11, 22, 33, 44};")
+        .output("d", U32, bits((0..32).map(|i| (i % 4 + 1) * 11)))
+        .body(
+            "mov.u64 %rd1, table;
+             cvta.const.u64 %rd2, %rd1;
+             and.b32 %r1, %i, 3;
+             mad.wide.u32 %rd3, %r1, 4, %rd2;
+             ld.u32 %r2, [%rd3];",
+        )
+        .body(&store_line(U32, "%r2"));
+    tests.push(constant.finish());
+    tests
+}
+
+/// Hints that must not change anything.
+fn hints() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    for (name, hint, version, target) in [
+        ("prefetch_L1", "prefetch.global.L1 [%at];", "8.0", "sm_75"),
+        ("prefetch_L2", "prefetch.global.L2 [%at];", "8.0", "sm_75"),
+        ("prefetch_evict_last", "prefetch.global.L2::evict_last [%at];", "8.0", "sm_80"),
+        ("prefetch_evict_normal", "prefetch.global.L2::evict_normal [%at];", "8.0", "sm_80"),
+        ("applypriority", "and.b64 %rd1, %at, -128;\napplypriority.global.L2::evict_normal [%rd1], 128;", "8.0", "sm_80"),
+        ("prefetch_generic", "cvta.global.u64 %rd1, %at;\nprefetch.L1 [%rd1];", "8.0", "sm_75"),
+        ("prefetchu", "cvta.global.u64 %rd1, %at;\nprefetchu.L1 [%rd1];", "8.0", "sm_75"),
+    ] {
+        let mut copy = Copy::new(name, U32, 1, "ld.global", "st.global");
+        (copy.before_load, copy.version, copy.target) = (hint, version, target);
+        tests.push(copy.finish());
+    }
+    for (name, policy) in [
+        ("policy_fractional", "createpolicy.fractional.L2::evict_last.b64 %rd9, 0.5;"),
+        ("policy_evict_first", "createpolicy.fractional.L2::evict_first.b64 %rd9;"),
+        ("policy_two", "createpolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 %rd9, 0.25;"),
+    ] {
+        let mut copy = Copy::new(name, F32, 4, "ld.global.L2::cache_hint", "st.global.L2::cache_hint");
+        (copy.before_load, copy.version, copy.target, copy.hint) = (policy, "8.0", "sm_80", ", %rd9");
+        tests.push(copy.finish());
+    }
+    tests
+}
