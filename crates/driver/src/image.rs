@@ -202,8 +202,6 @@ fn relocations(function: &Finished) -> Vec<CodeRelocation> {
         ReferenceKind::SharedOffset => CodePatch::SharedOffset,
         ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
         ReferenceKind::Call => CodePatch::Call,
-        ReferenceKind::SharedOffset => CodePatch::SharedOffset,
-        ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
     };
     let patches = function.code.patches.iter();
     patches

@@ -9,7 +9,6 @@
 //!
 //! **Relocatable files.** Only parameters and frames are placed; the linker does the rest, and addresses are references.
 
-use oriole_isa::Target;
 use oriole_ptx::ast::{
     AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable,
     VariableId, VariableType,
@@ -154,16 +153,12 @@ impl Layout {
     }
 
     /// Where a function finds its variables.
-    pub fn homes(&self, module: &Module, id: FunctionId, target: Target) -> Homes {
+    pub fn homes(&self, module: &Module, id: FunctionId) -> Homes {
         let function = &module.functions[id];
         let mut homes = Homes::default();
         (homes.shared_align, homes.frame_align, homes.constant_bytes) = (1, 4, self.constant_bytes);
         if function.kind == FunctionKind::Entry {
-            let (offsets, bytes) = parameter_offsets(module, &function.parameters);
-            for (parameter, offset) in offsets {
-                homes.insert(parameter, Home::Parameter(target.profile().parameters + offset));
-            }
-            homes.parameter_bytes = bytes;
+            place_parameters(module, function, &mut homes);
         }
         for constant in &self.constants {
             homes.insert(constant.id, self.of_static(constant, SymbolSpace::Constant));
@@ -231,16 +226,16 @@ impl Layout {
     }
 }
 
-/// Offsets of a kernel's parameters from the first one, and their size together.
-pub fn parameter_offsets(module: &Module, parameters: &[Parameter]) -> (Vec<(VariableId, u32)>, u32) {
+/// Offsets of a kernel's parameters from the first one.
+fn place_parameters(module: &Module, function: &Function, homes: &mut Homes) {
     let mut end = 0;
-    let mut offsets = Vec::new();
-    for parameter in parameters {
+    for parameter in &function.parameters {
         if let Parameter::Variable(id) = *parameter {
-            offsets.push((id, place(&module.variables[id], &mut end)));
+            let offset = place(&module.variables[id], &mut end);
+            homes.insert(id, Home::Parameter(offset));
         }
     }
-    (offsets, end)
+    homes.parameter_bytes = end;
 }
 
 fn place_frame(module: &Module, used: &[VariableId], homes: &mut Homes) {

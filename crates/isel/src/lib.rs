@@ -49,6 +49,6 @@ mod warp;
 
 pub use error::Unsupported;
 pub use initializer::{Data, DataAddress};
-pub use layout::{Layout, Linking, Static, parameter_offsets};
+pub use layout::{Layout, Linking, Static};
 pub use select::{Selected, select_function};
 pub use variables::{ADDRESS_BANK, CONSTANT_BANK, Home, Homes, SymbolSpace};

@@ -20,7 +20,7 @@ pub const CONSTANT_BANK: u8 = 3;
 /// Where a variable lives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// A kernel's parameter: offset in constant bank 0.
+    /// A kernel's parameter: offset from the first one.
     Parameter(u32),
     /// In the frame: offset from the stack pointer.
     Local(u32),
@@ -188,11 +188,7 @@ impl<'m> Select<'m> {
 
     fn variable_place(&mut self, id: VariableId, offset: i64) -> Result<Place, Unsupported> {
         match self.homes.get(id).cloned() {
-            Some(Home::Parameter(start)) => {
-                let first = self.target.profile().parameters;
-                Ok(Place { base: None, offset: offset + i64::from(start) - i64::from(first) })
-            }
-            Some(Home::Constant(start)) => Ok(Place { base: None, offset: offset + i64::from(start) }),
+            Some(Home::Parameter(start) | Home::Constant(start)) => Ok(Place { base: None, offset: offset + i64::from(start) }),
             Some(Home::Local(start)) => Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start) }),
             Some(Home::Shared(start)) => Ok(Place { base: self.shared_start(), offset: offset + i64::from(start) }),
             Some(Home::Table(slot)) => {
