@@ -18,18 +18,20 @@ use std::path::Path;
 
 use common::canonical::{canonical, differences, lines_of};
 use common::parts::parts;
-use common::{Scratch, compile, data_files, oracle, retarget, run};
+use common::{Scratch, compile, data_folder, files_in, oracle, retarget, run};
+use oriole_cubin::build::{CodePatch, CodeRelocation, Function, Home, Module, Variable};
 use oriole_cubin::target::TARGETS;
-use oriole_cubin::{Cubin, Target};
+use oriole_cubin::{Cubin, FileType, Target};
 
 /// Without Mercury, and without the pointers to CIEs.
 fn comparable(lines: Vec<String>) -> Vec<String> {
     let is_mercury = |line: &str| line.contains(".nv.merc.") || line.contains(".nv.capmerc.");
     let is_pointer = |line: &str| line.starts_with("  .rela.debug_frame:") && line.contains("section .debug_frame");
-    let (last, mut lines): (Vec<_>, Vec<_>) = lines
-        .into_iter()
-        .filter(|line| !is_mercury(line) && !is_pointer(line))
-        .partition(|line| line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION") || line.contains(".nv.shared.reserved.0 CUDA") || line.starts_with("  .nv.shared.reserved.0"));
+    let (last, mut lines): (Vec<_>, Vec<_>) = lines.into_iter().filter(|line| !is_mercury(line) && !is_pointer(line)).partition(|line| {
+        line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION")
+            || line.contains(".nv.shared.reserved.0 CUDA")
+            || line.starts_with("  .nv.shared.reserved.0")
+    });
     lines.extend(last);
     lines
 }
@@ -59,8 +61,7 @@ fn report(what: &str, count: usize, failures: &[String]) {
 #[test]
 fn checked_in_files_say_the_same() {
     let mut failures = Vec::new();
-    let files: Vec<_> = data_files("cubin").into_iter().filter(|(name, _)| name.starts_with("linkage")).collect();
-    assert!(files.len() >= 4, "the files with functions are missing");
+    let files = files_in(&data_folder().join("linkage"), "cubin");
     for (name, original) in &files {
         check(name, original, Cubin::read(original).unwrap().target().unwrap(), &mut failures);
     }
@@ -114,13 +115,35 @@ const REST: &str = r"
 .visible .func (.param .b32 r) extf (.param .b32 a) { .reg .b32 %r; ld.param.b32 %r,[a]; add.u32 %r,%r,1; st.param.b32 [r],%r; ret; }
 ";
 
-/// nvlink gives the same of ptxas' object and of ours. Its own order of symbols follows that of its input.
+/// Code, attributes, constants, data and their relocations: what of a file is loaded. nvlink makes an older kind of file of
+/// Blackwell objects without Mercury code.
+fn loaded(lines: Vec<String>) -> Vec<String> {
+    let kinds = [".text.", ".nv.info", ".nv.global", ".nv.constant", ".nv.callgraph", ".nv.prototype"];
+    let is_loaded = |line: &String| {
+        let name = line.trim_start();
+        let name = name.strip_prefix(".rela").or(name.strip_prefix(".rel")).unwrap_or(name);
+        line.starts_with("  ") && kinds.iter().any(|kind| name.starts_with(kind))
+    };
+    let mut lines: Vec<String> = lines.into_iter().filter(is_loaded).collect();
+    // The two kinds of files differ in the order of sections and attributes.
+    lines.sort();
+    lines
+}
+
+/// What nvlink's files and ours have in common. nvlink leaves frames of functions that it dropped, and an attribute.
+fn linked_lines(data: &[u8]) -> Vec<String> {
+    let lines = loaded(lines_of(data).unwrap());
+    lines.into_iter().filter(|line| !line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION")).collect()
+}
+
+/// nvlink gives the same of ptxas' object and of ours, and what it gives, an executable file with functions in sections of
+/// their own, can be built too.
 #[test]
 fn nvlink_links_rebuilt_objects_alike() {
     let (Some(ptxas), Some(nvlink)) = (oracle("ptxas"), oracle("nvlink")) else { return };
     let scratch = Scratch::new("nvlink");
     let (mut count, mut failures) = (0, Vec::new());
-    for target in TARGETS.iter().filter(|target| !target.has_mercury()) {
+    for target in TARGETS {
         let rest = scratch.path("rest.ptx");
         fs::write(&rest, retarget(REST, target.name)).unwrap();
         fs::write(scratch.path("rest.o"), compile(&ptxas, &scratch, &rest, target.name, &["-c"]).unwrap()).unwrap();
@@ -139,12 +162,96 @@ fn nvlink_links_rebuilt_objects_alike() {
                 failures.push(format!("{name} {}: nvlink fails", target.name));
                 continue;
             };
-            let found = differences(&lines_of(&ours).unwrap(), &lines_of(&theirs).unwrap());
+            let lines = |data: &[u8]| {
+                let lines = lines_of(data).unwrap();
+                if target.has_mercury() { loaded(lines) } else { lines }
+            };
+            let found = differences(&lines(&ours), &lines(&theirs));
             if !found.is_empty() {
                 failures.push(format!("{name} {}:\n    {}", target.name, found.join("\n    ")));
+            }
+            let linked = Cubin::read(&theirs).unwrap();
+            match parts(&linked, target).and_then(|module| module.build()?.write()) {
+                Ok(again) => {
+                    let found = differences(&linked_lines(&again), &linked_lines(&theirs));
+                    if !found.is_empty() {
+                        failures.push(format!("linked {name} {}:\n    {}", target.name, found.join("\n    ")));
+                    }
+                }
+                Err(error) => failures.push(format!("linked {name} {}: {error}", target.name)),
             }
             count += 1;
         }
     }
     report("linked files", count, &failures);
+}
+
+/// nvdisasm prints the same code for ptxas' file and for ours, also without Mercury on Blackwell, and cuobjdump reads it.
+#[test]
+fn rebuilt_files_disassemble_alike() {
+    let (Some(ptxas), Some(nvdisasm), Some(cuobjdump)) = (oracle("ptxas"), oracle("nvdisasm"), oracle("cuobjdump")) else { return };
+    let scratch = Scratch::new("disassemble");
+    let (mut count, mut failures) = (0, Vec::new());
+    for target in TARGETS.iter().filter(|target| ["sm_80", "sm_100a", "sm_120"].contains(&target.name)) {
+        for (name, text, options) in modules().into_iter().filter(|(name, ..)| !["frames.ptx", "library.ptx"].contains(&name.as_str())) {
+            let ptx = scratch.path("in.ptx");
+            fs::write(&ptx, retarget(&text, target.name)).unwrap();
+            for options in options.into_iter().filter(|options| !options.contains(&"-O0")) {
+                let label = format!("{name} {} {}", target.name, options.join(" "));
+                let original = compile(&ptxas, &scratch, &ptx, target.name, &options).unwrap();
+                let rebuilt = parts(&Cubin::read(&original).unwrap(), target).unwrap().build().unwrap().write().unwrap();
+                let print = |data: &[u8]| {
+                    fs::write(scratch.path("print.cubin"), data).unwrap();
+                    run(&cuobjdump, &["-elf", "print.cubin"], &scratch.0)?;
+                    run(&nvdisasm, &["-c", "-hex", "print.cubin"], &scratch.0).map(|text| String::from_utf8(text).unwrap())
+                };
+                let (Some(theirs), Some(ours)) = (print(&original), print(&rebuilt)) else {
+                    failures.push(format!("{label}: refused"));
+                    continue;
+                };
+                let found = code_lines(&ours).zip(code_lines(&theirs)).find(|(ours, theirs)| ours != theirs);
+                failures.extend(found.map(|(ours, theirs)| format!("{label}:\n    ours   {ours}\n    theirs {theirs}")));
+                count += 1;
+            }
+        }
+    }
+    report("listings", count, &failures);
+}
+
+/// Without the list of symbols, whose order is not ours to choose.
+fn code_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| !line.contains("SYMBOLS"))
+}
+
+#[test]
+fn a_name_that_is_missing_is_an_error() {
+    let target = Target::named("sm_90a").unwrap();
+    let call = CodeRelocation { offset: 0, kind: CodePatch::Call, symbol: "nowhere".into(), addend: 0 };
+    let kernel = Function { code: vec![0; 128], relocations: vec![call], ..Function::kernel("k") };
+    let error = Module::new(target, vec![kernel]).build().unwrap_err();
+    assert!(error.message.contains("`nowhere`"), "{error}");
+}
+
+#[test]
+fn what_needs_a_linker_is_refused_in_executable_files() {
+    let target = Target::named("sm_80").unwrap();
+    let mut module = Module::new(target, vec![Function::kernel("k")]);
+    module.variables.push(Variable::new("tentative", Home::Common, 4, 4));
+    assert!(module.build().unwrap_err().message.contains("`tentative`"));
+    module.file_type = FileType::Relocatable;
+    assert!(module.build().is_ok());
+}
+
+#[test]
+fn variables_are_placed_by_alignment() {
+    let target = Target::named("sm_80").unwrap();
+    let mut module = Module::new(target, Vec::new());
+    let byte = Variable::new("byte", Home::Initialized(vec![1]), 1, 1);
+    let wide = Variable::new("wide", Home::Initialized(vec![2; 16]), 16, 16);
+    let zero = Variable::new("zero", Home::Zero, 4, 4);
+    let word = Variable::new("word", Home::Initialized(vec![3; 4]), 4, 4);
+    module.variables = vec![byte, wide, zero, word];
+    module.place_variables();
+    let offsets: Vec<u64> = module.variables.iter().map(|variable| variable.offset).collect();
+    assert_eq!(offsets, [20, 0, 0, 16]);
 }

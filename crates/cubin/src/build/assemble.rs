@@ -201,7 +201,9 @@ impl Maker<'_> {
                 let size = usize::from(style.parameter_base()) + usize::from(module.functions[k].parameter_bytes);
                 Content::Bytes(vec![0; size])
             }
-            Role::Constants(k) => Content::Bytes(module.functions[k].constants.as_ref().map_or(Vec::new(), |constants| constants.bytes.clone())),
+            Role::Constants(k) => {
+                Content::Bytes(module.functions[k].constants.as_ref().map_or(Vec::new(), |constants| constants.bytes.clone()))
+            }
             Role::Text(k) => Content::Bytes(module.functions[k].code.clone()),
             Role::Shared(k) => {
                 let size = module.functions[k].shared.as_ref().map_or(0, |shared| shared.size);

@@ -73,8 +73,12 @@ impl Module {
             SymbolRole::Unified(i) => UNIFIED[i].into(),
             SymbolRole::Function(k) => self.functions[k].name.clone(),
             SymbolRole::Subroutine(k, i) => self.functions[k].subroutines[i].name.clone(),
-            SymbolRole::SharedVariable(k, i) => self.functions[k].shared.as_ref().map_or(String::new(), |shared| shared.variables[i].name.clone()),
-            SymbolRole::Constant(k, i) => self.functions[k].constants.as_ref().map_or(String::new(), |constants| constants.symbols[i].0.clone()),
+            SymbolRole::SharedVariable(k, i) => {
+                self.functions[k].shared.as_ref().map_or(String::new(), |shared| shared.variables[i].name.clone())
+            }
+            SymbolRole::Constant(k, i) => {
+                self.functions[k].constants.as_ref().map_or(String::new(), |constants| constants.symbols[i].0.clone())
+            }
             SymbolRole::Parameters(_) => "_param".into(),
             SymbolRole::Variable(v) => self.variables[v].name.clone(),
             SymbolRole::Extern(i) => self.externs[i].name.clone(),

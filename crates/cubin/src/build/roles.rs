@@ -225,9 +225,7 @@ impl Role {
             Role::Parameters(_) => (bank(0), flags::ALLOC | flags::INFO_LINK, 4, 0),
             Role::Constants(_) => (bank(2), flags::ALLOC | flags::INFO_LINK, 4, 0),
             Role::Text(_) => (SectionType::PROGBITS, flags::ALLOC | flags::EXECINSTR, 128, 0),
-            Role::Shared(_) => {
-                (typed(SectionType::CUDA_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC | flags::INFO_LINK, 1, 0)
-            }
+            Role::Shared(_) => (typed(SectionType::CUDA_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC | flags::INFO_LINK, 1, 0),
             Role::SharedVariables => (typed(SectionType::CUDA_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC, 1, 0),
             Role::ReservedShared => (typed(SectionType::CUDA_RESERVED_SHARED, SectionType::NOBITS), flags::WRITE | flags::ALLOC, 1, 0),
             Role::ZeroVariables => (typed(SectionType::CUDA_GLOBAL, SectionType::NOBITS), flags::WRITE | flags::ALLOC, 1, 0),

@@ -191,8 +191,10 @@ impl Maker<'_> {
                 Symbol { value: alignment, size, ..local(defined(Role::Shared(k)), other::SHARED) }
             }
             SymbolRole::Constant(k, i) => {
-                let (value, size) =
-                    self.module.functions[k].constants.as_ref().map_or((0, 0), |constants| (constants.symbols[i].1, constants.symbols[i].2));
+                let (value, size) = self.module.functions[k]
+                    .constants
+                    .as_ref()
+                    .map_or((0, 0), |constants| (constants.symbols[i].1, constants.symbols[i].2));
                 Symbol { value, size, ..local(defined(Role::Constants(k)), other::CONSTANT | other::INTERNAL) }
             }
             SymbolRole::Parameters(k) => {

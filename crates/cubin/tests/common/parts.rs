@@ -159,7 +159,8 @@ impl Reader<'_> {
     fn shared(&self, name: &str) -> Option<Shared> {
         let section = self.cubin.section_named(&format!(".nv.shared.{name}"))?;
         let Content::NoBits(size) = section.content else { panic!("shared memory has bytes") };
-        let variable = |(_, symbol): (u32, &Symbol)| SharedVariable { name: symbol.name.clone(), size: symbol.size, alignment: symbol.value };
+        let variable =
+            |(_, symbol): (u32, &Symbol)| SharedVariable { name: symbol.name.clone(), size: symbol.size, alignment: symbol.value };
         let reserved = if self.is_relocatable() { 0 } else { self.target.style.reserved_shared() };
         let variables = self.inside(&section.name).into_iter().map(variable).collect();
         Some(Shared { size: size - reserved, alignment: section.alignment, variables })
@@ -179,7 +180,9 @@ impl Reader<'_> {
     /// The four lists of the call graph, for one caller.
     fn edges(&self, caller: u32) -> [Vec<u32>; 4] {
         let mut lists: [Vec<u32>; 4] = Default::default();
-        let Some(Content::CallGraph(edges)) = self.cubin.section_named(".nv.callgraph").map(|section| &section.content) else { return lists };
+        let Some(Content::CallGraph(edges)) = self.cubin.section_named(".nv.callgraph").map(|section| &section.content) else {
+            return lists;
+        };
         let mut list = 0;
         for edge in edges {
             if edge.is_mark() {
@@ -209,7 +212,10 @@ impl Reader<'_> {
             let section = match symbol.section {
                 SymbolSection::Section(index) => self.cubin.section(index as usize).unwrap(),
                 SymbolSection::Reserved(COMMON) => {
-                    list.push(Variable { linkage: linkage(symbol), ..Variable::new(&symbol.name, Home::Common, symbol.size, symbol.value) });
+                    list.push(Variable {
+                        linkage: linkage(symbol),
+                        ..Variable::new(&symbol.name, Home::Common, symbol.size, symbol.value)
+                    });
                     continue;
                 }
                 _ => continue,
