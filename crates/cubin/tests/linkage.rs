@@ -18,7 +18,7 @@ use std::path::Path;
 
 use common::canonical::{canonical, differences, lines_of};
 use common::parts::parts;
-use common::{Scratch, compile, data_folder, files_in, oracle, retarget, run};
+use common::{Scratch, compile, data_folder, files_in, oracle, retarget, root, run};
 use oriole_cubin::build::{CodePatch, CodeRelocation, Function, Home, Module, Variable};
 use oriole_cubin::target::TARGETS;
 use oriole_cubin::{Cubin, FileType, Target};
@@ -98,6 +98,32 @@ fn fresh_files_say_the_same_for_every_target() {
                 let label = format!("{name} {} {}", target.name, options.join(" "));
                 let original = compile(&ptxas, &scratch, &ptx, target.name, &options);
                 check(&label, &original.unwrap_or_else(|| panic!("ptxas refuses {label}")), target, &mut failures);
+                count += 1;
+            }
+        }
+    }
+    report("files", count, &failures);
+}
+
+#[test]
+fn the_corpus_says_the_same() {
+    let Some(ptxas) = oracle("ptxas") else { return };
+    let scratch = Scratch::new("corpus");
+    let mut sources: Vec<_> = fs::read_dir(root().join("corpus")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "ptx"));
+    sources.sort();
+    let (mut count, mut failures) = (0, Vec::new());
+    for ptx in &sources {
+        for (target, options) in [("sm_80", &["-c"][..]), ("sm_90a", &["-c", "-O3"]), ("sm_120a", &["-O3"])] {
+            let target = Target::named(target).unwrap();
+            for &option in options {
+                let Some(original) = compile(&ptxas, &scratch, ptx, target.name, &[option]) else { continue };
+                let label = format!("{} {} {option}", ptx.file_name().unwrap().display(), target.name);
+                let has_debug = Cubin::read(&original).unwrap().sections().iter().any(|section| section.name.contains("debug_line"));
+                if has_debug {
+                    continue;
+                }
+                check(&label, &original, target, &mut failures);
                 count += 1;
             }
         }
