@@ -20,7 +20,8 @@ use std::path::Path;
 use common::canonical::{canonical, differences, lines_of};
 use common::parts::parts;
 use common::{Scratch, compile, data_folder, files_in, oracle, retarget, root, run};
-use oriole_cubin::build::{CodePatch, CodeRelocation, Function, Home, Module, Variable};
+use oriole_cubin::build::{CodePatch, CodeRelocation, Function, Home, Module, UNKNOWN_STACK, Variable};
+use oriole_cubin::info::Code;
 use oriole_cubin::target::TARGETS;
 use oriole_cubin::{Cubin, FileType, Target};
 
@@ -249,6 +250,56 @@ fn rebuilt_files_disassemble_alike() {
 /// Without the list of symbols, whose order is not ours to choose.
 fn code_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.contains("SYMBOLS"))
+}
+
+/// Registers, barriers and stack of each kernel.
+fn costs(cubin: &Cubin) -> Vec<String> {
+    let cost = |name: &str| {
+        let value = |code| cubin.function_value(name, code);
+        let barriers = cubin.attribute(&format!(".nv.info.{name}"), Code::NUM_BARRIERS);
+        format!("{name} {:?} {:?} {barriers:?}", value(Code::REGCOUNT), value(Code::MIN_STACK_SIZE))
+    };
+    cubin.kernels().map(|kernel| cost(kernel.name)).collect()
+}
+
+#[test]
+fn calls_cost_what_nvlink_says() {
+    let (Some(ptxas), Some(nvlink)) = (oracle("ptxas"), oracle("nvlink")) else { return };
+    let scratch = Scratch::new("costs");
+    let target = Target::named("sm_90a").unwrap();
+    for (name, text, _) in modules().into_iter().filter(|(name, ..)| ["calls.ptx", "stack.ptx", "switch.ptx"].contains(&name.as_str())) {
+        let ptx = scratch.path("in.ptx");
+        fs::write(&ptx, retarget(&text, target.name)).unwrap();
+        let object = compile(&ptxas, &scratch, &ptx, target.name, &["-c"]).unwrap();
+        run(&nvlink, &["-arch=sm_90a", "out.cubin", "-o", "linked.cubin"], &scratch.0).unwrap();
+        let linked = Cubin::read(&fs::read(scratch.path("linked.cubin")).unwrap()).unwrap();
+        let mut module = parts(&Cubin::read(&object).unwrap(), target).unwrap();
+        module.file_type = FileType::Executable;
+        module.settle_calls();
+        assert_eq!(costs(&module.build().unwrap()), costs(&linked), "{name}");
+    }
+}
+
+#[test]
+fn recursion_and_pointers_make_the_stack_unknown() {
+    let target = Target::named("sm_90a").unwrap();
+    let leaf = |name: &str, size| Function { frame_size: size, registers: 30, ..Function::device(name) };
+    let calling = |function: Function, callees: &[&str]| Function { calls: callees.iter().map(|&name| name.into()).collect(), ..function };
+    let kernel = |callees: &[&str]| calling(Function { frame_size: 8, registers: 10, ..Function::kernel("k") }, callees);
+    let settled = |functions: Vec<Function>| {
+        let mut module = Module::new(target, functions);
+        module.settle_calls();
+        (module.functions[0].min_stack_size, module.functions[0].registers)
+    };
+    // Two ways to the same function, the deeper one counts.
+    let middle = calling(leaf("middle", 16), &["deep"]);
+    assert_eq!(settled(vec![kernel(&["deep", "middle"]), middle, leaf("deep", 32)]), (56, 30));
+    assert_eq!(settled(vec![kernel(&["loop"]), calling(leaf("loop", 16), &["loop"])]), (UNKNOWN_STACK, 30));
+    assert_eq!(settled(vec![kernel(&[]), leaf("unused", 64)]), (8, 10));
+    let through_pointer = Function { indirect_calls: vec!["#ii".into()], ..kernel(&[]) };
+    let taken = |prototype: &str| Function { is_address_taken: true, prototype: Some(prototype.into()), ..leaf("taken", 64) };
+    assert_eq!(settled(vec![through_pointer.clone(), taken("#ii")]), (UNKNOWN_STACK, 30));
+    assert_eq!(settled(vec![through_pointer, taken("#il")]), (UNKNOWN_STACK, 10));
 }
 
 #[test]

@@ -67,6 +67,7 @@
 //! module.variables.push(Variable { linkage: Linkage::Local, ..Variable::new("format", Home::Initialized(b"%d\n\0".to_vec()), 4, 1) });
 //! module.externs.push(Extern::function("vprintf"));
 //! module.place_variables();
+//! module.settle_calls();
 //! let bytes = module.build()?.write()?;
 //! # assert_eq!(oriole_cubin::Cubin::read(&bytes)?.functions().count(), 2);
 //! # Ok::<(), oriole_cubin::Error>(())
@@ -81,6 +82,7 @@ mod patches;
 mod relocations;
 mod roles;
 mod segments;
+mod settle;
 mod symbols;
 
 pub use attributes::{API_VERSION, function_attributes, kernel_attributes};
