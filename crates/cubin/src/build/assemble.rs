@@ -69,6 +69,12 @@ impl Module {
             if let Some(variable) = self.variables.iter().find(placed_later) {
                 return Err(Error::new(format!("`{}` needs a linker to be placed; the file is executable", variable.name)));
             }
+            for function in &self.functions {
+                if let Some(relocation) = function.relocations.iter().find(|relocation| relocation.kind.needs_linker()) {
+                    let (kind, name, at) = (relocation.kind, &function.name, relocation.offset);
+                    return Err(Error::new(format!("{kind:?} at {at:#x} of `{name}` needs a linker; the file is executable")));
+                }
+            }
         }
         match self.functions.iter().find(|function| !function.is_kernel && function.parameter_bytes > 0) {
             Some(function) => Err(Error::new(format!("`{}` is no kernel, but has parameters in constant memory", function.name))),
