@@ -73,7 +73,7 @@ fn content(cubin: &Cubin, section: &Section) -> Vec<String> {
         Content::Bytes(bytes) if section.name == ".debug_frame" => {
             decode_frames(bytes).unwrap().iter().map(|placed| format!("{:#x} {:?}", placed.offset, placed.frame)).collect()
         }
-        Content::Bytes(bytes) => bytes.chunks(16).map(|chunk| format!("{chunk:02x?}")).collect(),
+        Content::Bytes(bytes) => bytes.chunks(16).enumerate().map(|(row, chunk)| format!("{:#06x} {chunk:02x?}", row * 16)).collect(),
         Content::Symbols(symbols) => sorted(symbols.iter().map(|symbol| symbol_line(cubin, symbol)).collect()),
         Content::Info(attributes) => attributes.iter().map(|attribute| attribute_line(cubin, attribute)).collect(),
         Content::CallGraph(_) => sorted(calls(cubin, section)),
