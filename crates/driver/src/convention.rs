@@ -49,6 +49,10 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
     }
     environment.clobbers = Clobbers { general: set(0..256, |register| !is_kept(register)), ..Clobbers::ALL };
     environment.clobbers.barriers = set(0..FIRST_KEPT_BARRIER, |_| true);
+    if calls {
+        // Threads wait at barriers while others call: those that calls change would be no use.
+        environment.reserved.barriers = environment.clobbers.barriers;
+    }
     if is_kernel {
         environment.clobbers.uniform = set(0..FIRST_KERNEL_UNIFORM, |_| true);
         // Threads that do not take part in a call run at other places meanwhile: what they find in uniform registers must be
