@@ -157,8 +157,7 @@ pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Registers that the hardware gives each thread.
 fn registers(job: &Job<'_>, function: &Finished) -> u32 {
-    let calls = !function.callees.is_empty() || !function.indirect_calls.is_empty();
-    let fewest = if calls || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
+    let fewest = if function.has_calls() || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
 
@@ -188,6 +187,7 @@ fn assemble(
     mark_taken(&mut module, modules);
     if !options.relocatable {
         module.settle_calls();
+        mark_unknown_stacks(&mut module);
     }
     module.build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
 }
@@ -201,6 +201,15 @@ fn add_externs(file: &mut build::Module, jobs: &[Job<'_>], finished: &[Finished]
             if !is_defined && !is_known {
                 file.externs.push(functions::external(job.module, name));
             }
+        }
+    }
+}
+
+/// The stack of a kernel whose calls nobody can follow has no fixed size.
+fn mark_unknown_stacks(file: &mut build::Module) {
+    for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
+        for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == Code::CRS_STACK_SIZE) {
+            *attribute = Attribute::words(Code::CRS_STACK_SIZE, [u32::MAX]);
         }
     }
 }
@@ -220,7 +229,13 @@ fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
 fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
     let bounds = &job.function().bounds;
     let code_size = function.code.bytes.len() as u64;
-    let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone())];
+    let mut extra = Vec::new();
+    if job.is_kernel() || !function.code.exits.is_empty() {
+        extra.push(Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
+    }
+    if job.is_kernel() && (function.has_calls() || function.has_dynamic_stack) {
+        extra.push(Attribute::words(Code::CRS_STACK_SIZE, [0]));
+    }
     if function.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.barriers as u8)));
     }
