@@ -68,12 +68,14 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
 }
 
 /// Allocates registers. A function that calls nothing gets by without those that its caller wants back, if it can.
-pub fn allocate(function: &mut Function, environment: &Environment) -> Result<Allocation, AllocateError> {
+///
+/// `verify` has the result checked.
+pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     if function.kind == FunctionKind::Device && !calls_something(function) {
         let mut modest = environment.clone();
         modest.reserved.general = set(0..256, |register| is_kept(register) || register >= FIRST_MIXED);
         let mut attempt = function.clone();
-        let found = oriole_regalloc::allocate(&mut attempt, &modest);
+        let found = allocate_checked(&mut attempt, &modest, verify);
         if let Ok(allocation) = found
             && attempt.frame_bytes == function.frame_bytes
         {
@@ -81,7 +83,17 @@ pub fn allocate(function: &mut Function, environment: &Environment) -> Result<Al
             return Ok(allocation);
         }
     }
-    oriole_regalloc::allocate(function, environment)
+    allocate_checked(function, environment, verify)
+}
+
+fn allocate_checked(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
+    let before = verify.then(|| function.clone());
+    let allocation = oriole_regalloc::allocate(function, environment)?;
+    if let Some(before) = before {
+        let found = oriole_regalloc::check::check(&before, function, environment, &allocation);
+        found.map_err(|error| AllocateError::Invalid(format!("the checker refuses the allocation: {error}")))?;
+    }
+    Ok(allocation)
 }
 
 fn set(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {

@@ -72,7 +72,7 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         }
     }
     if !options.relocatable {
-        errors.extend(unresolved(&jobs, &finished));
+        errors.extend(unresolved(modules, &jobs, &finished));
     }
     if !errors.is_empty() {
         return Err(errors);
@@ -125,13 +125,18 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
 }
 
 /// Functions that are called and defined nowhere.
-fn unresolved(jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+fn unresolved(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
     let is_known = |name: &String| functions::is_drivers(name) || jobs.iter().any(|job| job.name() == name.as_str());
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         for name in function.callees.iter().chain(&function.taken_functions).filter(|name| !is_known(name)) {
             let fault = Fault::Unresolved(name.clone());
             errors.push(CompileError { module: job.module_number, function: job.name().to_owned(), span: None, fault });
+        }
+    }
+    for (number, module) in modules.iter().enumerate() {
+        for name in functions::taken_by_variables(module).into_iter().filter(|name| !is_known(name)) {
+            errors.push(CompileError { module: number, function: String::new(), span: None, fault: Fault::Unresolved(name) });
         }
     }
     errors
@@ -183,7 +188,7 @@ fn assemble(
     for (source, layout) in modules.iter().zip(layouts) {
         variables::add(&mut module, source, layout);
     }
-    add_externs(&mut module, jobs, finished);
+    add_externs(&mut module, modules, jobs, finished);
     mark_taken(&mut module, modules);
     if !options.relocatable {
         module.settle_calls();
@@ -193,14 +198,19 @@ fn assemble(
 }
 
 /// Functions that are used here and defined elsewhere.
-fn add_externs(file: &mut build::Module, jobs: &[Job<'_>], finished: &[Finished]) {
+fn add_externs(file: &mut build::Module, modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) {
+    let mut used: Vec<(&Module, String)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
-        for name in function.callees.iter().chain(&function.taken_functions) {
-            let is_defined = file.functions.iter().any(|known| known.name == *name);
-            let is_known = file.externs.iter().any(|known| known.name == *name);
-            if !is_defined && !is_known {
-                file.externs.push(functions::external(job.module, name));
-            }
+        used.extend(function.callees.iter().chain(&function.taken_functions).map(|name| (job.module, name.clone())));
+    }
+    for &module in modules {
+        used.extend(functions::taken_by_variables(module).into_iter().map(|name| (module, name)));
+    }
+    for (module, name) in used {
+        let is_defined = file.functions.iter().any(|known| known.name == name);
+        let is_known = file.externs.iter().any(|known| known.name == name);
+        if !is_defined && !is_known {
+            file.externs.push(functions::external(module, &name));
         }
     }
 }
