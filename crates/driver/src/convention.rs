@@ -16,6 +16,9 @@ const FIRST_MIXED: u16 = 32;
 /// General registers that a function, and whoever calls one, has at least.
 pub const FEWEST_REGISTERS: u32 = 22;
 
+/// General registers that fixed operands of calls name.
+pub const FEWEST_TO_ALLOCATE: u32 = 24;
+
 /// Whether a general register has its old value after a call. The return address is set for every call.
 pub fn is_kept(register: u16) -> bool {
     match register {

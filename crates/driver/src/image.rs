@@ -78,8 +78,9 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         return Err(errors);
     }
     let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
-    let cubin = assemble(modules, &layouts, &jobs, &finished, options).map_err(internal)?;
-    let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, options)).collect();
+    let file = file(modules, &layouts, &jobs, &finished, options).map_err(internal)?;
+    let cubin = file.build().and_then(|cubin| cubin.write()).map_err(|error| internal(error.to_string()))?;
+    let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, &file, options)).collect();
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
     let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
     let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
@@ -116,11 +117,10 @@ fn jobs<'m>(modules: &[&'m Module], layouts: &[Layout], options: &Options) -> Ve
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
     let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers);
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(own).min().map_or(u32::MAX, |limit| limit);
-    let of_functions = of_functions.max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS);
     for job in jobs {
-        let limit = own(job);
-        job.register_limit = if job.is_kernel() { limit } else { limit.min(of_functions).max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS) };
-        job.register_limit -= HIDDEN_REGISTERS;
+        let limit = if job.is_kernel() { own(job) } else { own(job).min(of_functions) };
+        let fewest = if job.is_kernel() && !functions::has_calls(job.module, job.function()) { 0 } else { convention::FEWEST_TO_ALLOCATE };
+        job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
     }
 }
 
@@ -142,12 +142,13 @@ fn unresolved(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) -> V
     errors
 }
 
-fn report(job: &Job<'_>, function: &Finished, options: &Options) -> FunctionReport {
+fn report(job: &Job<'_>, function: &Finished, file: &build::Module, options: &Options) -> FunctionReport {
+    let settled = file.functions.iter().find(|known| known.name == job.name());
     FunctionReport {
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
-        registers: registers(job, function),
-        barriers: function.barriers,
+        registers: settled.map_or(0, |settled| u32::from(settled.registers)),
+        barriers: settled.map_or(function.barriers, |settled| u32::from(settled.barriers())),
         stack_bytes: function.frame_bytes,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
@@ -169,23 +170,26 @@ fn registers(job: &Job<'_>, function: &Finished) -> u32 {
 /// Fewer registers no kernel has.
 const FEWEST: u32 = 4;
 
-fn assemble(
+fn file(
     modules: &[&Module],
     layouts: &[Layout],
     jobs: &[Job<'_>],
     finished: &[Finished],
     options: &Options,
-) -> Result<Vec<u8>, String> {
+) -> Result<build::Module, String> {
     let Some(target) = oriole_cubin::Target::named(&options.target.to_string()) else {
         return Err(format!("no file can be written for {}", options.target));
     };
-    let functions = jobs.iter().zip(finished).rev().map(|(job, function)| built(job, function, target, options)).collect();
+    let functions = jobs.iter().zip(finished).rev().map(|(job, function)| built(job, function, &layouts[job.module_number], target, options)).collect();
     let mut module = build::Module::new(target, functions);
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number);
     if options.relocatable {
         module.file_type = oriole_cubin::FileType::Relocatable;
     }
     for (source, layout) in modules.iter().zip(layouts) {
+        if options.relocatable {
+            variables::add_shared(&mut module, source, layout);
+        }
         variables::add(&mut module, source, layout);
     }
     add_externs(&mut module, modules, jobs, finished);
@@ -194,7 +198,7 @@ fn assemble(
         module.settle_calls();
         mark_unknown_stacks(&mut module);
     }
-    module.build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
+    Ok(module)
 }
 
 /// Functions that are used here and defined elsewhere.
@@ -236,7 +240,13 @@ fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
     }
 }
 
-fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
+fn built(
+    job: &Job<'_>,
+    function: &Finished,
+    layout: &Layout,
+    target: &'static oriole_cubin::Target,
+    options: &Options,
+) -> build::Function {
     let bounds = &job.function().bounds;
     let code_size = function.code.bytes.len() as u64;
     let mut extra = Vec::new();
@@ -257,7 +267,7 @@ fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Targ
     }
     build::Function {
         linkage: variables::linkage(job.function().linkage, job.is_kernel()),
-        shared: shared(job),
+        shared: shared(job, layout),
         registers: registers(job, function) as u8,
         frame_size: function.frame_bytes,
         min_stack_size: function.frame_bytes,
@@ -269,6 +279,7 @@ fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Targ
         indirect_calls: function.indirect_calls.clone(),
         takes_address_of: function.taken_functions.clone(),
         prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
+        subroutines: functions::aliases(job.module, job.name()),
         frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) },
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
@@ -279,9 +290,15 @@ fn is_extern(job: &Job<'_>, name: &str) -> bool {
     !job.module.functions.iter().any(|function| function.body.is_some() && job.module.name(function.name) == name)
 }
 
-fn shared(job: &Job<'_>) -> Option<build::Shared> {
+fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
+    if layout.linking == Linking::Relocatable {
+        let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
+        let size = variables.iter().fold(0_u64, |end, variable| end.next_multiple_of(variable.alignment) + variable.size);
+        let alignment = variables.iter().map(|variable| variable.alignment).max()?;
+        return Some(build::Shared { size, alignment, variables });
+    }
     let homes = &job.homes;
-    (homes.shared_bytes > 0 || homes.uses_dynamic_shared).then(|| build::Shared {
+    (job.is_kernel() && (homes.shared_bytes > 0 || homes.uses_dynamic_shared)).then(|| build::Shared {
         size: u64::from(homes.shared_bytes),
         alignment: u64::from(homes.shared_align.max(1)),
         variables: Vec::new(),
