@@ -1,6 +1,6 @@
 //! Which functions of a module go into the file, and what the file says about those that are defined elsewhere.
 
-use oriole_cubin::build::{self, Extern, Subroutine};
+use oriole_cubin::build::Extern;
 use oriole_isel::{prototype, resolved_name};
 use oriole_ptx::ast::{AddressBase, Alias, Body, Function, FunctionId, FunctionKind, Initializer, Item, Linkage, Module, Operand};
 use oriole_ptx::table::Opcode;
@@ -63,25 +63,14 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
     function.body.as_deref().is_some_and(is_call)
 }
 
-/// Other names of a function that other files can see, at its start.
-pub fn aliases(module: &Module, name: &str) -> Vec<Subroutine> {
+/// Other names of a function that other files can see.
+pub fn aliases(module: &Module, name: &str) -> Vec<String> {
     let aliases = module.items.iter().filter_map(|item| if let Item::Alias(alias) = item { Some(alias) } else { None });
     let is_visible = |alias: &&Alias| {
         let declared = module.functions.iter().find(|function| function.name == alias.name);
         declared.is_some_and(|function| function.linkage == Linkage::Visible)
     };
-    aliases
-        .filter(|alias| module.name(alias.target) == name)
-        .filter(is_visible)
-        .map(|alias| Subroutine {
-            name: module.name(alias.name).to_owned(),
-            linkage: build::Linkage::Global,
-            offset: 0,
-            size: 0,
-            frame_size: None,
-            frame: None,
-        })
-        .collect()
+    aliases.filter(|alias| module.name(alias.target) == name).filter(is_visible).map(|alias| module.name(alias.name).to_owned()).collect()
 }
 
 /// The definition of a function by name.

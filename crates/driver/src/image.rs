@@ -180,7 +180,14 @@ fn file(
     let Some(target) = oriole_cubin::Target::named(&options.target.to_string()) else {
         return Err(format!("no file can be written for {}", options.target));
     };
-    let functions = jobs.iter().zip(finished).rev().map(|(job, function)| built(job, function, &layouts[job.module_number], target, options)).collect();
+    let mut functions: Vec<build::Function> = Vec::new();
+    for (job, function) in jobs.iter().zip(finished).rev() {
+        let built = built(job, function, &layouts[job.module_number], target, options);
+        if options.relocatable {
+            functions.extend(functions::aliases(job.module, job.name()).into_iter().map(|alias| copy_named(&built, alias)));
+        }
+        functions.push(built);
+    }
     let mut module = build::Module::new(target, functions);
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number);
     if options.relocatable {
@@ -279,11 +286,19 @@ fn built(
         indirect_calls: function.indirect_calls.clone(),
         takes_address_of: function.taken_functions.clone(),
         prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
-        subroutines: functions::aliases(job.module, job.name()),
         frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) },
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
     }
+}
+
+/// A function once more, under another name: the linker wants code of its own for every name that files can see.
+fn copy_named(function: &build::Function, name: String) -> build::Function {
+    let mut copy = build::Function { name, linkage: build::Linkage::Global, ..function.clone() };
+    for relocation in copy.relocations.iter_mut().filter(|relocation| relocation.symbol == function.name) {
+        relocation.symbol.clone_from(&copy.name);
+    }
+    copy
 }
 
 fn is_extern(job: &Job<'_>, name: &str) -> bool {
