@@ -51,7 +51,8 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
             let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
-            let behind_call = insts[position..].iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32);
+            let behind_call =
+                insts[position..].iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32);
             code.note(function, inst, offset, behind_call);
             if code.patches.last().is_some_and(|patch| patch.reference.kind == ReferenceKind::Incoming) {
                 return Err(format!("a parameter on the stack has no place in {}", describe(function, inst)));

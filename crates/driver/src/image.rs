@@ -56,8 +56,7 @@ impl<'m> Job<'m> {
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
     let layouts = layouts(modules, options)?;
     let jobs = jobs(modules, &layouts, options);
-    let results: Vec<_> =
-        jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, job.register_limit, options)).collect();
+    let results: Vec<_> = jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, job.register_limit, options)).collect();
     let mut finished = Vec::new();
     let mut errors = Vec::new();
     for (job, result) in jobs.iter().zip(results) {
@@ -247,13 +246,7 @@ fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
     }
 }
 
-fn built(
-    job: &Job<'_>,
-    function: &Finished,
-    layout: &Layout,
-    target: &'static oriole_cubin::Target,
-    options: &Options,
-) -> build::Function {
+fn built(job: &Job<'_>, function: &Finished, layout: &Layout, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
     let bounds = &job.function().bounds;
     let code_size = function.code.bytes.len() as u64;
     let mut extra = Vec::new();

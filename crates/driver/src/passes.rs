@@ -126,7 +126,8 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     way.after(LEGALIZE)?;
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let allocation = convention::allocate(&mut way.function, &environment, options.verify).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    let allocation = convention::allocate(&mut way.function, &environment, options.verify)
+        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
     convention::write_return_addresses(&mut way.function);
     convention::clear_barriers(&mut way.function, target);

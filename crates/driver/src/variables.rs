@@ -33,8 +33,12 @@ pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) {
 /// Shared variables in a file for the linker, which places them.
 pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
     let mentioned: Vec<VariableId> = module.functions.iter().flat_map(oriole_isel::mentioned).collect();
-    let of_kernels: Vec<VariableId> =
-        module.functions.iter().filter(|function| function.kind == FunctionKind::Entry).flat_map(|kernel| own_shared(module, kernel)).collect();
+    let of_kernels: Vec<VariableId> = module
+        .functions
+        .iter()
+        .filter(|function| function.kind == FunctionKind::Entry)
+        .flat_map(|kernel| own_shared(module, kernel))
+        .collect();
     for (position, variable) in module.variables.iter().enumerate() {
         let id = VariableId::new(position);
         let (StateSpace::Shared, Some(name)) = (variable.space, layout.name(id)) else { continue };

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use oriole_cubin::relocation::RelocationType;
 use oriole_cubin::Cubin;
+use oriole_cubin::relocation::RelocationType;
 use oriole_cubin::section::Content;
 use oriole_driver::{Fault, Options, compile};
 use oriole_isa::Target;
@@ -84,8 +84,12 @@ fn check_return_addresses(name: &str, cubin: &Cubin, function: &str, lines: &[St
 fn check_registers(name: &str, lines: &[String]) {
     let end = lines.iter().position(|line| line.starts_with("RET")).unwrap_or(lines.len());
     let is_address = |register: &u32| (20..22).contains(register);
-    let changed: BTreeSet<u32> =
-        lines[..end].iter().filter_map(|line| written(line)).filter(|&register| is_kept(register)).filter(|register| !is_address(register)).collect();
+    let changed: BTreeSet<u32> = lines[..end]
+        .iter()
+        .filter_map(|line| written(line))
+        .filter(|&register| is_kept(register))
+        .filter(|register| !is_address(register))
+        .collect();
     for register in changed {
         let slot = lines.iter().find_map(|line| line.strip_prefix("STL [").and_then(|rest| rest.strip_suffix(&format!("], R{register}"))));
         let slot = slot.unwrap_or_else(|| panic!("{name} changes R{register} and does not save it"));
