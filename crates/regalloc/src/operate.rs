@@ -283,7 +283,7 @@ impl Assigner<'_> {
         let mut window = RegisterSet::EMPTY;
         window.insert(place, class.width);
         for value in self.residents_of(&window) {
-            let free = self.free.without(&window).without(&step.taken);
+            let free = self.free.and(&step.within).without(&window).without(&step.taken);
             match self.choose(value, &free) {
                 Some(to) => self.relocate(step, value, to),
                 None => {
@@ -493,7 +493,7 @@ impl Assigner<'_> {
             if step.dies(value) || step.dropped.contains(&value) {
                 continue;
             }
-            let free = self.free.without(&window).without(&step.taken);
+            let free = self.free.without(&window).without(&step.taken).without(&step.clobbered);
             match self.choose(value, &free) {
                 Some(to) => self.relocate(step, value, to),
                 None => step.dropped.push(value),

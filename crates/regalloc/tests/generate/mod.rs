@@ -191,7 +191,7 @@ impl Maker {
                 2..4 => self.copy(),
                 4..7 => self.guarded(),
                 7 => self.constant(),
-                8 if self.shape.calls && self.random.chance(20) => self.call(),
+                8 if self.shape.calls && self.random.chance(60) => self.call(),
                 9 => self.barrier(),
                 10 => {
                     let class = self.class();
