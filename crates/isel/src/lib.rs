@@ -31,10 +31,10 @@ mod select;
 mod variables;
 mod words;
 
-mod bits;
-mod compare;
 mod atomics;
 mod barrier;
+mod bits;
+mod compare;
 mod control;
 mod convert;
 mod fence;
