@@ -206,6 +206,11 @@ def to_unit(f, magnitude, bits, source, low, exponent, adjusted, ftz):
         """
 
 
+def quieted(to, source):
+    """MUFU.RCP64H sees the upper word only, where a NaN may look like an infinity until it is quiet."""
+    return f"add.rn.f64 {to}, {source}, {source};"
+
+
 def special_test(f, which, ftz):
     """Zero, infinite or NaN; under .ftz subnormal too."""
     b = f.bits
@@ -280,6 +285,7 @@ SPECIAL:
     selp.{t} x, a, x, special_a;
     selp.{t} y, b, y, special_b;
     {f"mul.rn.ftz.f32 x, x, {f.value(0)};" if ftz else ""}
+    {quieted("y", "y") if b == 64 else ""}
     rcp.approx.ftz.{t} y, y;
     mul.rn.{t} q, x, y;
     ret;
@@ -318,6 +324,7 @@ SLOW:
     mov.{t} rounded, r;
     {finish(f, mode, ftz)}
 SPECIAL:
+    {quieted("b", "b") if b == 64 else ""}
     rcp.approx.ftz.{t} q, b;
     ret;
 }}

@@ -9,6 +9,7 @@
 //! - the place of `EIATTR_MERCURY_ISA_VERSION` in `.nv.info`, where files without kernels have it: at -O0, ptxas mixes it
 //!   into the functions;
 //! - the place of `.nv.shared.reserved.0` in relocatable files for sm_110 without kernels;
+//! - the place of the empty `.rela.nv.constant2.NAME` among the relocations;
 //! - Blackwell: no Mercury capsules, and the header says so.
 
 mod common;
@@ -18,16 +19,19 @@ use std::path::Path;
 
 use common::canonical::{canonical, differences, lines_of};
 use common::parts::parts;
-use common::{Scratch, compile, data_files, oracle, retarget, run};
+use common::{Scratch, compile, data_folder, files_in, oracle, retarget, root, run};
+use oriole_cubin::build::{CodePatch, CodeRelocation, Function, Home, Module, UNKNOWN_STACK, Variable};
+use oriole_cubin::info::Code;
 use oriole_cubin::target::TARGETS;
-use oriole_cubin::{Cubin, Target};
+use oriole_cubin::{Cubin, FileType, Target};
 
-/// Without Mercury, and without the pointers to CIEs.
+/// Without Mercury and the pointers to CIEs; at the end, what has no fixed place.
 fn comparable(lines: Vec<String>) -> Vec<String> {
     let is_mercury = |line: &str| line.contains(".nv.merc.") || line.contains(".nv.capmerc.");
     let is_pointer = |line: &str| line.starts_with("  .rela.debug_frame:") && line.contains("section .debug_frame");
     let (last, mut lines): (Vec<_>, Vec<_>) = lines.into_iter().filter(|line| !is_mercury(line) && !is_pointer(line)).partition(|line| {
         line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION")
+            || line.starts_with("section .rela.nv.constant2.")
             || line.contains(".nv.shared.reserved.0 CUDA")
             || line.starts_with("  .nv.shared.reserved.0")
     });
@@ -60,8 +64,7 @@ fn report(what: &str, count: usize, failures: &[String]) {
 #[test]
 fn checked_in_files_say_the_same() {
     let mut failures = Vec::new();
-    let files: Vec<_> = data_files("cubin").into_iter().filter(|(name, _)| name.starts_with("linkage")).collect();
-    assert!(files.len() >= 4, "the files with functions are missing");
+    let files = files_in(&data_folder().join("linkage"), "cubin");
     for (name, original) in &files {
         check(name, original, Cubin::read(original).unwrap().target().unwrap(), &mut failures);
     }
@@ -105,6 +108,32 @@ fn fresh_files_say_the_same_for_every_target() {
     report("files", count, &failures);
 }
 
+#[test]
+fn the_corpus_says_the_same() {
+    let Some(ptxas) = oracle("ptxas") else { return };
+    let scratch = Scratch::new("corpus");
+    let mut sources: Vec<_> = fs::read_dir(root().join("corpus")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "ptx"));
+    sources.sort();
+    let (mut count, mut failures) = (0, Vec::new());
+    for ptx in &sources {
+        for (target, options) in [("sm_80", &["-c"][..]), ("sm_90a", &["-c", "-O3"]), ("sm_120a", &["-O3"])] {
+            let target = Target::named(target).unwrap();
+            for &option in options {
+                let Some(original) = compile(&ptxas, &scratch, ptx, target.name, &[option]) else { continue };
+                let label = format!("{} {} {option}", ptx.file_name().unwrap().display(), target.name);
+                let has_debug = Cubin::read(&original).unwrap().sections().iter().any(|section| section.name.contains("debug_line"));
+                if has_debug {
+                    continue;
+                }
+                check(&label, &original, target, &mut failures);
+                count += 1;
+            }
+        }
+    }
+    report("files", count, &failures);
+}
+
 /// An object that defines what the modules leave open.
 const REST: &str = r"
 .version 9.0
@@ -115,13 +144,35 @@ const REST: &str = r"
 .visible .func (.param .b32 r) extf (.param .b32 a) { .reg .b32 %r; ld.param.b32 %r,[a]; add.u32 %r,%r,1; st.param.b32 [r],%r; ret; }
 ";
 
-/// nvlink gives the same of ptxas' object and of ours. Its own order of symbols follows that of its input.
+/// Code, attributes, constants, data and their relocations: what of a file is loaded. nvlink makes an older kind of file of
+/// Blackwell objects without Mercury code.
+fn loaded(lines: Vec<String>) -> Vec<String> {
+    let kinds = [".text.", ".nv.info", ".nv.global", ".nv.constant", ".nv.callgraph", ".nv.prototype"];
+    let is_loaded = |line: &String| {
+        let name = line.trim_start();
+        let name = name.strip_prefix(".rela").or(name.strip_prefix(".rel")).unwrap_or(name);
+        line.starts_with("  ") && kinds.iter().any(|kind| name.starts_with(kind))
+    };
+    let mut lines: Vec<String> = lines.into_iter().filter(is_loaded).collect();
+    // The two kinds of files differ in the order of sections and attributes.
+    lines.sort();
+    lines
+}
+
+/// What nvlink's files and ours have in common. nvlink leaves frames of functions that it dropped, and an attribute.
+fn linked_lines(data: &[u8]) -> Vec<String> {
+    let lines = loaded(lines_of(data).unwrap());
+    lines.into_iter().filter(|line| !line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION")).collect()
+}
+
+/// nvlink gives the same of ptxas' object and of ours, and what it gives, an executable file with functions in sections of
+/// their own, can be built too.
 #[test]
 fn nvlink_links_rebuilt_objects_alike() {
     let (Some(ptxas), Some(nvlink)) = (oracle("ptxas"), oracle("nvlink")) else { return };
     let scratch = Scratch::new("nvlink");
     let (mut count, mut failures) = (0, Vec::new());
-    for target in TARGETS.iter().filter(|target| !target.has_mercury()) {
+    for target in TARGETS {
         let rest = scratch.path("rest.ptx");
         fs::write(&rest, retarget(REST, target.name)).unwrap();
         fs::write(scratch.path("rest.o"), compile(&ptxas, &scratch, &rest, target.name, &["-c"]).unwrap()).unwrap();
@@ -140,12 +191,156 @@ fn nvlink_links_rebuilt_objects_alike() {
                 failures.push(format!("{name} {}: nvlink fails", target.name));
                 continue;
             };
-            let found = differences(&lines_of(&ours).unwrap(), &lines_of(&theirs).unwrap());
+            let lines = |data: &[u8]| {
+                let lines = lines_of(data).unwrap();
+                if target.has_mercury() { loaded(lines) } else { lines }
+            };
+            let found = differences(&lines(&ours), &lines(&theirs));
             if !found.is_empty() {
                 failures.push(format!("{name} {}:\n    {}", target.name, found.join("\n    ")));
+            }
+            let linked = Cubin::read(&theirs).unwrap();
+            match parts(&linked, target).and_then(|module| module.build()?.write()) {
+                Ok(again) => {
+                    let found = differences(&linked_lines(&again), &linked_lines(&theirs));
+                    if !found.is_empty() {
+                        failures.push(format!("linked {name} {}:\n    {}", target.name, found.join("\n    ")));
+                    }
+                }
+                Err(error) => failures.push(format!("linked {name} {}: {error}", target.name)),
             }
             count += 1;
         }
     }
     report("linked files", count, &failures);
+}
+
+/// nvdisasm prints the same code for ptxas' file and for ours, also without Mercury on Blackwell, and cuobjdump reads it.
+#[test]
+fn rebuilt_files_disassemble_alike() {
+    let (Some(ptxas), Some(nvdisasm), Some(cuobjdump)) = (oracle("ptxas"), oracle("nvdisasm"), oracle("cuobjdump")) else { return };
+    let scratch = Scratch::new("disassemble");
+    let (mut count, mut failures) = (0, Vec::new());
+    for target in TARGETS.iter().filter(|target| ["sm_80", "sm_100a", "sm_120"].contains(&target.name)) {
+        for (name, text, options) in modules().into_iter().filter(|(name, ..)| !["frames.ptx", "library.ptx"].contains(&name.as_str())) {
+            let ptx = scratch.path("in.ptx");
+            fs::write(&ptx, retarget(&text, target.name)).unwrap();
+            for options in options.into_iter().filter(|options| !options.contains(&"-O0")) {
+                let label = format!("{name} {} {}", target.name, options.join(" "));
+                let original = compile(&ptxas, &scratch, &ptx, target.name, &options).unwrap();
+                let rebuilt = parts(&Cubin::read(&original).unwrap(), target).unwrap().build().unwrap().write().unwrap();
+                let print = |data: &[u8]| {
+                    fs::write(scratch.path("print.cubin"), data).unwrap();
+                    run(&cuobjdump, &["-elf", "print.cubin"], &scratch.0)?;
+                    run(&nvdisasm, &["-c", "-hex", "print.cubin"], &scratch.0).map(|text| String::from_utf8(text).unwrap())
+                };
+                let (Some(theirs), Some(ours)) = (print(&original), print(&rebuilt)) else {
+                    failures.push(format!("{label}: refused"));
+                    continue;
+                };
+                let found = code_lines(&ours).zip(code_lines(&theirs)).find(|(ours, theirs)| ours != theirs);
+                failures.extend(found.map(|(ours, theirs)| format!("{label}:\n    ours   {ours}\n    theirs {theirs}")));
+                count += 1;
+            }
+        }
+    }
+    report("listings", count, &failures);
+}
+
+/// Without the list of symbols, whose order is not ours to choose.
+fn code_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| !line.contains("SYMBOLS"))
+}
+
+/// Registers, barriers and stack of each kernel.
+fn costs(cubin: &Cubin) -> Vec<String> {
+    let cost = |name: &str| {
+        let value = |code| cubin.function_value(name, code);
+        let barriers = cubin.attribute(&format!(".nv.info.{name}"), Code::NUM_BARRIERS);
+        format!("{name} {:?} {:?} {barriers:?}", value(Code::REGCOUNT), value(Code::MIN_STACK_SIZE))
+    };
+    cubin.kernels().map(|kernel| cost(kernel.name)).collect()
+}
+
+#[test]
+fn calls_cost_what_nvlink_says() {
+    let (Some(ptxas), Some(nvlink)) = (oracle("ptxas"), oracle("nvlink")) else { return };
+    let scratch = Scratch::new("costs");
+    let target = Target::named("sm_90a").unwrap();
+    for (name, text, _) in modules().into_iter().filter(|(name, ..)| ["calls.ptx", "stack.ptx", "switch.ptx"].contains(&name.as_str())) {
+        let ptx = scratch.path("in.ptx");
+        fs::write(&ptx, retarget(&text, target.name)).unwrap();
+        let object = compile(&ptxas, &scratch, &ptx, target.name, &["-c"]).unwrap();
+        run(&nvlink, &["-arch=sm_90a", "out.cubin", "-o", "linked.cubin"], &scratch.0).unwrap();
+        let linked = Cubin::read(&fs::read(scratch.path("linked.cubin")).unwrap()).unwrap();
+        let mut module = parts(&Cubin::read(&object).unwrap(), target).unwrap();
+        module.file_type = FileType::Executable;
+        for function in &mut module.functions {
+            // Without those that only nvlink can fill in.
+            let kinds = [CodePatch::AddressLow, CodePatch::AddressHigh, CodePatch::Call];
+            function.relocations.retain(|relocation| kinds.contains(&relocation.kind));
+        }
+        module.settle_calls();
+        assert_eq!(costs(&module.build().unwrap()), costs(&linked), "{name}");
+    }
+}
+
+#[test]
+fn recursion_and_pointers_make_the_stack_unknown() {
+    let target = Target::named("sm_90a").unwrap();
+    let leaf = |name: &str, size| Function { frame_size: size, registers: 30, ..Function::device(name) };
+    let calling = |function: Function, callees: &[&str]| Function { calls: callees.iter().map(|&name| name.into()).collect(), ..function };
+    let kernel = |callees: &[&str]| calling(Function { frame_size: 8, registers: 10, ..Function::kernel("k") }, callees);
+    let settled = |functions: Vec<Function>| {
+        let mut module = Module::new(target, functions);
+        module.settle_calls();
+        (module.functions[0].min_stack_size, module.functions[0].registers)
+    };
+    // Two ways to the same function, the deeper one counts.
+    let middle = calling(leaf("middle", 16), &["deep"]);
+    assert_eq!(settled(vec![kernel(&["deep", "middle"]), middle, leaf("deep", 32)]), (56, 30));
+    assert_eq!(settled(vec![kernel(&["loop"]), calling(leaf("loop", 16), &["loop"])]), (UNKNOWN_STACK, 30));
+    assert_eq!(settled(vec![kernel(&[]), leaf("unused", 64)]), (8, 10));
+    let through_pointer = Function { indirect_calls: vec!["#ii".into()], ..kernel(&[]) };
+    let taken = |prototype: &str| Function { is_address_taken: true, prototype: Some(prototype.into()), ..leaf("taken", 64) };
+    assert_eq!(settled(vec![through_pointer.clone(), taken("#ii")]), (UNKNOWN_STACK, 30));
+    assert_eq!(settled(vec![through_pointer, taken("#il")]), (UNKNOWN_STACK, 10));
+}
+
+#[test]
+fn a_name_that_is_missing_is_an_error() {
+    let target = Target::named("sm_90a").unwrap();
+    let call = CodeRelocation { offset: 0, kind: CodePatch::Call, symbol: "nowhere".into(), addend: 0 };
+    let kernel = Function { code: vec![0; 128], relocations: vec![call], ..Function::kernel("k") };
+    let error = Module::new(target, vec![kernel]).build().unwrap_err();
+    assert!(error.message.contains("`nowhere`"), "{error}");
+}
+
+#[test]
+fn what_needs_a_linker_is_refused_in_executable_files() {
+    let target = Target::named("sm_80").unwrap();
+    let mut module = Module::new(target, vec![Function::kernel("k")]);
+    module.variables.push(Variable::new("tentative", Home::Common, 4, 4));
+    assert!(module.build().unwrap_err().message.contains("`tentative`"));
+    module.file_type = FileType::Relocatable;
+    assert!(module.build().is_ok());
+    let offset = CodeRelocation { offset: 0x20, kind: CodePatch::ConstantOffset, symbol: "k".into(), addend: 0 };
+    let mut module = Module::new(target, vec![Function { relocations: vec![offset], ..Function::kernel("k") }]);
+    assert!(module.build().unwrap_err().message.contains("ConstantOffset at 0x20 of `k`"));
+    module.file_type = FileType::Relocatable;
+    assert!(module.build().is_ok());
+}
+
+#[test]
+fn variables_are_placed_by_alignment() {
+    let target = Target::named("sm_80").unwrap();
+    let mut module = Module::new(target, Vec::new());
+    let byte = Variable::new("byte", Home::Initialized(vec![1]), 1, 1);
+    let wide = Variable::new("wide", Home::Initialized(vec![2; 16]), 16, 16);
+    let zero = Variable::new("zero", Home::Zero, 4, 4);
+    let word = Variable::new("word", Home::Initialized(vec![3; 4]), 4, 4);
+    module.variables = vec![byte, wide, zero, word];
+    module.place_variables();
+    let offsets: Vec<u64> = module.variables.iter().map(|variable| variable.offset).collect();
+    assert_eq!(offsets, [20, 0, 0, 16]);
 }

@@ -1,7 +1,7 @@
 //! The list of passes, and what one function goes through.
 
 use oriole_ctrl::serial;
-use oriole_ir::Function;
+use oriole_ir::{Function, verify};
 use oriole_isel::{Homes, select_function};
 use oriole_opt::{converge, dead, fold, forward, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
@@ -78,6 +78,9 @@ impl Way<'_> {
     fn after(&mut self, pass: Pass) -> Result<(), Vec<Failure>> {
         if self.options.print_after.as_deref() == Some(pass.name) {
             self.dump = Some(oriole_ir::text::print(&self.function));
+        }
+        if self.options.verify && self.function.is_ssa {
+            verify(&self.function).map_err(|report| vec![(None, Fault::Internal(format!("after {}: {report}", pass.name)))])?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ mod operand;
 mod ssa;
 mod template;
 pub mod text;
+mod verify;
 
 pub use builder::Builder;
 pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, Value};
@@ -34,3 +35,4 @@ pub use operand::{Class, Guard, Operand, OperandKind, Part, Reference, Reference
 pub use oriole_isa::{File, Opcode, Symbol, Target};
 pub use ssa::construct_ssa;
 pub use template::{Template, TemplateError};
+pub use verify::{RegisterLimits, VerifyError, VerifyErrors, verify, verify_allocated};

@@ -10,6 +10,7 @@ use common::{Random, random_function};
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators};
 use oriole_ir::{
     Block, Builder, Class, Function, FunctionKind, Guard, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value, construct_ssa,
+    verify,
 };
 
 fn keep(builder: &mut Builder, operands: &[Operand]) {
@@ -86,6 +87,9 @@ fn random_functions_do_the_same_in_ssa_form() {
         let mut after = before.clone();
         construct_ssa(&mut after);
         check_form(&after);
+        for function in [&before, &after] {
+            verify(function).unwrap_or_else(|errors| panic!("seed {seed}: {errors}"));
+        }
         if seed % 4 == 0 {
             continue;
         }
@@ -183,4 +187,5 @@ fn large_functions_take_linear_time() {
     let taken = start.elapsed();
     println!("{} instructions: {taken:?}", function.inst_count());
     assert!(taken.as_secs_f64() < 20.0, "{taken:?}");
+    assert!(verify(&after).is_ok());
 }

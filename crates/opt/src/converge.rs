@@ -11,6 +11,8 @@
 //! that enter it and those that go round get blocks of their own to meet in. Otherwise there is no barrier, which costs time only: operations that need the
 //! whole warp bring their own `WARPSYNC`.
 //!
+//! Threads that would only end together do not wait for that.
+//!
 //! **Limits.** There are 16 barrier registers and none is spilled; of regions nested deeper than [`NESTING_AT_MOST`] the outermost go
 //! without.
 //!
@@ -18,14 +20,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators};
+use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Target};
 use oriole_isa::{Opcode, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashSet;
 
 use crate::meet::meet_before;
-use crate::uniform::Uniform;
 
 /// Barriers that may be in use at one place.
 pub const NESTING_AT_MOST: usize = 14;
@@ -68,21 +69,10 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 
 /// Blocks that end in a branch which threads of a warp may take differently.
 fn divergent_branches(function: &Function, flow: &ControlFlow) -> Vec<Block> {
-    let mut uniform = Uniform::new(function);
-    let mut found = Vec::new();
-    for &block in flow.reverse_post_order() {
-        let Some(&branch) = function.terminators(block).first() else { continue };
-        let data = &function.insts[branch];
-        let condition = match (data.op, data.guard) {
-            (Op::Machine(Opcode::BRA), Some(guard)) => Some(guard.kind),
-            (Op::Machine(Opcode::BRX), _) => function.sources(branch).first().map(|target| target.kind),
-            _ => None,
-        };
-        if flow.successors(block).len() > 1 && condition.is_some_and(|condition| !uniform.holds(function, condition)) {
-            found.push(block);
-        }
-    }
-    found
+    let uniformity = Uniformity::compute(function, flow);
+    let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
+    let diverges = |block: &Block| function.terminators(*block).iter().any(|inst| branches.contains(inst));
+    flow.reverse_post_order().iter().copied().filter(diverges).collect()
 }
 
 /// Where divergent ways meet at the header of a loop, lets them meet before: on the way in, and on the way round.
@@ -126,7 +116,11 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
         let entry = outside_loops(&dominators, &loops, entry, exit);
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
-            entry != exit && dominators.dominates(entry, exit) && post_dominators.dominates(exit, entry) && in_same_loop
+            entry != exit
+                && !only_ends(function, exit)
+                && dominators.dominates(entry, exit)
+                && post_dominators.dominates(exit, entry)
+                && in_same_loop
         };
         let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !comes_back(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
@@ -135,6 +129,12 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
         }
     }
     limit_nesting(&dominators, regions, stats)
+}
+
+/// Whether nothing is left to do for threads that meet in a block.
+fn only_ends(function: &Function, block: Block) -> bool {
+    let insts = &function.blocks[block].insts[function.phis(block).len()..];
+    matches!(insts, [inst] if function.insts[*inst].is_machine(Opcode::EXIT))
 }
 
 /// Whether a way from the entry leads back to it without passing the exit. Loops that share a header look like one loop, so this

@@ -13,8 +13,7 @@ use oriole_isa::{Effect, File, Memory, Opcode, Pipe, Symbol};
 use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, Word};
-use crate::legalize::order;
-use crate::machine;
+use crate::legalize::{Judge, order};
 use crate::rewrite::{Draft, piece};
 
 /// What was folded.
@@ -33,7 +32,7 @@ const SUMS_AT_MOST: usize = 8;
 
 /// Folds in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
-    let mut folder = Folder { definitions: Definitions::compute(function), target, stats: Stats::default() };
+    let mut folder = Folder { definitions: Definitions::compute(function), judge: Judge::recall(target), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -43,12 +42,13 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             }
         }
     }
+    folder.judge.remember();
     folder.stats
 }
 
 struct Folder {
     definitions: Definitions,
-    target: Target,
+    judge: Judge,
     stats: Stats,
 }
 
@@ -103,7 +103,9 @@ impl Folder {
             return Some(Operand { kind: OperandKind::Zero(file), ..operand });
         }
         let is_half = opcode.properties().pipe == Pipe::Half;
-        if !takes_numbers || is_half || operand.suffixes().next().is_some() {
+        // The sign of such a result is made of the signs under the bars, which an immediate would lose.
+        let keeps_sign = function.insts[inst].modifiers.contains(&Symbol::XORSIGN) && operand.signs.has(Signs::ABSOLUTE);
+        if keeps_sign || !takes_numbers || is_half || operand.suffixes().next().is_some() {
             return None;
         }
         let is_wide = opcode.properties().pipe == Pipe::Double || opcode == Opcode::IMAD && is_wide_addend(function, inst, at);
@@ -125,10 +127,11 @@ impl Folder {
     fn try_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
         let mut draft = Draft::of(function, inst, opcode);
         draft.operands[at] = operand;
-        let guard = function.insts[inst].guard;
-        let fitting = order::orders(&draft)
-            .into_iter()
-            .find(|draft| machine::operands_fit(function, draft.opcode, &draft.modifiers, guard, &draft.operands, self.target));
+        if self.judge.fits(function, inst, &draft) {
+            draft.store(function, inst);
+            return true;
+        }
+        let fitting = order::orders(&draft).into_iter().skip(1).find(|draft| self.judge.fits(function, inst, draft));
         fitting.map(|draft| draft.store(function, inst)).is_some()
     }
 
@@ -140,8 +143,7 @@ impl Folder {
             let is_extended = operand.part().is_some_and(|part| part.count == 1) && !is_narrow(opcode, &operand);
             let Some(sum) = operand.part().filter(|_| !is_extended).and_then(|part| self.sum(function, part)) else { return };
             let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) else { return };
-            let guard = function.insts[inst].guard;
-            if !machine::operands_fit(function, draft.opcode, &draft.modifiers, guard, &draft.operands, self.target) {
+            if !self.judge.fits(function, inst, &draft) {
                 return;
             }
             draft.store(function, inst);

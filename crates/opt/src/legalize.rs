@@ -14,13 +14,15 @@ pub(crate) mod order;
 mod spelling;
 mod supply;
 
+use std::cell::RefCell;
 use std::fmt;
 
-use oriole_ir::{Function, Inst, Location, OperandKind, Role, Signs, Target};
-use oriole_isa::File;
+use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target};
+use oriole_isa::{File, Opcode, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use self::spelling::Spelling;
 use crate::machine;
 use crate::rewrite::{Draft, Prelude};
 
@@ -52,7 +54,7 @@ impl std::error::Error for LegalizeError {}
 
 /// Rewrites all instructions of a function that the target cannot encode.
 pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeError> {
-    let mut legalizer = Legalizer { judge: Judge { target, verdicts: FxHashMap::default(), shape: Vec::new() }, stats: Stats::default() };
+    let mut legalizer = Legalizer { judge: Judge::recall(target), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -62,6 +64,7 @@ pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeErr
         }
         function.blocks[block].insts = kept;
     }
+    legalizer.judge.remember();
     Ok(legalizer.stats)
 }
 
@@ -74,10 +77,19 @@ const DEPTH_AT_MOST: usize = 3;
 /// Registers that stand for what will be moved.
 const EXAMPLE_REGISTER: u16 = 8;
 
+/// Shapes that are remembered from one function to the next; real programs have some thousands.
+const SHAPES_AT_MOST: usize = 100_000;
+
+thread_local! {
+    static MEMORY: RefCell<FxHashMap<Target, Judge>> = RefCell::default();
+}
+
 /// Says whether the target has a form for a draft; remembers shapes.
-struct Judge {
+pub(crate) struct Judge {
     target: Target,
     verdicts: FxHashMap<Box<[u32]>, bool>,
+    /// For shapes that another spelling and order make legal, these.
+    plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     shape: Vec<u32>,
 }
 
@@ -107,6 +119,11 @@ impl Legalizer {
             kept.push(inst);
             return Ok(());
         };
+        let has_descriptor = function.sources(inst).iter().any(|source| source.kind == OperandKind::Address(Symbol::NAME_desc));
+        if !has_descriptor && self.judge.accepts(function, inst, opcode) {
+            kept.push(inst);
+            return Ok(());
+        }
         let draft = Draft::of(function, inst, opcode);
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
             && self.judge.fits(function, inst, &hidden)
@@ -134,9 +151,22 @@ impl Legalizer {
         depth: usize,
         prelude: &mut Prelude,
     ) -> Result<Draft, LegalizeError> {
-        let drafts: Vec<Draft> = spelling::spellings(function, draft).iter().flat_map(order::orders).collect();
-        if let Some(fitting) = drafts.iter().find(|draft| self.judge.fits(function, inst, draft)) {
-            return Ok(fitting.clone());
+        let shape: Box<[u32]> = self.judge.shape_of(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
+        if let Some(&(spelling, order)) = self.judge.plans.get(&shape)
+            && let Some(planned) = spelling.apply(function, draft).and_then(|spelled| order::orders(&spelled).into_iter().nth(order))
+        {
+            return Ok(planned);
+        }
+        let mut drafts: Vec<Draft> = Vec::new();
+        for spelling in Spelling::all() {
+            let Some(spelled) = spelling.apply(function, draft) else { continue };
+            for (order, ordered) in order::orders(&spelled).into_iter().enumerate() {
+                if self.judge.fits(function, inst, &ordered) {
+                    self.judge.plans.insert(shape, (spelling, order));
+                    return Ok(ordered);
+                }
+                drafts.push(ordered);
+            }
         }
         let moves = if depth == 0 { 0 } else { MOVES_AT_MOST };
         for count in 1..=moves {
@@ -199,18 +229,47 @@ fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draf
 }
 
 impl Judge {
+    /// One that remembers what was judged before on this thread. Verdicts depend on shape and target alone, so nothing changes by
+    /// that but the time it takes.
+    pub(crate) fn recall(target: Target) -> Judge {
+        let known = MEMORY.with_borrow_mut(|memory| memory.remove(&target));
+        known.unwrap_or_else(|| Judge { target, verdicts: FxHashMap::default(), plans: FxHashMap::default(), shape: Vec::new() })
+    }
+
+    /// Leaves what it knows for others.
+    pub(crate) fn remember(self) {
+        if self.verdicts.len() + self.plans.len() < SHAPES_AT_MOST {
+            MEMORY.with_borrow_mut(|memory| memory.insert(self.target, self));
+        }
+    }
+
+    /// Whether an instruction has a form as it is.
+    fn accepts(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
+        self.judge(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
+    }
+
     /// Whether an instruction would have a form if it were as the draft says.
-    fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
-        let guard = function.insts[inst].guard;
-        self.shape.clear();
-        shape_of(function, draft, &mut self.shape);
-        self.shape.push(guard.map_or(0, |guard| 1 + u32::from(guard.negated) * 2 + shape_of_kind(function, guard.kind)));
+    pub(crate) fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
+        self.judge(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
+    }
+
+    fn judge(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
+        self.shape_of(function, inst, opcode, modifiers, operands);
         if let Some(&verdict) = self.verdicts.get(self.shape.as_slice()) {
             return verdict;
         }
-        let verdict = machine::operands_fit(function, draft.opcode, &draft.modifiers, guard, &draft.operands, self.target);
+        let guard = function.insts[inst].guard;
+        let verdict = machine::operands_fit(function, opcode, modifiers, guard, operands, self.target);
         self.verdicts.insert(self.shape.as_slice().into(), verdict);
         verdict
+    }
+
+    fn shape_of(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
+        self.shape.clear();
+        shape_of(function, opcode, modifiers, operands, &mut self.shape);
+        let guard = function.insts[inst].guard;
+        self.shape.push(guard.map_or(0, |guard| 1 + u32::from(guard.negated) * 2 + shape_of_kind(function, guard.kind)));
+        &self.shape
     }
 
     /// The same for an unguarded instruction that does not exist yet. Asked rarely, so nothing is remembered.
@@ -220,10 +279,10 @@ impl Judge {
 }
 
 /// What a verdict depends on.
-fn shape_of(function: &Function, draft: &Draft, shape: &mut Vec<u32>) {
-    shape.push(draft.opcode as u32);
-    shape.extend(draft.modifiers.iter().map(|&modifier| symbol_number(modifier)));
-    for operand in &draft.operands {
+fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
+    shape.push(opcode as u32);
+    shape.extend(modifiers.iter().map(|&modifier| symbol_number(modifier)));
+    for operand in operands {
         let role = match operand.role {
             Role::Plain => 0,
             Role::Bracket(number) => 1 + u32::from(number),
@@ -236,7 +295,7 @@ fn shape_of(function: &Function, draft: &Draft, shape: &mut Vec<u32>) {
     }
 }
 
-fn symbol_number(symbol: oriole_isa::Symbol) -> u32 {
+fn symbol_number(symbol: Symbol) -> u32 {
     u32::from(symbol.number())
 }
 

@@ -1,13 +1,16 @@
 //! Computes the same thing once: common subexpressions along the dominator tree.
 //!
 //! Two unguarded instructions without effect, with the same modifiers and sources, have the same results; the later one becomes a
-//! copy of the earlier one if that dominates it. Special registers that never change while a thread runs count as such. Bare
+//! copy of the earlier one if that dominates it. Special registers and words of constant banks
+//! never change while a thread runs, so reading them counts as such. Bare
 //! constants are merged within a block only: they are cheaper to make again than to keep.
+
+use std::hash::BuildHasher;
 
 use oriole_ir::analysis::{ControlFlow, Dominators};
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
@@ -48,8 +51,9 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 
 struct Merger {
     definitions: Definitions,
-    /// The last instruction of each kind, and its block. One in a block that does not dominate the current one is replaced.
-    known: FxHashMap<Key, (Block, Inst)>,
+    /// By the hash of its key, the last instruction of each kind, and its block. One in a block that does not dominate the current
+    /// one is replaced, and so is one that only has the same hash. Keys themselves are large; they are made again when needed.
+    known: FxHashMap<u64, (Block, Inst)>,
     stats: Stats,
 }
 
@@ -58,12 +62,15 @@ impl Merger {
         for at in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
             let Some(key) = self.key_of(function, inst) else { continue };
-            match self.known.get(&key) {
-                Some(&(home, earlier)) if home == block || dominators.dominates(home, block) && !is_bare(function, inst) => {
+            let hash = FxBuildHasher.hash_one(&key);
+            let reaches = |home: Block| home == block || dominators.dominates(home, block) && !is_bare(function, inst);
+            let known = self.known.get(&hash).filter(|known| reaches(known.0));
+            match known.filter(|known| self.key_of(function, known.1).is_some_and(|other| other == key)) {
+                Some(&(_, earlier)) => {
                     make_copy(function, inst, earlier);
                     self.stats.merged += 1;
                 }
-                _ => _ = self.known.insert(key, (block, inst)),
+                None => _ = self.known.insert(hash, (block, inst)),
             }
         }
     }
@@ -74,6 +81,10 @@ impl Merger {
         let is_pure = match data.op {
             Op::Machine(opcode) => match opcode.properties().effect {
                 Effect::None => !function.sources(inst).iter().any(|source| matches!(source.kind, OperandKind::Name(_))),
+                Effect::Reads => {
+                    let is_load = matches!(opcode, Opcode::LDC | Opcode::ULDC | Opcode::LDCU);
+                    is_load && function.sources(inst).iter().all(|source| matches!(source.kind, OperandKind::Constant { .. }))
+                }
                 Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_constant_special),
                 _ => false,
             },
@@ -109,7 +120,7 @@ fn is_constant_special(operand: &Operand) -> bool {
 
 /// Whether an instruction only brings a constant into a register.
 fn is_bare(function: &Function, inst: Inst) -> bool {
-    let is_move = matches!(function.insts[inst].op, Op::Machine(Opcode::MOV | Opcode::UMOV));
+    let is_move = matches!(function.insts[inst].op, Op::Machine(Opcode::MOV | Opcode::UMOV | Opcode::LDC));
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }
 

@@ -2,7 +2,7 @@
 
 use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
 use oriole_isa::{encode, print};
-use oriole_opt::{dead, fold, forward, legalize, machine, merge};
+use oriole_opt::{dead, fold, forward, fuse, legalize, machine, merge};
 
 fn target(name: &str) -> Target {
     Target::parse(name).unwrap()
@@ -41,6 +41,7 @@ impl Test {
         self.builder.emit("EXIT", &[]);
         let mut function = self.builder.function;
         let target = target(name);
+        fuse::run(&mut function, target);
         legalize::run(&mut function, target).unwrap();
         for _ in 0..2 {
             forward::run(&mut function, target);
@@ -108,6 +109,36 @@ fn wide_addends_and_doubles_come_from_the_constant_bank() {
     assert_eq!(texts.last().unwrap(), "STG.E.64 [R8.64], R8");
     assert!(texts.contains(&"DMUL R8, R8, c[0x0][0x218]".to_owned()), "{texts:?}");
     assert_eq!(texts.len(), 4, "{texts:?}");
+}
+
+#[test]
+fn array_accesses_are_one_multiply_add() {
+    let mut test = Test::new();
+    let index = test.input(Class::R);
+    let pointer = test.input(Class::R2);
+    let base = parameter(&mut test, 0x210);
+    let descriptor = test.input(Class::UR2);
+    let add = |test: &mut Test, x: Operand, y: Operand| {
+        let (x_low, x_high, y_low, y_high) = (test.low(x), test.high(x), test.low(y), test.high(y));
+        let (low, carry) = test.builder.define_two([Class::R, Class::P], "IADD3 $, $, PT, {}, {}, RZ", &[x_low, y_low]);
+        let high = test.builder.define(Class::R, "IADD3.X $, PT, PT, {}, {}, RZ, {}, !PT", &[x_high, y_high, carry]);
+        test.builder.pack(Class::R2, &[low, high])
+    };
+    let offset = test.builder.define(Class::R2, "IMAD.WIDE $, {}, {}, RZ", &[index, 4.into()]);
+    let first = add(&mut test, base, offset);
+    let second = add(&mut test, offset, pointer);
+    let loaded = test.builder.define(Class::R, "LDG.E $, desc[{}][{}.64]", &[descriptor, first]);
+    test.builder.emit("STG.E desc[{}][{}.64], {}", &[descriptor, second, loaded]);
+    assert_eq!(
+        test.optimized("sm_90"),
+        [
+            "MOV R8, 0x4",
+            "IMAD.WIDE R8, R8, R8, c[0x0][0x210]",
+            "IMAD.WIDE R8, R8, 0x4, R8",
+            "LDG.E R8, desc[UR8][R8.64]",
+            "STG.E desc[UR8][R8.64], R8"
+        ]
+    );
 }
 
 #[test]

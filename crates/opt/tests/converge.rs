@@ -23,7 +23,10 @@ fn graph(edges: &[&[usize]]) -> Function {
         let x = builder.define(Class::R, "S2R $, SR_TID.X", &[]);
         builder.emit("WARPSYNC {}", &[0xffff_ffff_u32.into()]);
         match next {
-            [] => _ = builder.emit("EXIT", &[]),
+            [] => {
+                builder.emit("STS [{}], {}", &[x, x]);
+                builder.emit("EXIT", &[]);
+            }
             [only] => _ = builder.branch(None, blocks[*only]),
             [taken, other] => {
                 let p = builder.define(Class::P, "ISETP.GT.AND $, PT, {}, {}, PT", &[x, (number as i64).into()]);
@@ -117,6 +120,16 @@ fn uniform_conditions_need_no_barrier() {
     builder.start(two);
     builder.emit("EXIT", &[]);
     assert_eq!(converge::run(&mut builder.function, target("sm_90")), converge::Stats::default());
+}
+
+#[test]
+fn threads_do_not_wait_to_end_together() {
+    let mut function = graph(&[&[1, 2], &[2], &[]]);
+    let end = *function.layout.last().unwrap();
+    let exit = function.blocks[end].insts.pop().unwrap();
+    function.blocks[end].insts = vec![exit];
+    let stats = converge::run(&mut function, target("sm_90"));
+    assert_eq!((stats.barriers, stats.skipped), (0, 1));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! ([`crate::operate`]). A loop's first block keeps in registers what the loop uses and drops what only lives through it, if the loop
 //! needs the space: a value dropped inside would have to come back on every round.
 
-use oriole_ir::{Block, Class, File, Function, Inst, Value};
+use oriole_ir::{Block, Class, File, Function, Inst, Opcode, Value};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
@@ -43,6 +43,8 @@ pub(crate) struct Assigner<'a> {
     pub(crate) definition: Vec<Option<Inst>>,
     /// First register of each phi where its block starts.
     pub(crate) entered_at: Vec<u16>,
+    /// The block whose phi defines each value.
+    pub(crate) phi_of: Vec<Option<Block>>,
     /// By block: moves at its start.
     pub(crate) heads: Vec<Vec<Inst>>,
     /// Whether a value needs a store behind its definition.
@@ -60,6 +62,14 @@ pub(crate) struct Assigner<'a> {
     pub(crate) stored_bytes: u32,
     pub(crate) loaded_bytes: u32,
     pub(crate) emergency_slot: Option<u32>,
+    /// Words of local memory that no value owns: offset and number.
+    pub(crate) private_slots: Vec<(u32, u32)>,
+    /// The block that is being walked.
+    pub(crate) block: Block,
+    /// The number of instructions that each block had.
+    pub(crate) lengths: Vec<u32>,
+    /// Block and position of each definition, phis excepted, and the position of the last use in that block.
+    pub(crate) defined_at: Vec<Option<(Block, u32, u32)>>,
     pub(crate) guarded_copies: Vec<(Inst, Vec<Inst>)>,
     pressure: Vec<u32>,
     /// Distances of all values, [`NEVER`] between uses of the list.
@@ -71,7 +81,7 @@ impl<'a> Assigner<'a> {
     pub fn new(function: &'a mut Function, env: &'a Environment, file: File) -> Result<Assigner<'a>, AllocateError> {
         let flow = ControlFlow::of(function);
         let liveness = Liveness::of(function, &flow, file)?;
-        let hints = Hints::of(function, file);
+        let hints = Hints::of(function, &liveness, file);
         let (values, blocks) = (function.values.len(), function.blocks.len());
         let usable = env.usable(file);
         Ok(Assigner {
@@ -90,6 +100,7 @@ impl<'a> Assigner<'a> {
             wanted: vec![false; values],
             definition: vec![None; values],
             entered_at: vec![NOWHERE; values],
+            phi_of: vec![None; values],
             heads: Vec::new(),
             repeatable: vec![None; values],
             slots: FxHashMap::default(),
@@ -101,6 +112,10 @@ impl<'a> Assigner<'a> {
             stored_bytes: 0,
             loaded_bytes: 0,
             emergency_slot: None,
+            private_slots: Vec::new(),
+            block: function.entry(),
+            lengths: function.blocks.iter().map(|block| block.insts.len() as u32).collect(),
+            defined_at: vec![None; values],
             guarded_copies: Vec::new(),
             pressure: vec![0; blocks],
             nearest: vec![NEVER; values],
@@ -114,6 +129,7 @@ impl<'a> Assigner<'a> {
             self.report(allocation);
             return Ok(());
         }
+        let first_slot = self.function.frame_bytes.next_multiple_of(4);
         self.find_repeatable();
         self.measure_pressure();
         for place in 0..self.flow.order.len() {
@@ -122,6 +138,7 @@ impl<'a> Assigner<'a> {
         self.usable = self.env.usable(self.file);
         self.resolve_edges()?;
         self.rewrite_blocks()?;
+        self.share_slots(first_slot);
         self.report(allocation);
         allocation.guarded_copies.append(&mut self.guarded_copies);
         Ok(())
@@ -207,6 +224,25 @@ impl<'a> Assigner<'a> {
         1 + weight / distance
     }
 
+    /// Notes how far a value reaches in the block of its definition.
+    pub(crate) fn note_use(&mut self, value: Value, position: u32, next: u32) {
+        let leaves = next != NEVER && next >= self.lengths[self.block.position()];
+        if let Some((block, _, last)) = &mut self.defined_at[value.position()]
+            && *block == self.block
+        {
+            *last = if leaves { u32::MAX } else { (*last).max(position) };
+        }
+    }
+
+    /// Notes where a value is defined.
+    pub(crate) fn note_definition(&mut self, value: Value, inst: Inst, position: u32, next: u32, register: u16) {
+        self.next_use[value.position()] = next;
+        self.defined_in[value.position()] = register;
+        self.definition[value.position()] = Some(inst);
+        self.defined_at[value.position()] = Some((self.block, position, position));
+        self.note_use(value, position, next);
+    }
+
     /// Forgets where a value is; it will be fetched when it is used again.
     pub(crate) fn drop_value(&mut self, value: Value) {
         self.take(value);
@@ -220,7 +256,7 @@ impl<'a> Assigner<'a> {
             let live_out = self.liveness.at_end(self.function, &self.flow, block, self.file, &mut nearest);
             let mut now: u32 = live_out.iter().map(|&value| u32::from(self.class(value).width)).sum();
             let mut most = now;
-            for &inst in self.function.blocks[block].insts.iter().rev() {
+            for &(_, inst) in self.liveness.touching[block.position()].iter().rev() {
                 for value in defined_in(self.function, inst, self.file) {
                     if std::mem::replace(&mut nearest[value.position()], NEVER) != NEVER {
                         now -= u32::from(self.function.values[value].width);
@@ -241,6 +277,7 @@ impl<'a> Assigner<'a> {
     }
 
     fn run_block(&mut self, block: Block, place: usize) -> Result<(), AllocateError> {
+        self.block = block;
         self.usable = self.env.usable(self.file);
         self.free = self.usable;
         self.occupant.fill(NOBODY);
@@ -248,11 +285,18 @@ impl<'a> Assigner<'a> {
             self.enter_block(block, place);
         }
         let insts = self.function.blocks[block].insts.clone();
-        let (starts, nexts) = self.look_ahead(block, &insts);
+        let touching = std::mem::take(&mut self.liveness.touching[block.position()]);
+        let (starts, nexts) = self.look_ahead(block, &touching);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);
+        let mut ahead = touching.iter().zip(&starts).peekable();
         for (position, &inst) in insts.iter().enumerate() {
-            self.operate(inst, position as u32, &nexts[starts[position]..], &mut out)?;
+            match ahead.next_if(|((at, _), _)| *at == position as u32) {
+                Some((_, &start)) => self.operate(inst, position as u32, &nexts[start..], &mut out)?,
+                None if self.function.insts[inst].is_machine(Opcode::CALL) => self.operate(inst, position as u32, &[], &mut out)?,
+                None => out.push(inst),
+            }
         }
+        self.liveness.touching[block.position()] = touching;
         self.join_terminators(block, &mut out);
         self.output[block.position()] = out;
         let residents = self.residents();
@@ -264,7 +308,7 @@ impl<'a> Assigner<'a> {
     }
 
     /// What was written for the sake of the last instruction goes in front of the guarded branch before it.
-    fn join_terminators(&self, block: Block, out: &mut Vec<Inst>) {
+    fn join_terminators(&self, block: Block, out: &mut [Inst]) {
         if let [first, _] = *self.function.terminators(block) {
             let end = out.len() - 1;
             if let Some(at) = out[..end].iter().rposition(|&inst| inst == first) {
@@ -274,19 +318,19 @@ impl<'a> Assigner<'a> {
     }
 
     /// For each instruction, the positions of the next uses of what it reads, then of what it writes.
-    fn look_ahead(&mut self, block: Block, insts: &[Inst]) -> (Vec<usize>, Vec<u32>) {
+    fn look_ahead(&mut self, block: Block, insts: &[(u32, Inst)]) -> (Vec<usize>, Vec<u32>) {
         let mut upcoming = std::mem::take(&mut self.nearest);
         let touched = self.liveness.at_end(self.function, &self.flow, block, self.file, &mut upcoming);
         let mut starts = vec![0; insts.len()];
         let mut nexts = Vec::new();
-        for (position, &inst) in insts.iter().enumerate().rev() {
-            starts[position] = nexts.len();
+        for (number, &(position, inst)) in insts.iter().enumerate().rev() {
+            starts[number] = nexts.len();
             nexts.extend(used_in(self.function, inst, self.file).map(|part| upcoming[part.value.position()]));
             for value in defined_in(self.function, inst, self.file) {
                 nexts.push(std::mem::replace(&mut upcoming[value.position()], NEVER));
             }
             for part in used_in(self.function, inst, self.file) {
-                upcoming[part.value.position()] = position as u32;
+                upcoming[part.value.position()] = position;
             }
         }
         touched.iter().chain(&self.liveness.live_in[block.position()]).for_each(|value| upcoming[value.position()] = NEVER);
@@ -316,6 +360,7 @@ impl<'a> Assigner<'a> {
         for &phi in self.function.phis(block) {
             if let Some(value) = self.function.operands(phi)[0].value() {
                 self.entered_at[value.position()] = self.register_of[value.position()];
+                self.phi_of[value.position()] = Some(block);
             }
         }
         for value in live_in {
@@ -407,16 +452,16 @@ impl<'a> Assigner<'a> {
     fn measure_phis(&mut self, block: Block, phis: &[(Inst, Value)]) {
         let mut nearest = std::mem::take(&mut self.nearest);
         let touched = self.liveness.at_end(self.function, &self.flow, block, self.file, &mut nearest);
-        let insts = &self.function.blocks[block].insts;
-        for (position, &inst) in insts.iter().enumerate().rev() {
+        let insts = &self.liveness.touching[block.position()];
+        for &(position, inst) in insts.iter().rev() {
             for part in used_in(self.function, inst, self.file) {
-                nearest[part.value.position()] = position as u32;
+                nearest[part.value.position()] = position;
             }
         }
         for &(_, value) in phis {
             self.next_use[value.position()] = nearest[value.position()];
         }
-        for &inst in insts {
+        for &(_, inst) in insts {
             used_in(self.function, inst, self.file).for_each(|part| nearest[part.value.position()] = NEVER);
         }
         touched.into_iter().for_each(|value| nearest[value.position()] = NEVER);

@@ -74,6 +74,8 @@ struct Checker<'a> {
     /// Moves that came from guarded copies: the copy and which register.
     guarded: FxHashMap<Inst, (Inst, u8)>,
     is_old: Vec<bool>,
+    /// Blocks that can be reached.
+    reached: Vec<bool>,
 }
 
 /// Checks an allocation: the function before, the function after, and what the allocator was given and said.
@@ -86,7 +88,14 @@ pub fn check(before: &Function, after: &Function, env: &Environment, allocation:
         blocks_of_phis: FxHashMap::default(),
         guarded: FxHashMap::default(),
         is_old: vec![false; after.insts.len()],
+        reached: vec![false; before.blocks.len()],
     };
+    let mut stack = vec![before.entry()];
+    while let Some(block) = stack.pop() {
+        if !std::mem::replace(&mut checker.reached[block.position()], true) {
+            stack.extend(before.successors(block));
+        }
+    }
     for &block in &before.layout {
         for &inst in &before.blocks[block].insts {
             checker.is_old[inst.position()] = true;
@@ -190,6 +199,10 @@ impl Checker<'_> {
                     unit = left;
                     found?
                 }
+                Op::Pseudo(Pseudo::Phi) => match self.only_source(inst) {
+                    Some(source) => source,
+                    None => return Some(Content::Unit(value, unit)),
+                },
                 _ => return Some(Content::Unit(value, unit)),
             };
             match source.kind {
@@ -200,6 +213,17 @@ impl Checker<'_> {
                 _ => return constant(&source, unit),
             }
         }
+    }
+
+    /// The source of a phi in a block that is entered from one place only: another copy.
+    fn only_source(&self, phi: Inst) -> Option<Operand> {
+        let mut pairs = self
+            .old
+            .sources(phi)
+            .chunks_exact(2)
+            .filter(|pair| matches!(pair[1].kind, OperandKind::Block(from) if self.reached[from.position()]));
+        let only = pairs.next()?[0];
+        pairs.next().is_none().then_some(only)
     }
 
     fn content_of(&self, operand: &Operand, unit: u8) -> Option<Content> {

@@ -118,7 +118,7 @@ impl Assigner<'_> {
             self.transfer_to_register(&mut transfers, at, self.class(value).width, &phi_source(self.function, phi, from));
         }
         for &(value, at) in &self.entry_state[to.position()] {
-            if self.entered_at[value.position()] == NOWHERE {
+            if self.phi_of[value.position()] != Some(to) {
                 let whole = self.function.whole(value).into();
                 self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
             }
@@ -156,20 +156,26 @@ impl Assigner<'_> {
         }
     }
 
+    fn read_by_terminators(&self, block: Block) -> RegisterSet {
+        let mut set = RegisterSet::EMPTY;
+        for &inst in self.function.terminators(block) {
+            let guard = self.function.insts[inst].guard.map(|guard| guard.kind);
+            for kind in self.function.operands(inst).iter().map(|operand| operand.kind).chain(guard) {
+                if let OperandKind::Register { file, first, count } = kind
+                    && file == self.file
+                {
+                    set.insert(first, count);
+                }
+            }
+        }
+        set
+    }
+
     /// Whether what an edge writes is of no concern to the other edges and the branches of its predecessor.
     fn may_go_to_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
         let written = transfers.written(|part| part.count);
-        for &inst in self.function.terminators(from) {
-            let guard = self.function.insts[inst].guard.map(|guard| guard.kind);
-            let read = self.function.operands(inst).iter().map(|operand| operand.kind).chain(guard);
-            for kind in read {
-                if let OperandKind::Register { file, first, count } = kind
-                    && file == self.file
-                    && written.has_any(first, count)
-                {
-                    return false;
-                }
-            }
+        if written.and(&self.read_by_terminators(from)) != RegisterSet::EMPTY {
+            return false;
         }
         for &other in self.flow.successors[from.position()].iter().filter(|&&other| other != to) {
             let needed = |value: Value| {
@@ -192,7 +198,7 @@ impl Assigner<'_> {
         };
         let before = occupied(self, &self.exit_state[from.position()]);
         let after = occupied(self, &self.entry_state[to.position()]);
-        let free_before = self.usable.without(&before);
+        let free_before = self.usable.without(&before).without(&self.read_by_terminators(from));
         let free = free_before.without(&after).without(&transfers.written(|part| part.count));
         let late = self.emit_memory_phis(from, transfers, &free_before, &mut place)?;
         self.emit_moves(&transfers.moves, free.lowest(), &mut place)?;
@@ -205,7 +211,7 @@ impl Assigner<'_> {
         for (value, temporary) in late {
             let slot = self.slot(value);
             let width = self.class(value).width;
-            self.copy_slots(slot, temporary, width, &self.usable.without(&after), &mut place);
+            self.copy_slots(slot, temporary, width, &free, &mut place);
         }
         Ok(())
     }
@@ -228,6 +234,7 @@ impl Assigner<'_> {
             if is_read {
                 slot = self.function.frame_bytes.next_multiple_of(4);
                 self.function.frame_bytes = slot + 4 * u32::from(width);
+                self.private_slots.push((slot, u32::from(width)));
                 late.push((*value, slot));
             }
             let held = source.value().and_then(|source| self.exit_state[from.position()].iter().find(|entry| entry.0 == source)).copied();
@@ -279,6 +286,7 @@ impl Assigner<'_> {
         }
         let slot = self.function.frame_bytes.next_multiple_of(4);
         self.function.frame_bytes = slot + 4;
+        self.private_slots.push((slot, 1));
         self.emergency_slot = Some(slot);
         slot
     }

@@ -7,6 +7,8 @@
 use oriole_ir::{File, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_support::Index;
 
+use crate::liveness::Liveness;
+
 /// A web wider than this is not made: it would find no place.
 const WIDEST: i32 = 64;
 
@@ -30,7 +32,7 @@ pub(crate) struct Hints {
 
 impl Hints {
     /// Collects the wishes of a function.
-    pub fn of(function: &Function, file: File) -> Hints {
+    pub fn of(function: &Function, liveness: &Liveness, file: File) -> Hints {
         let nodes = function.values.iter().enumerate().map(|(number, class)| Node {
             parent: number as u32,
             offset: 0,
@@ -41,7 +43,7 @@ impl Hints {
         });
         let mut hints = Hints { nodes: nodes.collect() };
         for &block in &function.layout {
-            for &inst in &function.blocks[block].insts {
+            for &(_, inst) in &liveness.touching[block.position()] {
                 hints.collect(function, inst, file);
             }
         }

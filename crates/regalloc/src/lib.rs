@@ -28,6 +28,7 @@ mod normalize;
 mod operate;
 mod registers;
 mod rewrite;
+mod slots;
 mod spill;
 
 use std::fmt;

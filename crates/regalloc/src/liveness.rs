@@ -17,6 +17,8 @@ const FAR: u32 = 1 << 30;
 
 /// Liveness of the values of one file.
 pub(crate) struct Liveness {
+    /// By block: its instructions, with their positions, that have an operand of the file.
+    pub touching: Vec<Vec<(u32, Inst)>>,
     /// Values that are live where a block starts, its phis excepted, in ascending order.
     pub live_in: Vec<Vec<Value>>,
     /// Distance from the start of the block to the next use of each.
@@ -32,6 +34,12 @@ pub(crate) fn used_in(function: &Function, inst: Inst, file: File) -> impl Itera
 /// The values of a file that an instruction writes.
 pub(crate) fn defined_in(function: &Function, inst: Inst, file: File) -> impl Iterator<Item = Value> + '_ {
     function.defined(inst).filter(move |&value| function.values[value].file == file)
+}
+
+fn touches(function: &Function, inst: Inst, file: File) -> bool {
+    let guard = function.insts[inst].guard.map(|guard| guard.kind);
+    let mut kinds = function.operands(inst).iter().map(|operand| operand.kind).chain(guard);
+    kinds.any(|kind| matches!(kind, OperandKind::Value(part) if function.values[part.value].file == file))
 }
 
 /// The source of a phi for a predecessor.
@@ -51,12 +59,17 @@ impl Liveness {
 
     fn sets(function: &Function, flow: &ControlFlow, file: File) -> Result<Liveness, AllocateError> {
         let blocks = function.blocks.len();
+        let mut touching: Vec<Vec<(u32, Inst)>> = vec![Vec::new(); blocks];
+        for &block in &flow.order {
+            let insts = function.blocks[block].insts.iter().enumerate().map(|(position, &inst)| (position as u32, inst));
+            touching[block.position()] = insts.filter(|&(_, inst)| touches(function, inst, file)).collect();
+        }
         let mut defined_at: Vec<Option<Block>> = vec![None; function.values.len()];
         // (value, block): live at the start of the block (plain uses) or at its end (phi sources).
         let mut upward: Vec<(Value, Block, bool)> = Vec::new();
         let mut seen_in: Vec<u32> = vec![u32::MAX; function.values.len()];
         for &block in &flow.order {
-            for &inst in &function.blocks[block].insts {
+            for &(_, inst) in &touching[block.position()] {
                 for part in used_in(function, inst, file) {
                     let seen = &mut seen_in[part.value.position()];
                     if defined_at[part.value.position()] != Some(block) && *seen != block.position() as u32 {
@@ -104,7 +117,7 @@ impl Liveness {
                 stack.extend(predecessors.filter(|from| defined_at[value.position()] != Some(**from)));
             }
         }
-        Ok(Liveness { live_in, distance: vec![Vec::new(); blocks] })
+        Ok(Liveness { touching, live_in, distance: vec![Vec::new(); blocks] })
     }
 
     fn measure(&mut self, function: &Function, flow: &ControlFlow, file: File) {
@@ -112,23 +125,23 @@ impl Liveness {
         let mut nearest = vec![NEVER; function.values.len()];
         for &block in &flow.order {
             let at = block.position();
-            for (position, &inst) in function.blocks[block].insts.iter().enumerate().rev() {
+            for &(position, inst) in self.touching[at].iter().rev() {
                 for part in used_in(function, inst, file) {
-                    nearest[part.value.position()] = position as u32;
+                    nearest[part.value.position()] = position;
                 }
             }
             for (use_, value) in first_use[at].iter_mut().zip(&self.live_in[at]) {
                 *use_ = nearest[value.position()];
             }
-            for &inst in &function.blocks[block].insts {
+            for &(_, inst) in &self.touching[at] {
                 for part in used_in(function, inst, file) {
                     nearest[part.value.position()] = NEVER;
                 }
             }
         }
         self.distance = first_use.iter().map(|list| list.iter().map(|&use_| use_.min(FAR)).collect()).collect();
-        let rounds = 2 + flow.depth.iter().copied().max().unwrap_or(0).min(3);
-        for _ in 0..rounds {
+        // The second round takes distances around loops into account.
+        for _ in 0..2 {
             for &block in flow.order.iter().rev() {
                 let at = block.position();
                 let touched = self.at_end(function, flow, block, file, &mut nearest);

@@ -510,6 +510,7 @@ impl Assigner<'_> {
         place.out.push(step.inst);
         for used in &step.uses {
             self.next_use[used.value.position()] = used.next;
+            self.note_use(used.value, step.position, used.next);
             if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
                 self.take(used.value);
             }
@@ -519,9 +520,7 @@ impl Assigner<'_> {
         }
         for made in &step.made {
             self.put(made.value, made.at);
-            self.next_use[made.value.position()] = made.next;
-            self.defined_in[made.value.position()] = made.at;
-            self.definition[made.value.position()] = Some(step.inst);
+            self.note_definition(made.value, step.inst, step.position, made.next, made.at);
         }
         for made in step.made.iter().filter(|made| made.next == NEVER) {
             self.take(made.value);
@@ -679,15 +678,14 @@ impl Assigner<'_> {
         self.function.operands_mut(inst)[0].kind = register(self.file, place_at, class.width).kind;
         for used in &step.uses {
             self.next_use[used.value.position()] = used.next;
+            self.note_use(used.value, step.position, used.next);
             if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
                 self.take(used.value);
             }
         }
         step.dropped.iter().for_each(|&value| self.drop_value(value));
         self.put(value, place_at);
-        self.next_use[value.position()] = next;
-        self.defined_in[value.position()] = place_at;
-        self.definition[value.position()] = Some(inst);
+        self.note_definition(value, inst, position, next, place_at);
         if next == NEVER {
             self.take(value);
         }

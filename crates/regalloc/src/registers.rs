@@ -1,8 +1,10 @@
 //! Sets of registers of one file, and the search for gaps in them.
 
-use oriole_ir::Class;
+use oriole_ir::{Class, File};
 
 const WORDS: usize = 4;
+/// How much higher a place may be for the sake of a wide gap: low registers are worth something too.
+const NEAR: u16 = 32;
 
 /// A set of registers of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -127,9 +129,10 @@ impl RegisterSet {
     /// A place for a value of a class in these free registers: the lowest where the aligned group around it cannot take a wider value.
     pub fn find(&self, class: Class) -> Option<u16> {
         let places = self.places(class);
-        places.lowest()?;
+        let lowest = places.lowest()?;
+        let has_tuples = matches!(class.file, File::General | File::Uniform);
         for group in [2u8, 4] {
-            if class.width >= group {
+            if class.width >= group || !has_tuples {
                 continue;
             }
             let groups = self.runs(group).aligned(group);
@@ -138,11 +141,11 @@ impl RegisterSet {
                 spread = spread.or(&groups.shifted_up(step));
             }
             let broken = places.without(&spread);
-            if let Some(lowest) = broken.lowest() {
-                return Some(lowest);
+            if let Some(place) = broken.lowest().filter(|&place| place < lowest + NEAR) {
+                return Some(place);
             }
         }
-        places.lowest()
+        Some(lowest)
     }
 
     /// Only for steps below 64.

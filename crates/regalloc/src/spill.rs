@@ -21,7 +21,7 @@ impl Assigner<'_> {
     /// Finds the instructions that may be repeated: one result, no registers read, the same every time.
     pub(crate) fn find_repeatable(&mut self) {
         for &block in &self.flow.order {
-            for &inst in &self.function.blocks[block].insts {
+            for &(_, inst) in &self.liveness.touching[block.position()] {
                 let data = &self.function.insts[inst];
                 let cheap = match data.op {
                     Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),

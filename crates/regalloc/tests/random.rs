@@ -46,29 +46,29 @@ const LIMITS: [u32; 6] = [16, 20, 24, 40, 64, 255];
 #[test]
 fn straight_code() {
     let shape = Shape { regions: 1, piece: 60, reach: 40, calls: false, wide: false };
-    sweep("small", 0..300, &LIMITS, shape);
+    sweep("small", 0..100, &LIMITS, shape);
 }
 
 #[test]
 fn branches_and_loops() {
     let shape = Shape { regions: 6, piece: 15, reach: 60, calls: false, wide: false };
-    sweep("branches", 0..400, &LIMITS, shape);
+    sweep("branches", 0..120, &LIMITS, shape);
 }
 
 #[test]
 fn high_pressure() {
     let shape = Shape { regions: 10, piece: 40, reach: 1000, calls: false, wide: false };
-    sweep("pressure", 0..100, &LIMITS, shape);
+    sweep("pressure", 0..16, &LIMITS, shape);
 }
 
 #[test]
 fn calls() {
     let shape = Shape { regions: 8, piece: 20, reach: 100, calls: true, wide: false };
-    sweep("calls", 0..200, &LIMITS, shape);
+    sweep("calls", 0..60, &LIMITS, shape);
 }
 
 #[test]
 fn wide_tuples() {
     let shape = Shape { regions: 8, piece: 20, reach: 100, calls: false, wide: true };
-    sweep("wide", 0..200, &[64, 100, 255], shape);
+    sweep("wide", 0..60, &[64, 100, 255], shape);
 }

@@ -6,7 +6,10 @@
 
 mod approx;
 mod atomics;
+mod barrier;
+mod calls;
 mod compare;
+mod control;
 mod cvt;
 mod elementwise;
 mod float;
@@ -18,6 +21,7 @@ mod memory;
 mod moves;
 mod special;
 mod ty;
+mod variables;
 mod warp;
 
 pub use kernel::Generated;
@@ -38,6 +42,10 @@ pub fn all() -> Vec<Generated> {
         warp::tests,
         memory::tests,
         atomics::tests,
+        barrier::tests,
+        control::tests,
+        calls::tests,
+        variables::tests,
     ] {
         tests.extend(family());
     }

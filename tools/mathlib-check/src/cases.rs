@@ -19,7 +19,7 @@ impl Random {
 
     /// A number below a limit.
     pub fn below(&mut self, limit: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
     /// An f32 with an exponent of at most so many, either sign.
@@ -94,10 +94,10 @@ impl Layout {
         match random.below(8) {
             0 => bits & !exponent_mask,
             1 => bits & !exponent_mask | random.below(self.fraction_bits.into()) << self.fraction_bits,
-            2 => bits & !exponent_mask | exponent_mask - (random.below(4) << self.fraction_bits),
+            2 => bits & !exponent_mask | (exponent_mask - (random.below(4) << self.fraction_bits)),
             3 => bits & !(fraction_mask >> random.below(self.fraction_bits.into())),
             4 => bits | fraction_mask >> random.below(self.fraction_bits.into()),
-            5 => bits & !exponent_mask | self.exponents() / 2 << self.fraction_bits,
+            5 => bits & !exponent_mask | (self.exponents() / 2) << self.fraction_bits,
             _ => bits,
         }
     }

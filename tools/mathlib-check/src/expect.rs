@@ -52,6 +52,9 @@ pub enum Kind {
     Integers(u32, bool),
 }
 
+/// What a function has to return, given its operands.
+pub type Requirement = Box<dyn Fn(&[u64]) -> Expected + Sync + Send>;
+
 /// A function, its operands and its results.
 pub struct Check {
     /// Without the prefix of the library.
@@ -61,7 +64,7 @@ pub struct Check {
     /// Whether the result is exact whatever the approximations of the hardware.
     pub exact: bool,
     /// The requirement for some operands.
-    pub expect: Box<dyn Fn(&[u64]) -> Expected + Sync + Send>,
+    pub expect: Requirement,
 }
 
 fn bits_or_nan(format: Format, result: Option<u64>) -> Expected {
@@ -223,6 +226,9 @@ fn others(list: &mut Vec<Check>) {
     });
     add(list, "cvt_rna_tf32_f32".into(), Kind::Single, true, |v| {
         let (sign, magnitude) = (v[0] & 0x8000_0000, v[0] & 0x7fff_ffff);
+        if magnitude > 0x7f80_0000 {
+            return Expected::Bits(0x7fff_e000);
+        }
         let step = f64::from(1 << 13);
         let cut = if magnitude < 0x7f80_0000 { (magnitude as f64 / step).round() } else { (magnitude as f64 / step).floor() };
         Expected::Bits(sign | (cut * step) as u64)

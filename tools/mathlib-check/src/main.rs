@@ -30,6 +30,9 @@ use program::Program;
 
 const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/isel/library");
 
+/// With fewer random cases than this the directed ones are thinned out too.
+const SHORT: u64 = 10_000;
+
 /// One function on its way through many operands.
 struct Trial<'a> {
     check: &'a Check,
@@ -37,6 +40,8 @@ struct Trial<'a> {
     mufu: Mufu,
     slack: u32,
     mask: u64,
+    /// Of the pairs of exponents, one in so many is tried.
+    stride: usize,
     scratch: Vec<u64>,
     cases: u64,
     wrong: u64,
@@ -61,7 +66,7 @@ impl Trial<'_> {
         let partners = layout.awkward_fractions().len() as u64 * 2;
         let exponents = numbers.len() as u64 / partners;
         // Every pair of exponents, with fractions that vary from pair to pair.
-        for index in 0..exponents * exponents {
+        for index in (0..exponents * exponents).step_by(self.stride) {
             let (x, y) = (index / exponents, index % exponents);
             let pick = |exponent: u64, random: &mut Random| numbers[(exponent * partners + random.below(partners)) as usize];
             let (a, b) = (pick(x, random), pick(y, random));
@@ -193,6 +198,7 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
             mufu: mufu.with_offset(offset),
             slack,
             mask,
+            stride: if random_cases < SHORT { 101 } else { 1 },
             scratch: Vec::new(),
             cases: 0,
             wrong: 0,

@@ -148,15 +148,10 @@ impl Mufu {
         u64::from(upper) << 32
     }
 
+    /// The upper word as a number: a NaN with all its bits in the lower word looks like an infinity.
     fn upper(a: u64) -> f64 {
-        let value = f64::from_bits(a);
-        if value.is_nan() {
-            f64::NAN
-        } else if value.is_subnormal() {
-            f64::from_bits(a & 1 << 63)
-        } else {
-            f64::from_bits(a & 0xffff_ffff_0000_0000)
-        }
+        let value = f64::from_bits(a & 0xffff_ffff_0000_0000);
+        if value.is_subnormal() { f64::from_bits(a & 1 << 63) } else { value }
     }
 
     /// `rcp.approx.ftz.f64`

@@ -181,10 +181,10 @@ pub fn divide(format: Format, a: u64, b: u64, mode: Rounding, ftz: bool) -> Opti
     let extra = format.fraction_bits + 4;
     let (significand, sticky) = if format.fraction_bits == 23 {
         let numerator = ma << extra;
-        (u128::from(numerator / mb), numerator % mb != 0)
+        (u128::from(numerator / mb), !numerator.is_multiple_of(mb))
     } else {
         let numerator = u128::from(ma) << extra;
-        (numerator / u128::from(mb), numerator % u128::from(mb) != 0)
+        (numerator / u128::from(mb), !numerator.is_multiple_of(u128::from(mb)))
     };
     let exact = Exact { negative, significand, exponent: ea - eb - extra as i32, sticky };
     Some(exact.round(format, mode, ftz))

@@ -69,6 +69,12 @@ impl Module {
             if let Some(variable) = self.variables.iter().find(placed_later) {
                 return Err(Error::new(format!("`{}` needs a linker to be placed; the file is executable", variable.name)));
             }
+            for function in &self.functions {
+                if let Some(relocation) = function.relocations.iter().find(|relocation| relocation.kind.needs_linker()) {
+                    let (kind, name, at) = (relocation.kind, &function.name, relocation.offset);
+                    return Err(Error::new(format!("{kind:?} at {at:#x} of `{name}` needs a linker; the file is executable")));
+                }
+            }
         }
         match self.functions.iter().find(|function| !function.is_kernel && function.parameter_bytes > 0) {
             Some(function) => Err(Error::new(format!("`{}` is no kernel, but has parameters in constant memory", function.name))),
@@ -118,8 +124,11 @@ impl Maker<'_> {
         self.symbol_indices.get(&role).copied().unwrap_or(0)
     }
 
-    /// Index of the symbol that somebody refers to by name.
+    /// Index of the symbol that somebody refers to by name. No name is no symbol: some relocations need none.
     pub(super) fn find(&self, name: &str) -> Result<u32> {
+        if name.is_empty() {
+            return Ok(0);
+        }
         let missing = || Error::new(format!("something refers to `{name}`, which the module neither defines nor declares as external"));
         self.named.get(name).copied().ok_or_else(missing)
     }
@@ -350,7 +359,10 @@ impl Maker<'_> {
             (CompatCode::ENABLE_OPPORTUNISTIC_FINALIZATION, CompatValue::Byte(1)),
             (CompatCode::CAN_FASTPATH_FINALIZE, CompatValue::Bytes(words)),
         ]
-        .map(|(code, value)| CompatAttribute::new(code, value))
+        .map(|(code, usual)| {
+            let given = self.module.compat.iter().find(|attribute| attribute.code == code);
+            given.cloned().unwrap_or_else(|| CompatAttribute::new(code, usual))
+        })
         .into()
     }
 

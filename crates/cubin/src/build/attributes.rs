@@ -82,10 +82,11 @@ pub(super) fn rank(target: &Target, code: Code) -> usize {
 
 /// What every kernel has, and what follows from its parameters; the rest is `extra`. In ptxas' order.
 ///
-/// `parameters` come in the order of declaration. The builder fills in the symbol of `EIATTR_PARAM_CBANK` and adds
+/// `parameters` come in the order of declaration. What is in `extra` takes the place of what is usual, for example
+/// `EIATTR_MAXREG_COUNT` of a kernel with `.maxnreg`. The builder fills in the symbol of `EIATTR_PARAM_CBANK` and adds
 /// `EIATTR_EXTERNS`.
 pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<Attribute>) -> Vec<Attribute> {
-    let mut list = vec![Attribute::new(Code::MAXREG_COUNT, Value::Half(0xff))];
+    let mut list = vec![Attribute::new(Code::MAXREG_COUNT, Value::Half(NO_LIMIT))];
     if target.reserved_variable.is_some() {
         list.push(Attribute::new(Code::RESERVED_SMEM_USED, Value::Flag));
     }
@@ -100,8 +101,18 @@ pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<A
         // Last parameter first.
         list.extend(parameters.iter().rev().map(|parameter| Attribute::new(Code::KPARAM_INFO, Value::Parameter(*parameter))));
     }
-    list.extend(extra);
-    function_attributes(target, list)
+    function_attributes(target, or_given(list, extra))
+}
+
+/// `EIATTR_MAXREG_COUNT` of a kernel without limit.
+const NO_LIMIT: u16 = 0xff;
+
+/// What is given, and of the usual what is not among it.
+fn or_given(usual: Vec<Attribute>, given: Vec<Attribute>) -> Vec<Attribute> {
+    let is_missing = |attribute: &Attribute| given.iter().all(|other| other.code != attribute.code);
+    let mut list: Vec<Attribute> = usual.into_iter().filter(is_missing).collect();
+    list.extend(given);
+    list
 }
 
 /// What every function has, kernel or not; the rest is `extra`. In ptxas' order.
@@ -117,7 +128,7 @@ pub fn function_attributes(target: &Target, extra: Vec<Attribute>) -> Vec<Attrib
     if target.style != Style::Ampere {
         list.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(0)));
     }
-    list.extend(extra);
+    let mut list = or_given(list, extra);
     list.sort_by_key(|attribute| rank(target, attribute.code));
     list
 }

@@ -13,7 +13,7 @@ pub struct Frame {
     pub cie: Cie,
     /// Size of the code, in bytes.
     pub range: u64,
-    /// Instructions of the FDE with padding; the whole must be a multiple of four bytes.
+    /// Instructions of the FDE with padding; the whole must be a multiple of eight bytes.
     pub unwind: Vec<u8>,
 }
 
@@ -24,8 +24,9 @@ pub enum Cie {
     Kernel,
     /// The return address is in R20 and R21.
     Function,
-    /// Within a kernel: the return address, counted from the kernel's start, is in this register and the next.
-    Subroutine { return_register: u8 },
+    /// Within a kernel: the return address, counted from the kernel's start, is in this register and the next. The kept
+    /// registers, mostly just that one, have their values at entry.
+    Subroutine { return_register: u8, kept: Vec<u8> },
     /// The bytes behind the length.
     Other(Vec<u8>),
 }
@@ -84,8 +85,8 @@ impl Cie {
                 same_value(&mut out, 20);
                 same_value(&mut out, 21);
             }
-            Cie::Subroutine { return_register } => {
-                same_value(&mut out, u16::from(*return_register));
+            Cie::Subroutine { return_register, kept } => {
+                kept.iter().for_each(|&number| same_value(&mut out, u16::from(number)));
                 out.push(DW_CFA_VAL_EXPRESSION);
                 out.extend(register(RETURN_ADDRESS));
                 out.extend([16, DW_OP_ADDR]);
@@ -97,15 +98,29 @@ impl Cie {
             }
             Cie::Kernel | Cie::Other(_) => {}
         }
-        out.resize(out.len().next_multiple_of(4), 0);
+        // The whole is a multiple of eight bytes.
+        let length = LENGTH as usize;
+        out.resize((out.len() + length).next_multiple_of(8) - length, 0);
         (out, address)
     }
 
     fn of(body: &[u8]) -> Cie {
-        let from_zero = 0..=u8::MAX;
-        let known = [Cie::Kernel, Cie::Function].into_iter().chain(from_zero.map(|return_register| Cie::Subroutine { return_register }));
+        let known = [Cie::Kernel, Cie::Function].into_iter().chain(Cie::subroutine(body));
         let fits = |cie: &Cie| [SASS_UNIT, MERCURY_UNIT].iter().any(|&unit| cie.body(unit).0 == body);
         known.into_iter().find(fits).unwrap_or_else(|| Cie::Other(body.to_vec()))
+    }
+
+    /// What the body of a subroutine's CIE seems to say.
+    fn subroutine(body: &[u8]) -> Option<Cie> {
+        let empty = Cie::Subroutine { return_register: 0, kept: Vec::new() }.body(SASS_UNIT).0;
+        let start = empty.iter().position(|&byte| byte == DW_CFA_VAL_EXPRESSION)?;
+        let mut kept = Vec::new();
+        let mut rest = body.get(start..)?;
+        while let [DW_CFA_SAME_VALUE, low, high, _, _, more @ ..] = rest {
+            kept.push(low & 0x7f | high << 7);
+            rest = more;
+        }
+        Some(Cie::Subroutine { return_register: *kept.last()?, kept })
     }
 }
 

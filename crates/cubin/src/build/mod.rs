@@ -67,6 +67,7 @@
 //! module.variables.push(Variable { linkage: Linkage::Local, ..Variable::new("format", Home::Initialized(b"%d\n\0".to_vec()), 4, 1) });
 //! module.externs.push(Extern::function("vprintf"));
 //! module.place_variables();
+//! module.settle_calls();
 //! let bytes = module.build()?.write()?;
 //! # assert_eq!(oriole_cubin::Cubin::read(&bytes)?.functions().count(), 2);
 //! # Ok::<(), oriole_cubin::Error>(())
@@ -81,6 +82,7 @@ mod patches;
 mod relocations;
 mod roles;
 mod segments;
+mod settle;
 mod symbols;
 
 pub use attributes::{API_VERSION, function_attributes, kernel_attributes};
@@ -88,6 +90,7 @@ pub use frame::{Cie, Frame, PlacedFrame, decode as decode_frames};
 pub use patches::{CodePatch, CodeRelocation, DataPatch, DataRelocation};
 
 use crate::bytes::align_up;
+use crate::compat::CompatAttribute;
 use crate::cubin::{Cubin, FileType};
 use crate::error::Result;
 use crate::info::Attribute;
@@ -108,10 +111,12 @@ pub struct Module {
     pub tool: ToolInfo,
     /// In the order of the file, which for ptxas is the reverse of the source's.
     pub functions: Vec<Function>,
-    /// Those with [`Linkage::Global`] come first.
+    /// In any order; ptxas has those with [`Linkage::Global`] first.
     pub variables: Vec<Variable>,
     /// Functions and variables that are used here and defined elsewhere.
     pub externs: Vec<Extern>,
+    /// For `.nv.compat`, in place of the usual: which newer instructions the code uses. From Hopper on.
+    pub compat: Vec<CompatAttribute>,
     /// What constant bank 4 holds, eight bytes each: addresses of variables and functions.
     pub addresses: Vec<String>,
 }
@@ -188,6 +193,8 @@ pub struct Subroutine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
     /// Without what the system reserves.
+    ///
+    /// A kernel with dynamic shared memory only has a `Shared` of size 0, in executable files.
     pub size: u64,
     pub alignment: u64,
     /// In relocatable files, where the linker places them.
@@ -295,6 +302,7 @@ impl Module {
             functions,
             variables: Vec::new(),
             externs: Vec::new(),
+            compat: Vec::new(),
             addresses: Vec::new(),
         }
     }

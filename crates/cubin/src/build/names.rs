@@ -79,6 +79,7 @@ impl Module {
             SymbolRole::Constant(k, i) => {
                 self.functions[k].constants.as_ref().map_or(String::new(), |constants| constants.symbols[i].0.clone())
             }
+            SymbolRole::Parameters(k) if self.functions[k].parameter_bytes == 0 => "_SREG".into(),
             SymbolRole::Parameters(_) => "_param".into(),
             SymbolRole::Variable(v) => self.variables[v].name.clone(),
             SymbolRole::Extern(i) => self.externs[i].name.clone(),

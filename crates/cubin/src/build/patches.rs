@@ -2,6 +2,9 @@
 //!
 //! The same meaning has different relocation types on different targets: a call is `ABS47_34` to Ada and `ABS55_16_34`
 //! from Hopper on. Addresses of functions go through a table of unified functions in relocatable files from Hopper on.
+//!
+//! In executable files the driver applies addresses and calls. Offsets in shared and constant memory are the linker's to
+//! fill in: whoever builds an executable file knows them and puts them into the code.
 
 use crate::cubin::FileType;
 use crate::relocation::RelocationType;
@@ -93,6 +96,19 @@ impl CodePatch {
             CodePatch::UniformConstantLoad => RelocationType::R_CUDA_CONST_FIELD22_37,
             CodePatch::Other(other) => other,
         })
+    }
+
+    /// Only a linker can fill this in.
+    pub(super) fn needs_linker(self) -> bool {
+        matches!(
+            self,
+            CodePatch::SharedOffset
+                | CodePatch::SharedField
+                | CodePatch::ConstantOffset
+                | CodePatch::ConstantOperand
+                | CodePatch::ConstantLoad
+                | CodePatch::UniformConstantLoad
+        )
     }
 
     /// What a relocation of a cubin means.

@@ -26,11 +26,16 @@ pub(super) struct Patch {
 /// All relocation sections in the order of the file, also those that are empty but there.
 pub(super) fn groups(module: &Module) -> Vec<Group> {
     let mut list = Vec::new();
+    let mut of_constants = Vec::new();
     for (k, function) in module.functions.iter().enumerate() {
         list.extend(split(module, Patched::Text(k), module.code_patches(k), function.had_relocations));
         let is_there = function.constants.as_ref().is_some_and(|constants| constants.had_relocations);
-        list.extend(split(module, Patched::Constants(k), Vec::new(), is_there));
+        of_constants.extend(split(module, Patched::Constants(k), Vec::new(), is_there));
+        if module.is_relocatable() {
+            list.append(&mut of_constants);
+        }
     }
+    list.append(&mut of_constants);
     list.extend(split(module, Patched::Addresses, module.address_patches(), false));
     for patched in [Patched::InitializedVariables, Patched::ConstantVariables] {
         list.extend(split(module, patched, module.data_patches(patched.role()), false));

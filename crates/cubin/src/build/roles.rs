@@ -94,10 +94,6 @@ impl Module {
         self.indices().filter(|&k| self.functions[k].shared.is_some())
     }
 
-    fn with_constants(&self) -> impl Iterator<Item = usize> {
-        self.indices().filter(|&k| self.functions[k].constants.is_some())
-    }
-
     /// `relocated` are the sections with relocations, in order.
     pub(super) fn sections(&self, relocated: &[Role]) -> Vec<Role> {
         use Role::{CallGraph, Compat, Constants, CudaNote, Frames, FunctionInfo, Info, Null, Parameters, RelocationActions};
@@ -113,8 +109,10 @@ impl Module {
         let homes = self.homes();
         let having = |wanted: &'static [Role]| homes.iter().copied().filter(|role| wanted.contains(role));
         list.extend(having(&[Role::Addresses, Role::ConstantVariables]));
-        list.extend(self.with_constants().map(Constants));
-        list.extend(if early { self.kernels().map(Parameters).collect() } else { Vec::new() });
+        for (k, function) in self.functions.iter().enumerate() {
+            list.extend(function.constants.as_ref().map(|_| Constants(k)));
+            list.extend((early && function.is_kernel).then_some(Parameters(k)));
+        }
         list.extend(self.indices().map(Text));
         list.extend(having(&[Role::InitializedVariables]));
         // Reserved shared memory and variables belong to the first function and come behind its own.

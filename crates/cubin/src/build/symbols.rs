@@ -25,7 +25,7 @@ pub(super) enum SymbolRole {
     Subroutine(usize, usize),
     SharedVariable(usize, usize),
     Constant(usize, usize),
-    /// The parameters of a kernel; relocatable files to Ada.
+    /// The parameters of a kernel, or what is before them if there are none; relocatable files to Ada.
     Parameters(usize),
     Variable(usize),
     Extern(usize),
@@ -46,13 +46,15 @@ impl Module {
         let early = self.target.style == Style::Ampere;
         let mut list = vec![SymbolRole::Null, Section(Role::ToolNote), Section(Role::CudaNote)];
         // The end of reserved memory comes with the first function that has shared memory.
-        let outside = self.variables.iter().any(|variable| variable.home == Home::Shared).then_some(0);
-        let sharing = self.sharing().next().or(outside);
+        let outside = self.variables.iter().any(|variable| variable.home == Home::Shared);
+        let dynamic = self.externs.iter().any(|external| external.kind == ExternKind::DynamicShared);
+        let sharing = self.sharing().next().or((outside || dynamic).then_some(0));
         for k in self.indices() {
             let function = &self.functions[k];
             list.extend((function.linkage != Linkage::Global).then_some(Function(k)));
             list.push(Section(Role::Text(k)));
-            list.extend(function.shared.as_ref().map(|_| Section(Role::Shared(k))));
+            let declares = function.shared.as_ref().is_some_and(|shared| shared.size > 0);
+            list.extend(declares.then_some(Section(Role::Shared(k))));
             if k == 0 {
                 list.extend(self.module_symbols());
             }
@@ -67,7 +69,7 @@ impl Module {
             list.extend(self.subroutines(k, |linkage| linkage != Linkage::Global));
             if early && function.is_kernel {
                 list.push(Section(Role::Parameters(k)));
-                list.extend((self.is_relocatable() && function.parameter_bytes > 0).then_some(SymbolRole::Parameters(k)));
+                list.extend(self.is_relocatable().then_some(SymbolRole::Parameters(k)));
             }
         }
         if self.functions.is_empty() {
@@ -198,9 +200,9 @@ impl Maker<'_> {
                 Symbol { value, size, ..local(defined(Role::Constants(k)), other::CONSTANT | other::INTERNAL) }
             }
             SymbolRole::Parameters(k) => {
-                let size = u64::from(self.module.functions[k].parameter_bytes);
-                let symbol = local(defined(Role::Parameters(k)), other::CONSTANT | other::INTERNAL);
-                Symbol { value: u64::from(style.parameter_base()), size, ..symbol }
+                let (base, size) = (u64::from(style.parameter_base()), u64::from(self.module.functions[k].parameter_bytes));
+                let (value, size) = if size == 0 { (0, base) } else { (base, size) };
+                Symbol { value, size, ..local(defined(Role::Parameters(k)), other::CONSTANT | other::INTERNAL) }
             }
         }
     }

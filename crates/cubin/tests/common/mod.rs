@@ -21,14 +21,18 @@ pub fn data_folder() -> PathBuf {
 
 /// The checked-in files with this extension, by name.
 pub fn data_files(extension: &str) -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(data_folder())
+    files_in(&data_folder(), extension)
+}
+
+pub fn files_in(folder: &Path, extension: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|found| found == extension))
         .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
         .collect();
     files.sort();
-    assert!(!files.is_empty(), "no .{extension} files in tests/data");
+    assert!(!files.is_empty(), "no .{extension} files in {}", folder.display());
     files
 }
 

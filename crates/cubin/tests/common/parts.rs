@@ -4,6 +4,7 @@ use oriole_cubin::build::{
     Capsule, CodePatch, CodeRelocation, Constants, DataPatch, DataRelocation, Extern, ExternKind, Frame, Function, Home, Linkage, Module,
     PlacedFrame, Shared, SharedVariable, Subroutine, Variable, decode_frames, function_attributes, kernel_attributes,
 };
+use oriole_cubin::compat::CompatCode;
 use oriole_cubin::info::{Attribute, Code, Parameter, Value};
 use oriole_cubin::note::Note;
 use oriole_cubin::relocation::Relocation;
@@ -21,7 +22,7 @@ pub fn bytes(section: Option<&Section>) -> Vec<u8> {
 pub fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
     let frames = decode_frames(&bytes(cubin.section_named(".debug_frame")))?;
     let mercury = decode_frames(&bytes(cubin.section_named(".nv.merc.debug_frame")))?;
-    let reader = Reader { cubin, target, frames, mercury };
+    let reader = Reader { cubin, target, frames, starts: relocations(cubin, ".debug_frame"), mercury };
     let functions = cubin.functions().enumerate().map(|(k, found)| reader.function(k, found.name, found.symbol, found.is_kernel));
     let mut module = Module::new(target, functions.collect());
     module.file_type = cubin.header.file_type;
@@ -34,6 +35,10 @@ pub fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
     }
     module.variables = reader.variables();
     module.externs = reader.externs();
+    if let Some(Content::Compat(compat)) = cubin.section_named(".nv.compat").map(|section| &section.content) {
+        let of_code = [CompatCode::ISA_CLASS, CompatCode::INST_TENSORMAP_V1];
+        module.compat = compat.iter().filter(|attribute| of_code.contains(&attribute.code)).cloned().collect();
+    }
     module.addresses = relocations(cubin, ".nv.constant4").iter().map(|relocation| reader.name(relocation.symbol)).collect();
     Ok(module)
 }
@@ -46,7 +51,7 @@ pub fn relocations(cubin: &Cubin, patched: &str) -> Vec<Relocation> {
             list.extend(found);
         }
     }
-    list.sort_by_key(|relocation| relocation.offset);
+    list.sort_by_key(|relocation| (relocation.offset, relocation.relocation_type.0));
     list
 }
 
@@ -54,6 +59,8 @@ struct Reader<'a> {
     cubin: &'a Cubin,
     target: &'static Target,
     frames: Vec<PlacedFrame>,
+    /// The relocations of the frames.
+    starts: Vec<Relocation>,
     mercury: Vec<PlacedFrame>,
 }
 
@@ -79,10 +86,8 @@ impl Reader<'_> {
 
     /// The frame at an offset in a function.
     fn frame(&self, symbol: u32, offset: u64) -> Option<Frame> {
-        let of_function = |frame: &PlacedFrame| {
-            let starts = relocations(self.cubin, ".debug_frame");
-            starts.iter().any(|relocation| relocation.offset == frame.address && relocation.symbol == symbol)
-        };
+        let of_function =
+            |frame: &PlacedFrame| self.starts.iter().any(|relocation| relocation.offset == frame.address && relocation.symbol == symbol);
         self.frames.iter().find(|frame| frame.offset == offset && of_function(frame)).map(|placed| placed.frame.clone())
     }
 
@@ -287,11 +292,9 @@ impl Reader<'_> {
     fn attributes(&self, name: &str, is_kernel: bool) -> Vec<Attribute> {
         let derived = [
             Code::CUDA_API_VERSION,
-            Code::MAXREG_COUNT,
             Code::MERCURY_ISA_VERSION,
             Code::SW2861232_WAR,
             Code::SW_WAR,
-            Code::SPARSE_MMA_MASK,
             Code::PARAM_CBANK,
             Code::CBANK_PARAM_SIZE,
             Code::KPARAM_INFO,
@@ -307,7 +310,12 @@ impl Reader<'_> {
         let always_reserved = self.target.reserved_variable.is_some();
         let in_kernels = |code| code == Code::VRC_CTA_INIT_COUNT || always_reserved && code == Code::RESERVED_SMEM_USED;
         let is_derived = |code| derived.contains(&code) || is_kernel && in_kernels(code);
-        let mut extra: Vec<Attribute> = all.iter().filter(|attribute| !is_derived(attribute.code)).cloned().collect();
+        let is_usual = |attribute: &Attribute| match (attribute.code, &attribute.value) {
+            (Code::MAXREG_COUNT, value) => *value == Value::Half(0xff),
+            (Code::SPARSE_MMA_MASK, value) => *value == Value::Half(0),
+            (code, _) => is_derived(code),
+        };
+        let mut extra: Vec<Attribute> = all.iter().filter(|attribute| !is_usual(attribute)).cloned().collect();
         extra.reverse();
         if is_kernel { kernel_attributes(self.target, &parameters, extra) } else { function_attributes(self.target, extra) }
     }

@@ -56,6 +56,41 @@ impl Dominators {
     }
 }
 
+/// For each block those where its dominance ends: it dominates a predecessor of theirs, but not them (save itself).
+#[derive(Clone, Debug)]
+pub struct DominanceFrontiers {
+    frontiers: IndexVec<Block, Vec<Block>>,
+}
+
+impl DominanceFrontiers {
+    /// Walks up from each predecessor of a join to the block that dominates the join. A block that has met the join before has told all
+    /// above it, so the cost is the size of the answer.
+    pub fn compute(function: &Function, flow: &ControlFlow, dominators: &Dominators) -> DominanceFrontiers {
+        let mut frontiers: IndexVec<Block, Vec<Block>> = IndexVec::filled(function.blocks.len(), Vec::new());
+        for &join in flow.reverse_post_order() {
+            if flow.predecessors(join).len() < 2 && dominators.immediate(join).is_some() {
+                continue;
+            }
+            for &from in flow.predecessors(join).iter().filter(|&&from| flow.is_reachable(from)) {
+                let mut at = Some(from);
+                while let Some(block) = at
+                    && Some(block) != dominators.immediate(join)
+                    && frontiers[block].last() != Some(&join)
+                {
+                    frontiers[block].push(join);
+                    at = dominators.immediate(block);
+                }
+            }
+        }
+        DominanceFrontiers { frontiers }
+    }
+
+    /// The frontier of a block, in reverse post order.
+    pub fn of(&self, block: Block) -> &[Block] {
+        &self.frontiers[block]
+    }
+}
+
 /// The post-dominator tree.
 #[derive(Clone, Debug)]
 pub struct PostDominators {

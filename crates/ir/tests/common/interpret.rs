@@ -2,8 +2,9 @@
 //! become `PT`.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use oriole_ir::{Block, Function, Op, Opcode, Operand, OperandKind, Pseudo, Role, Value};
+use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Role, Value};
 
 /// What a run did: everything `KEEP` read, and the blocks it went through.
 #[derive(PartialEq, Debug)]
@@ -12,9 +13,18 @@ pub struct Outcome {
     pub path: Vec<Block>,
 }
 
+/// Something that happened while a thread ran.
+pub enum Event<'a> {
+    /// A block was entered.
+    Enters(Block),
+    /// An executed instruction read or wrote a value; `operand` counts all operands.
+    Has { inst: Inst, operand: usize, value: Value, words: &'a [i32] },
+}
+
 struct Machine<'a> {
     function: &'a Function,
     values: HashMap<Value, Vec<i32>>,
+    thread: i32,
 }
 
 impl Machine<'_> {
@@ -44,16 +54,29 @@ impl Machine<'_> {
 
 /// Runs a function up to a number of blocks. Predicates and words start as zero.
 pub fn interpret(function: &Function, block_limit: usize) -> Outcome {
-    let mut machine = Machine { function, values: HashMap::new() };
+    interpret_thread(function, block_limit, 0, &mut |_| {})
+}
+
+/// The same for a thread with a number, telling what happens.
+pub fn interpret_thread(function: &Function, block_limit: usize, thread: i32, observe: &mut dyn FnMut(Event<'_>)) -> Outcome {
+    let mut machine = Machine { function, values: HashMap::new(), thread };
     let mut outcome = Outcome { kept: Vec::new(), path: Vec::new() };
     let mut from = None;
     let mut block = function.entry();
     'blocks: while outcome.path.len() < block_limit {
         outcome.path.push(block);
+        observe(Event::Enters(block));
         enter(&mut machine, block, from);
+        for &phi in function.phis(block) {
+            tell(&machine, phi, 0..1, observe);
+        }
         for &inst in &function.blocks[block].insts[function.phis(block).len()..] {
             let data = &function.insts[inst];
             let holds = data.guard.is_none_or(|guard| (machine.read_kind(guard.kind)[0] != 0) != guard.negated);
+            let results = data.result_count();
+            if holds {
+                tell(&machine, inst, results..function.operands(inst).len(), observe);
+            }
             let sources = function.sources(inst);
             let plain: Vec<&Operand> = sources.iter().filter(|operand| operand.role == Role::Plain).collect();
             match data.op {
@@ -76,10 +99,21 @@ pub fn interpret(function: &Function, block_limit: usize) -> Outcome {
                 }
                 op => execute(&mut machine, op, function.results(inst), &plain),
             }
+            tell(&machine, inst, 0..results, observe);
         }
         panic!("{block:?} has no end");
     }
     outcome
+}
+
+/// Tells what the values among some operands of an instruction are.
+fn tell(machine: &Machine<'_>, inst: Inst, operands: Range<usize>, observe: &mut dyn FnMut(Event<'_>)) {
+    for number in operands {
+        let operand = machine.function.operands(inst)[number];
+        if let Some(value) = operand.value().filter(|value| machine.values.contains_key(value)) {
+            observe(Event::Has { inst, operand: number, value, words: &machine.read(&operand) });
+        }
+    }
 }
 
 fn enter(machine: &mut Machine<'_>, block: Block, from: Option<Block>) {
@@ -98,7 +132,8 @@ fn enter(machine: &mut Machine<'_>, block: Block, from: Option<Block>) {
 }
 
 fn execute(machine: &mut Machine<'_>, op: Op, results: &[Operand], sources: &[&Operand]) {
-    let read: Vec<Vec<i32>> = sources.iter().map(|operand| machine.read(operand)).collect();
+    let is_value = |operand: &&&Operand| !matches!(operand.kind, OperandKind::Name(_));
+    let read: Vec<Vec<i32>> = sources.iter().filter(is_value).map(|operand| machine.read(operand)).collect();
     match op {
         Op::Pseudo(Pseudo::Copy) => {
             for (result, words) in results.iter().zip(&read) {
@@ -116,6 +151,7 @@ fn execute(machine: &mut Machine<'_>, op: Op, results: &[Operand], sources: &[&O
         Op::Machine(Opcode::IADD3) => {
             machine.write(&results[0], &[read.iter().fold(0i32, |sum, words| sum.wrapping_add(words[0]))]);
         }
+        Op::Machine(Opcode::S2R) => machine.write(&results[0], &[machine.thread]),
         Op::Machine(Opcode::ISETP) => machine.write(&results[0], &[i32::from(read[0][0] < read[1][0])]),
         other => panic!("the interpreter does not know {}", other.mnemonic()),
     }

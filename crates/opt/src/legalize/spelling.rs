@@ -5,27 +5,53 @@
 //! show; before, and for compare-and-swap and cache control everywhere, there is none. Forms with a visible descriptor exist on sm_80
 //! too, for cache policies: an access that has a policy instead of the ordinary descriptor is written `desc[UR.64][..]`.
 
+use std::sync::LazyLock;
+
 use oriole_ir::{Function, Operand, OperandKind, Role};
 use oriole_isa::{File, Opcode, Symbol};
 use smallvec::SmallVec;
 
 use crate::rewrite::{Draft, file_of};
 
-/// All spellings of a draft. A descriptor is hidden where it can be; the draft itself comes next.
-pub(super) fn spellings(function: &Function, draft: &Draft) -> Vec<Draft> {
-    let mut found: Vec<Draft> = with_hidden_descriptor(draft).into_iter().chain([draft.clone()]).collect();
-    let changes: [fn(&Draft) -> Option<Draft>; 5] =
-        [with_unsigned_numbers, with_policy, without_descriptor, with_system_scope, with_full_mask];
-    for change in changes {
-        let changed: Vec<Draft> = found.iter().filter_map(change).collect();
-        found.extend(changed);
+/// A way to spell an instruction: which of the changes below are made, one bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spelling(u8);
+
+type Change = fn(&Function, &Draft) -> Option<Draft>;
+
+/// In the order in which they are made.
+const CHANGES: [Change; 8] = [
+    |_, draft| with_hidden_descriptor(draft),
+    |_, draft| with_unsigned_numbers(draft),
+    |_, draft| with_policy(draft).or_else(|| with_full_mask(draft)),
+    |_, draft| without_descriptor(draft),
+    |_, draft| with_system_scope(draft),
+    |_, draft| with_other_mnemonic(draft, 0),
+    |_, draft| with_other_mnemonic(draft, 1),
+    with_named_predicates,
+];
+
+impl Spelling {
+    /// All of them: with hidden descriptor first, then those with fewer changes.
+    pub(super) fn all() -> impl Iterator<Item = Spelling> {
+        static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let mut all: Vec<u8> = (0..=u8::MAX).collect();
+            all.sort_by_key(|bits| (bits & 1 == 0, bits.count_ones(), *bits));
+            all
+        });
+        ORDER.iter().copied().map(Spelling)
     }
-    let renamed: Vec<Draft> =
-        found.iter().flat_map(|draft| other_mnemonics(draft).map(|opcode| Draft { opcode, ..draft.clone() })).collect();
-    found.extend(renamed);
-    let named: Vec<Draft> = found.iter().filter_map(|draft| with_named_predicates(function, draft)).collect();
-    found.extend(named);
-    found
+
+    /// The draft in this spelling, if all of its changes apply.
+    pub(super) fn apply(self, function: &Function, draft: &Draft) -> Option<Draft> {
+        let mut spelled: Option<Draft> = None;
+        for (number, change) in CHANGES.iter().enumerate() {
+            if self.0 >> number & 1 == 1 {
+                spelled = Some(change(function, spelled.as_ref().unwrap_or(draft))?);
+            }
+        }
+        Some(spelled.unwrap_or_else(|| draft.clone()))
+    }
 }
 
 /// Positions of the opening of an address with a descriptor and of the descriptor.
@@ -92,8 +118,8 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// What other targets call an instruction.
-fn other_mnemonics(draft: &Draft) -> impl Iterator<Item = Opcode> + use<> {
+/// What other targets call an instruction; there may be two names.
+fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {
         Opcode::RED => &[Opcode::REDG],
@@ -104,7 +130,7 @@ fn other_mnemonics(draft: &Draft) -> impl Iterator<Item = Opcode> + use<> {
         Opcode::UMOV if has_constant => &[Opcode::ULDC, Opcode::LDCU],
         _ => &[],
     };
-    opcodes.iter().copied()
+    opcodes.get(number).map(|&opcode| Draft { opcode, ..draft.clone() })
 }
 
 /// Predicates that an instruction could write, named even if nobody wants them.

@@ -79,6 +79,11 @@ impl Maker {
         self.function.whole(value).into()
     }
 
+    /// The part of the pool that operands are taken from.
+    fn newest(&self) -> Vec<Value> {
+        self.pool[self.pool.len().saturating_sub(self.shape.reach)..].to_vec()
+    }
+
     fn keep(&mut self, result: Operand) {
         self.pool.extend(result.value());
     }
@@ -333,7 +338,7 @@ impl Maker {
     }
 
     fn branch(&mut self) {
-        let outer = self.pool.clone();
+        let outer = self.newest();
         let (then, join) = (self.function.new_block(), self.function.new_block());
         let with_else = self.random.chance(50);
         let other = if with_else { self.function.new_block() } else { join };
@@ -354,21 +359,21 @@ impl Maker {
         let count = self.random.below(3);
         self.regions(count);
         self.jump(None, join);
-        ends.push((self.block, self.pool.clone()));
+        ends.push((self.block, self.newest()));
         if reachable_else {
             self.pool = outer.clone();
             self.start(other);
             let count = self.random.below(3);
             self.regions(count);
             self.jump(None, join);
-            ends.push((self.block, self.pool.clone()));
+            ends.push((self.block, self.newest()));
         }
         self.start(join);
         self.merge(&ends, &outer);
     }
 
     fn table(&mut self) {
-        let outer = self.pool.clone();
+        let outer = self.newest();
         let join = self.function.new_block();
         let cases: Vec<Block> = (0..2 + self.random.below(3)).map(|_| self.function.new_block()).collect();
         let index = self.source(Class::R2);
@@ -387,7 +392,7 @@ impl Maker {
             self.start(case);
             self.piece();
             self.jump(None, join);
-            ends.push((self.block, self.pool.clone()));
+            ends.push((self.block, self.newest()));
         }
         self.start(join);
         self.merge(&ends, &outer);
@@ -397,7 +402,7 @@ impl Maker {
         let (header, after) = (self.function.new_block(), self.function.new_block());
         let before = self.block;
         self.jump(None, header);
-        let outer = self.pool.clone();
+        let outer = self.newest();
         self.start(header);
         let mut phis: Vec<(Class, Vec<Operand>)> = Vec::new();
         for _ in 0..self.random.below(9) {
@@ -415,7 +420,7 @@ impl Maker {
             let body = self.function.new_block();
             self.jump(Some(guard), after);
             self.jump(None, body);
-            let at_header = self.pool.clone();
+            let at_header = self.newest();
             self.start(body);
             let count = 1 + self.random.below(3);
             self.regions(count);

@@ -1,0 +1,367 @@
+//! Which values are the same in all threads of a warp.
+//!
+//! A value is *uniform* if all threads that execute its definition together get the same result; otherwise it is *divergent*.
+//! Divergence starts at instructions that give each thread its own ([`Source`]: thread and lane numbers, clocks, loads, atomics,
+//! shuffles, arguments of device functions) and spreads in three ways until nothing changes:
+//!
+//! - **data**: a result of divergent sources, or under a divergent guard, is divergent. Results in uniform registers never are;
+//! - **joins**: behind a branch with a divergent condition threads go different ways. Where ways meet before or at the branch's
+//!   post-dominator, phis choose by the way a thread came, so they are divergent. These blocks are in the iterated dominance
+//!   frontier of the branch's successors. The header of a loop around the branch with one way back is none of them: who comes back at
+//!   all comes that way;
+//! - **loops**: if a divergent branch does not reconverge inside of a loop, threads leave it in different iterations. What the loop
+//!   computes may be uniform in each iteration, but a use behind the loop sees different ones, so values used there are divergent.
+//!
+//! The answer errs on the side of divergence. It is computed once, on SSA form.
+
+use oriole_isa::{Effect, File, Opcode};
+use oriole_support::{BitSet, Index, IndexVec};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{ControlFlow, DefUse, DominanceFrontiers, Dominators, LoopId, Loops, PostDominators};
+use crate::function::{Block, Function, Inst, Value};
+use crate::instruction::{Op, Pseudo};
+use crate::operand::{Operand, OperandKind, Role};
+
+/// Divergent values and branches.
+#[derive(Clone, Debug)]
+pub struct Uniformity {
+    divergent: BitSet<Value>,
+    divergent_branches: Vec<Inst>,
+}
+
+impl Uniformity {
+    /// Spreads divergence from its sources.
+    pub fn compute(function: &Function, flow: &ControlFlow) -> Uniformity {
+        let dominators = Dominators::compute(function, flow);
+        let def_use = DefUse::compute(function);
+        let loops = Loops::compute(function, flow);
+        let mut spread = Spread {
+            function,
+            flow,
+            escaping: find_escaping(function, &loops, &def_use),
+            def_use,
+            frontiers: DominanceFrontiers::compute(function, flow, &dominators),
+            post_dominators: PostDominators::compute(function, flow),
+            loops,
+            divergent: BitSet::new(function.values.len()),
+            branches: BitSet::new(function.insts.len()),
+            left_apart: BitSet::new(0),
+            joined: BitSet::new(function.blocks.len()),
+            work: Vec::new(),
+            found: FxHashSet::default(),
+            spared: FxHashMap::default(),
+            is_spared: FxHashSet::default(),
+            effort: 0,
+        };
+        spread.run();
+        let mut divergent_branches: Vec<Inst> = Vec::new();
+        for &block in flow.reverse_post_order() {
+            divergent_branches.extend(function.terminators(block).iter().filter(|&&inst| spread.branches.contains(inst)));
+        }
+        Uniformity { divergent: spread.divergent, divergent_branches }
+    }
+
+    /// Whether threads may have different values.
+    pub fn is_divergent(&self, value: Value) -> bool {
+        self.divergent.contains(value)
+    }
+
+    /// Whether all threads of a warp have the same value.
+    pub fn is_uniform(&self, value: Value) -> bool {
+        !self.is_divergent(value)
+    }
+
+    /// Whether an operand is the same in all threads.
+    pub fn is_uniform_operand(&self, operand: &Operand) -> bool {
+        operand.value().is_none_or(|value| self.is_uniform(value))
+    }
+
+    /// Branches at which the threads of a warp may part, in reverse post order of their blocks.
+    pub fn divergent_branches(&self) -> &[Inst] {
+        &self.divergent_branches
+    }
+}
+
+/// Where the results of an instruction get their divergence from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    /// They are the same in all threads.
+    Uniform,
+    /// Each thread has its own.
+    Divergent,
+    /// They are what the operands are.
+    Operands,
+}
+
+/// Special registers that a whole block of threads shares.
+const SHARED_REGISTERS: [&str; 14] = [
+    "SRZ",
+    "SR_CTAID.X",
+    "SR_CTAID.Y",
+    "SR_CTAID.Z",
+    "SR_NTID",
+    "SR_CgaCtaId",
+    "SR_CgaSize",
+    "SR_GpcLocalCgaId",
+    "SR_SMEMSZ",
+    "SR_VIRTUALSMID",
+    "SR_SWINHI",
+    "SR_SWINLO",
+    "SR_LWINHI",
+    "SR_LWINLO",
+];
+
+fn source_of(function: &Function, inst: Inst) -> Source {
+    let opcode = match function.insts[inst].op {
+        Op::Machine(opcode) => opcode,
+        Op::Pseudo(Pseudo::Entry) => return Source::Divergent,
+        Op::Pseudo(_) => return Source::Operands,
+    };
+    let name_of = |operand: &Operand| if let OperandKind::Name(name) = operand.kind { Some(name.spelling()) } else { None };
+    let mut names = function.sources(inst).iter().filter_map(name_of);
+    let is_known_constant = function.insts[inst].memory.is_some_and(|access| function.accesses[access].constant);
+    match opcode.properties().effect {
+        // `PR` reads all predicates.
+        Effect::None if names.any(|name| name == "PR") => Source::Divergent,
+        Effect::None => Source::Operands,
+        Effect::State => {
+            let is_shared = names.all(|name| SHARED_REGISTERS.contains(&name));
+            if is_shared { Source::Uniform } else { Source::Divergent }
+        }
+        Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => Source::Uniform,
+        Effect::Reads if is_known_constant || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => Source::Operands,
+        Effect::Lanes
+        | Effect::Reads
+        | Effect::Writes
+        | Effect::Updates
+        | Effect::Control
+        | Effect::Barrier
+        | Effect::Fence
+        | Effect::Other => Source::Divergent,
+    }
+}
+
+struct Spread<'a> {
+    function: &'a Function,
+    flow: &'a ControlFlow,
+    def_use: DefUse,
+    frontiers: DominanceFrontiers,
+    post_dominators: PostDominators,
+    loops: Loops,
+    divergent: BitSet<Value>,
+    branches: BitSet<Inst>,
+    escaping: IndexVec<LoopId, Vec<(u32, Value)>>,
+    /// Loops that threads leave in different iterations.
+    left_apart: BitSet<LoopId>,
+    /// Blocks whose phis are divergent.
+    joined: BitSet<Block>,
+    work: Vec<Value>,
+    /// Joins found for branches whose threads meet at a block.
+    found: FxHashSet<(Block, Option<Block>)>,
+    /// Headers that were no joins for some branch whose threads meet at a block.
+    spared: FxHashMap<Option<Block>, Vec<Block>>,
+    is_spared: FxHashSet<(Block, Option<Block>)>,
+    /// Joins looked at so far.
+    effort: usize,
+}
+
+/// So many joins may be looked at for each block of the function before branches forget their meeting points.
+const EFFORT_PER_BLOCK: usize = 32;
+
+/// A branch whose joins are looked for.
+struct Parting {
+    branch: Block,
+    /// Where its threads are together again.
+    meeting: Option<Block>,
+    joins: Vec<Block>,
+    /// Whether it came to a join that another branch has found.
+    is_cut_short: bool,
+}
+
+impl Spread<'_> {
+    fn run(&mut self) {
+        let function = self.function;
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                if source_of(function, inst) == Source::Divergent {
+                    self.mark_results(inst);
+                }
+            }
+        }
+        while let Some(value) = self.work.pop() {
+            for number in 0..self.def_use.uses(value).len() {
+                self.reach(self.def_use.uses(value)[number].inst);
+            }
+        }
+    }
+
+    /// An instruction has a divergent operand.
+    fn reach(&mut self, inst: Inst) {
+        let function = self.function;
+        let is_branch = matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::BRX));
+        if is_branch {
+            if let (Some(block), true) = (self.def_use.block(inst), self.branches.insert(inst)) {
+                self.part_at(block);
+            }
+            return;
+        }
+        let is_guard_divergent = function.insts[inst]
+            .guard
+            .is_some_and(|guard| matches!(guard.kind, OperandKind::Value(part) if self.divergent.contains(part.value)));
+        if source_of(function, inst) == Source::Operands || is_guard_divergent || self.has_divergent_tie(inst) {
+            self.mark_results(inst);
+        }
+    }
+
+    fn has_divergent_tie(&self, inst: Inst) -> bool {
+        let is_divergent = |operand: &Operand| operand.value().is_some_and(|value| self.divergent.contains(value));
+        self.function.sources(inst).iter().any(|operand| matches!(operand.role, Role::Tied(_)) && is_divergent(operand))
+    }
+
+    fn mark_results(&mut self, inst: Inst) {
+        let function = self.function;
+        for value in function.defined(inst) {
+            self.mark(value);
+        }
+    }
+
+    fn mark(&mut self, value: Value) {
+        let is_shared = matches!(self.function.values[value].file, File::Uniform | File::UniformPredicate);
+        if !is_shared && self.divergent.insert(value) {
+            self.work.push(value);
+        }
+    }
+
+    /// Threads part at the end of a block: joins and loops behind it.
+    ///
+    /// Many branches may share a meeting point and most of their joins, so the search for one ends at joins found for another. All
+    /// that follows those is known, except for headers that were spared because the other branch is inside of their loop. In huge
+    /// tangled functions even this is too much. Then the rest of the branches forgets its meeting points: joins behind them count
+    /// as well, which is always safe.
+    fn part_at(&mut self, branch: Block) {
+        let flow = self.flow;
+        let real_meeting = self.post_dominators.immediate(branch);
+        let is_affordable = self.effort < EFFORT_PER_BLOCK * self.function.blocks.len();
+        let meeting = real_meeting.filter(|_| is_affordable);
+        let mut parting = Parting { branch, meeting, joins: Vec::new(), is_cut_short: false };
+        for &next in flow.successors(branch) {
+            if flow.predecessors(next).len() > 1 {
+                self.add_join(&mut parting, next);
+            } else {
+                self.add_frontier(&mut parting, next);
+            }
+        }
+        self.follow_joins(&mut parting);
+        if parting.is_cut_short {
+            let spared = self.spared.remove(&meeting).unwrap_or_default();
+            let is_inside = |&header: &Block| self.loops.innermost(header).is_some_and(|id| self.loops.contains(id, branch));
+            let (still_spared, joins): (Vec<Block>, Vec<Block>) = spared.into_iter().partition(is_inside);
+            self.spared.insert(meeting, still_spared);
+            for header in joins {
+                self.add_join(&mut parting, header);
+            }
+            self.follow_joins(&mut parting);
+        }
+        self.leave_loops(branch, real_meeting);
+    }
+
+    fn follow_joins(&mut self, parting: &mut Parting) {
+        while let Some(join) = parting.joins.pop() {
+            if Some(join) != parting.meeting {
+                self.add_frontier(parting, join);
+            }
+            if self.joined.insert(join) {
+                for &phi in self.function.phis(join) {
+                    self.mark_results(phi);
+                }
+            }
+        }
+    }
+
+    fn add_frontier(&mut self, parting: &mut Parting, below: Block) {
+        for number in 0..self.frontiers.of(below).len() {
+            self.add_join(parting, self.frontiers.of(below)[number]);
+        }
+    }
+
+    fn add_join(&mut self, parting: &mut Parting, join: Block) {
+        self.effort += 1;
+        if self.found.contains(&(join, parting.meeting)) {
+            parting.is_cut_short = true;
+        } else if self.is_only_next_iteration(parting.branch, parting.meeting, join) {
+            if self.is_spared.insert((join, parting.meeting)) {
+                self.spared.entry(parting.meeting).or_default().push(join);
+            }
+        } else {
+            self.found.insert((join, parting.meeting));
+            parting.joins.push(join);
+        }
+    }
+
+    /// Whether a block is the header of a loop around the branch to which one way leads back, and which cannot be entered again before
+    /// the threads have met.
+    fn is_only_next_iteration(&self, branch: Block, meeting: Option<Block>, header: Block) -> bool {
+        let Some(id) = self.loops.innermost(header).filter(|_| self.loops.is_header(header)) else { return false };
+        let info = self.loops.get(id);
+        if !self.loops.contains(id, branch) || info.is_irreducible {
+            return false;
+        }
+        let ways_back = self.flow.predecessors(header).iter().filter(|&&from| self.loops.contains(id, from)).count();
+        let meets_before = info.parent.is_none_or(|parent| meeting.is_some_and(|meeting| self.loops.contains(parent, meeting)));
+        ways_back == 1 && meets_before
+    }
+
+    /// Loops around a branch whose threads meet again only outside.
+    fn leave_loops(&mut self, branch: Block, meeting: Option<Block>) {
+        let mut around = self.loops.innermost(branch);
+        while let Some(id) = around
+            && meeting.is_none_or(|meeting| !self.loops.contains(id, meeting))
+        {
+            if self.left_apart.insert(id) {
+                self.mark_used_behind(id);
+            }
+            around = self.loops.get(id).parent;
+        }
+    }
+
+    /// Marks what a loop defines and code behind it uses.
+    fn mark_used_behind(&mut self, id: LoopId) {
+        let depth = self.loops.get(id).depth;
+        let mut inside = self.loops.iter().skip(id.position());
+        while let Some(inner) = inside.next().filter(|&inner| inner == id || self.loops.get(inner).depth > depth) {
+            while let Some(&(outermost, value)) = self.escaping[inner].last()
+                && outermost <= depth
+            {
+                self.escaping[inner].pop();
+                self.mark(value);
+            }
+        }
+    }
+}
+
+/// For each loop the values it defines outside of inner loops that are used behind it, with the depth of the outermost loop that
+/// they leave; the outermost come last.
+fn find_escaping(function: &Function, loops: &Loops, def_use: &DefUse) -> IndexVec<LoopId, Vec<(u32, Value)>> {
+    let mut escaping: IndexVec<LoopId, Vec<(u32, Value)>> = IndexVec::filled(loops.len(), Vec::new());
+    for &block in &function.layout {
+        let Some(home) = loops.innermost(block) else { continue };
+        for value in function.blocks[block].insts.iter().flat_map(|&inst| function.defined(inst)) {
+            let mut common = Some(home);
+            for user in def_use.uses(value).iter().filter_map(|found| def_use.block(found.inst)) {
+                while let Some(id) = common
+                    && !loops.contains(id, user)
+                {
+                    common = loops.get(id).parent;
+                }
+            }
+            if common != Some(home) {
+                escaping[home].push((common.map_or(0, |id| loops.get(id).depth) + 1, value));
+            }
+        }
+    }
+    for list in escaping.iter_mut() {
+        list.sort_unstable_by(|one, other| other.cmp(one));
+    }
+    escaping
+}

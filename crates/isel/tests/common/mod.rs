@@ -1,0 +1,93 @@
+//! Selects instructions for a target and asks whether the machine has what came out.
+
+use oriole_ir::{Function, construct_ssa};
+use oriole_isa::Target;
+use oriole_isel::{Layout, Linking, select_function};
+use oriole_opt::legalize;
+use oriole_ptx::ast::Module;
+use oriole_ptx::enumerate::{Case, legal_forms, module_text};
+use oriole_ptx::table::ROWS;
+use oriole_ptx::target as ptx;
+use oriole_support::Index;
+
+/// A target of each table, with all that its family has.
+pub const TARGETS: &[&str] =
+    &["sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"];
+
+/// What became of an instruction.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The target does not have it.
+    Invalid,
+    /// Selection refuses it.
+    Unsupported(String),
+    /// The machine code is not right.
+    Wrong(String),
+    /// All is well.
+    Code(Box<Function>),
+}
+
+/// Reads a module for a target; none if it is not valid there.
+pub fn read(text: &str) -> Option<Module> {
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    checked.is_valid().then_some(checked.module)
+}
+
+/// Selects the kernel with a number.
+pub fn select(module: &Module, kernel: usize, target: Target, linking: Linking) -> Outcome {
+    let kernels = module.functions.iter().enumerate().filter(|(_, function)| function.kind == oriole_ptx::ast::FunctionKind::Entry);
+    let Some((position, _)) = kernels.clone().nth(kernel) else { return Outcome::Invalid };
+    let id = oriole_ptx::ast::FunctionId::new(position);
+    let layout = match Layout::new(module, linking) {
+        Ok(layout) => layout,
+        Err(error) => return Outcome::Unsupported(error.to_string()),
+    };
+    let homes = layout.homes(module, id);
+    let mut function = match select_function(module, id, target, &homes) {
+        Ok(selected) => selected.function,
+        Err(errors) => return Outcome::Unsupported(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+    };
+    construct_ssa(&mut function);
+    match legalize::run(&mut function, target) {
+        Ok(_) => Outcome::Code(Box::new(function)),
+        Err(error) => Outcome::Wrong(error.to_string()),
+    }
+}
+
+/// Tries every form of some opcodes, at most `limit` of each row, on every target. Returns how many were selected, and what went
+/// wrong.
+pub fn try_forms(opcodes: &[&str], limit: usize, refused: impl Fn(&str) -> bool) -> (usize, Vec<String>) {
+    let mut selected = 0;
+    let mut problems = Vec::new();
+    for (row, _) in ROWS.iter().enumerate().filter(|(_, row)| opcodes.contains(&row.opcode.spelling())) {
+        for case in legal_forms(row, limit) {
+            for name in TARGETS {
+                match try_case(&case, name) {
+                    Outcome::Invalid => {}
+                    Outcome::Unsupported(why) if refused(&case.text) => drop(why),
+                    Outcome::Unsupported(why) | Outcome::Wrong(why) => problems.push(format!("{name}: {}: {why}", case.text)),
+                    Outcome::Code(_) if refused(&case.text) => problems.push(format!("{name}: {}: is supported after all", case.text)),
+                    Outcome::Code(_) => selected += 1,
+                }
+            }
+        }
+    }
+    (selected, problems)
+}
+
+fn try_case(case: &Case, name: &str) -> Outcome {
+    let target = Target::parse(name).expect("a known target");
+    let mut case = case.clone();
+    let Some(platform) = platform(name, case.platform.version) else { return Outcome::Invalid };
+    case.platform = platform;
+    let (text, _) = module_text(std::slice::from_ref(&case));
+    let Some(module) = read(&text) else { return Outcome::Invalid };
+    select(&module, 0, target, Linking::Whole)
+}
+
+/// The platform with a target, in the version that a form was tried in or the first that has the target.
+fn platform(name: &str, version: ptx::PtxVersion) -> Option<ptx::Platform> {
+    let target = ptx::Target::parse(name)?;
+    let version = version.max(target.introduced()?);
+    Some(ptx::Platform { version, target })
+}

@@ -1,0 +1,62 @@
+//! Every form of the memory and warp instructions has machine code on every target.
+
+mod common;
+
+use common::try_forms;
+
+fn check(opcodes: &[&str], limit: usize, at_least: usize, refused: impl Fn(&str) -> bool) {
+    let (selected, problems) = try_forms(opcodes, limit, refused);
+    let shown = problems.iter().take(40).cloned().collect::<Vec<_>>().join("\n");
+    assert!(problems.is_empty(), "{} problems:\n{shown}", problems.len());
+    assert!(selected >= at_least, "only {selected} forms were selected");
+}
+
+#[test]
+fn loads() {
+    check(&["ld", "ldu"], 700, 10000, |text| text.contains(".param::func"));
+}
+
+#[test]
+fn stores() {
+    check(&["st"], 700, 8000, |text| text.contains(".param"));
+}
+
+#[test]
+fn conversions_of_addresses() {
+    check(&["cvta", "isspacep"], 100, 100, |text| text.contains(".u32"));
+}
+
+#[test]
+fn cache_control() {
+    let opcodes = ["prefetch", "prefetchu", "applypriority", "discard", "createpolicy"];
+    check(&opcodes, 100, 100, |text| text.contains(".tensormap") || text.contains("createpolicy.range"));
+}
+
+#[test]
+fn atomics() {
+    check(&["atom", "red"], 400, 8000, |_| false);
+}
+
+#[test]
+fn fences() {
+    let unsupported = |text: &str| {
+        text.contains("fence.proxy.async") || text.contains("tensormap") || text.contains("mbarrier_init") || text.contains("sync_restrict")
+    };
+    check(&["fence", "membar"], 100, 100, unsupported);
+}
+
+#[test]
+fn control() {
+    check(&["bra", "ret", "exit", "trap", "brkpt", "nanosleep", "pmevent"], 100, 80, |_| false);
+}
+
+#[test]
+fn barriers() {
+    check(&["bar", "barrier"], 100, 100, |_| false);
+}
+
+#[test]
+fn warps() {
+    let opcodes = ["bar.warp.sync", "shfl", "shfl.sync", "vote", "vote.sync", "match", "redux.sync", "elect.sync", "activemask"];
+    check(&opcodes, 100, 150, |_| false);
+}

@@ -1,0 +1,128 @@
+//! A 64-bit sum of a wide product and something else is one multiply-add.
+//!
+//! Array accesses in PTX are `mul.wide` and `add.s64`. Selection makes them a product with the zero register and two additions with
+//! a carry between them. Where such a pair of sums is packed, and one summand is a product without addend, the pack becomes
+//! `IMAD.WIDE a, b, other`. The other summand is a register pair, or a pair of words in the constant bank: a kernel parameter.
+//! The result may have more operands that are no registers than one form takes, so this comes before legalization. The product stays
+//! for others who read it.
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target};
+use oriole_isa::{File, Opcode, Symbol};
+use smallvec::SmallVec;
+
+use crate::definitions::{Definitions, Word};
+use crate::rewrite::piece;
+
+/// What was fused.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Sums that became multiply-adds.
+    pub fused: usize,
+}
+
+/// Fuses in a whole function.
+pub fn run(function: &mut Function, _target: Target) -> Stats {
+    let definitions = Definitions::compute(function);
+    let mut stats = Stats::default();
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        for number in 0..function.blocks[block].insts.len() {
+            let inst = function.blocks[block].insts[number];
+            if let Some((product, addend)) = product_and_addend(function, &definitions, inst) {
+                let result = function.results(inst)[0];
+                let factors: SmallVec<[Operand; 2]> = function.sources(product)[..2].iter().copied().collect();
+                function.insts[inst].op = Op::Machine(Opcode::IMAD);
+                function.insts[inst].modifiers = function.insts[product].modifiers.clone();
+                function.set_operands(inst, &[result, factors[0], factors[1], addend], 1);
+                stats.fused += 1;
+            }
+        }
+    }
+    stats
+}
+
+/// The product that a pack of two sums adds something to, and what it adds.
+fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst) -> Option<(Inst, Operand)> {
+    if !function.insts[pack].is(Pseudo::Pack) || function.insts[pack].guard.is_some() {
+        return None;
+    }
+    let [low, high] = function.sources(pack) else { return None };
+    let (low, carry) = addition(function, definitions, low, &[])?;
+    let (high, _) = addition(function, definitions, high, &[carry?])?;
+    for (first, other) in [(0, 1), (1, 0)] {
+        for (upper_first, upper_other) in [(0, 1), (1, 0)] {
+            let product = wide_product(function, definitions, &low[first], &high[upper_first]);
+            if let Some(product) = product
+                && let Some(addend) = pair(function, definitions, &low[other], &high[upper_other])
+            {
+                return Some((product, addend));
+            }
+        }
+    }
+    None
+}
+
+/// The two summands of an addition, and the value with its carry. With carries given, one that adds the first of them.
+fn addition(
+    function: &Function,
+    definitions: &Definitions,
+    sum: &Operand,
+    carries: &[oriole_ir::Value],
+) -> Option<([Operand; 2], Option<oriole_ir::Value>)> {
+    let origin = definitions.origin(function, sum.part().filter(|part| part.count == 1 && sum.signs.is_empty())?);
+    let inst = definitions.unguarded(function, origin.value)?;
+    let data = &function.insts[inst];
+    let expected: &[Symbol] = if carries.is_empty() { &[] } else { &[Symbol::X] };
+    let is_sum = data.is_machine(Opcode::IADD3) && data.modifiers.as_slice() == expected;
+    if !is_sum || function.results(inst).first().and_then(Operand::value) != Some(origin.value) {
+        return None;
+    }
+    let sources = function.sources(inst);
+    if let Some(carry) = carries.first() {
+        let [_, _, _, first, second] = sources else { return None };
+        let adds_carry = first.value() == Some(*carry) && first.signs.is_empty() && *second == Operand::PT.inverted_predicate();
+        if !adds_carry {
+            return None;
+        }
+    }
+    let summands: SmallVec<[Operand; 3]> = sources.get(..3)?.iter().copied().filter(|source| source.kind != Operand::RZ.kind).collect();
+    let [first, second] = summands.as_slice() else { return None };
+    let is_plain = |operand: &Operand| operand.signs.is_empty() && operand.suffixes().next().is_none();
+    let all_plain = is_plain(first) && is_plain(second) && sources[..3].iter().all(is_plain);
+    all_plain.then_some(([*first, *second], function.results(inst).get(1).and_then(Operand::value)))
+}
+
+/// The product without addend whose halves two operands are.
+fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Inst> {
+    let low = definitions.origin(function, low.part()?);
+    let high = definitions.origin(function, high.part()?);
+    if low.value != high.value || (low.first, high.first) != (0, 1) {
+        return None;
+    }
+    let inst = definitions.unguarded(function, low.value)?;
+    let data = &function.insts[inst];
+    let is_product = data.is_machine(Opcode::IMAD) && matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
+    let has_no_addend = matches!(function.sources(inst), [_, _, addend] if addend.kind == Operand::RZ.kind && addend.signs.is_empty());
+    (is_product && has_no_addend && data.result_count() == 1).then_some(inst)
+}
+
+/// Two registers as one operand of 64 bits.
+fn pair(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
+    let word = |operand: &Operand| match operand.kind {
+        OperandKind::Constant { bank, offset } => Some(Word::Constant { bank, offset }),
+        OperandKind::Value(part) => definitions.word(function, part),
+        _ => None,
+    };
+    if let (Some(Word::Constant { bank, offset }), Some(Word::Constant { bank: upper_bank, offset: upper })) = (word(low), word(high)) {
+        let is_pair = bank == upper_bank && upper == offset + 4 && offset.is_multiple_of(8);
+        return is_pair.then(|| Operand::constant(bank, offset));
+    }
+    let (low, high) = (definitions.origin(function, low.part()?), definitions.origin(function, high.part()?));
+    let class = function.values[low.value];
+    let is_pair = low.value == high.value
+        && high == piece(Part { count: 2, ..low }, 1)
+        && low.first.is_multiple_of(2)
+        && class.align >= 2
+        && class.file == File::General;
+    is_pair.then(|| Part { count: 2, ..low }.into())
+}
