@@ -86,14 +86,8 @@ impl Writer<'_> {
                 } else {
                     let byte = mask.map(|mask| (mask.trailing_zeros() / 8) as u8);
                     let symbol = self.file_name(name);
-                    let address = DataAddress {
-                        offset: offset as u64,
-                        bytes: bytes as u32,
-                        symbol,
-                        addend: *addend,
-                        is_generic: *generic,
-                        byte,
-                    };
+                    let address =
+                        DataAddress { offset: offset as u64, bytes: bytes as u32, symbol, addend: *addend, is_generic: *generic, byte };
                     self.data.addresses.push(address);
                     0
                 }

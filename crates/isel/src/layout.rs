@@ -166,10 +166,13 @@ impl Layout {
         for id in variables_in(module, StateSpace::Global) {
             let Some(name) = self.names[id.position()].clone() else { continue };
             let slot = self.addresses.iter().position(|known| *known == name);
-            homes.insert(id, match slot {
-                Some(slot) => Home::Table(8 * slot as u32),
-                None => Home::Symbol { name, space: SymbolSpace::Global },
-            });
+            homes.insert(
+                id,
+                match slot {
+                    Some(slot) => Home::Table(8 * slot as u32),
+                    None => Home::Symbol { name, space: SymbolSpace::Global },
+                },
+            );
         }
         let used = mentioned(function);
         place_frame(module, &used, &mut homes);

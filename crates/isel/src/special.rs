@@ -36,7 +36,6 @@ fn find(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
     table.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
 
-
 impl Select<'_> {
     /// The value of a special register, as wide as it is.
     pub(crate) fn special_register(&mut self, special: SpecialRegister) -> Result<Operand, Unsupported> {

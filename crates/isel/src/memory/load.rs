@@ -43,7 +43,10 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
 impl Ptx<'_> {
     /// The number of elements that a vector modifier asks for.
     pub(crate) fn vector_lanes(&self) -> usize {
-        [(Modifier::V2, 2), (Modifier::V4, 4), (Modifier::V8, 8)].iter().find(|(modifier, _)| self.has(*modifier)).map_or(1, |&(_, lanes)| lanes)
+        [(Modifier::V2, 2), (Modifier::V4, 4), (Modifier::V8, 8)]
+            .iter()
+            .find(|(modifier, _)| self.has(*modifier))
+            .map_or(1, |&(_, lanes)| lanes)
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) use address::{Address, Reach};
 pub(crate) use cache::{applypriority, createpolicy, discard, prefetch};
 pub(crate) use convert::{cvta, isspacep};
 pub(crate) use load::load;
-pub(crate) use modifiers::{Access, AccessSpace, shared_load, has_clusters, order_of, scope_of, strong};
+pub(crate) use modifiers::{Access, AccessSpace, has_clusters, order_of, scope_of, shared_load, strong};
 pub(crate) use store::store;
 
 use oriole_ir::{Class, Operand, OperandKind, Symbol, Value};

@@ -55,7 +55,9 @@ impl Access {
         if access.is_volatile {
             (access.order, access.scope) = (Order::Relaxed, Scope::System);
         }
-        if !access.is_constant && let Some(scope) = cached_scope(ptx) {
+        if !access.is_constant
+            && let Some(scope) = cached_scope(ptx)
+        {
             (access.order, access.scope) = (Order::Relaxed, scope);
         }
         access
@@ -136,8 +138,7 @@ const EVICTIONS: Spellings = &[
     (Modifier::Cs, ".EF"),
     (Modifier::Lu, ".LU"),
 ];
-const EVICTIONS_L2: Spellings =
-    &[(Modifier::L2EvictNormal, ".ENL2"), (Modifier::L2EvictFirst, ".EFL2"), (Modifier::L2EvictLast, ".ELL2")];
+const EVICTIONS_L2: Spellings = &[(Modifier::L2EvictNormal, ".ENL2"), (Modifier::L2EvictFirst, ".EFL2"), (Modifier::L2EvictLast, ".ELL2")];
 const PREFETCHES: Spellings = &[(Modifier::L264B, ".LTC64B"), (Modifier::L2128B, ".LTC128B"), (Modifier::L2256B, ".LTC256B")];
 
 fn first(ptx: &Ptx<'_>, spellings: Spellings) -> &'static str {

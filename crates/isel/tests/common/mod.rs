@@ -11,9 +11,8 @@ use oriole_ptx::target as ptx;
 use oriole_support::Index;
 
 /// A target of each table, with all that its family has.
-pub const TARGETS: &[&str] = &[
-    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a",
-];
+pub const TARGETS: &[&str] =
+    &["sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"];
 
 /// What became of an instruction.
 #[derive(Debug)]
