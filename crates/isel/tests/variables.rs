@@ -32,7 +32,7 @@ fn function(module: &Module, name: &str) -> FunctionId {
 fn parameters_frame_and_shared_memory() {
     let module = module(
         ".shared .b8 bytes[5];\n.shared .align 16 .b8 wide[32];\n.shared .b32 unused;\n.extern .shared .align 16 .b8 dynamic[];\n\
-         .entry k(.param .u8 a, .param .u64 b, .param .v4 .f32 c, .param .align 8 .b8 d[12]) {\n\
+         .entry k(.param .u8 a, .param .u64 b, .param .align 16 .b8 c[16], .param .align 8 .b8 d[12]) {\n\
          .local .b8 x[3];\n.local .b64 y;\n.reg .b32 %r<3>;\n.reg .b64 %d;\n\
          ld.shared.u8 %r0, [bytes];\nst.shared.u32 [wide+4], %r0;\nst.shared.u32 [dynamic], %r0;\n\
          st.local.u8 [x], %r0;\nld.local.u64 %d, [y];\nret;\n}\n",
@@ -71,7 +71,7 @@ fn first_bytes() {
     let module = module(
         ".global .align 8 .b32 table[2][3] = {{1, 2}, {-1, 0x10}};\n.global .v2 .f32 pair = {1.0, 0f40000000};\n\
          .const .b8 text[4] = {65, 66, 0};\n.const .u64 where = table+4;\n.global .u64 generic_where = generic(text);\n\
-         .global .u64 offset = where;\n.global .b8 half[2] = {0xFF00(table), 0xFF(258)};\n.global .f64 zero[2];\n",
+         .global .u64 offset = where;\n.global .u8 half[2] = {0xFF00(table), 0xFF(258)};\n.global .f64 zero[2];\n",
     );
     let layout = Layout::new(&module, Linking::Whole).unwrap();
     let global = |name: &str| layout.globals.iter().find(|global| global.name == name).unwrap_or_else(|| panic!("no {name}"));
