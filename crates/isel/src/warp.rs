@@ -5,7 +5,7 @@
 //! Threads with other masks may still be active with them: votes and matches count only those in the mask, reductions and elections
 //! need `WARPSYNC.EXCLUSIVE`, which keeps the others away.
 
-use oriole_ir::{Class, Operand};
+use oriole_ir::{Class, MemoryAccess, Operand, Order, Scope, Space};
 use oriole_isa::Opcode;
 use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
@@ -36,8 +36,13 @@ impl Select<'_> {
     /// Brings threads together.
     fn bring_together(&mut self, members: Members, exclusive: bool) {
         let is_start = self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel;
+        if !(is_start && matches!(members, Members::All)) {
+            self.synchronize(members, exclusive);
+        }
+    }
+
+    fn synchronize(&mut self, members: Members, exclusive: bool) {
         match members {
-            Members::All if is_start => {}
             Members::All if has_clusters(self.target) => {
                 self.b.emit("WARPSYNC.ALL", &[]);
             }
@@ -61,17 +66,12 @@ impl Select<'_> {
     }
 }
 
-/// `bar.warp.sync`
+/// `bar.warp.sync`: orders memory too, so it is there even if the threads are together already.
 pub(crate) fn warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let members = members(select, ptx.operand(0))?;
-    select.bring_together(members, false);
-    select.b.emit("NOP", &[]);
-    select.b.describe(oriole_ir::MemoryAccess {
-        order: oriole_ir::Order::AcquireRelease,
-        scope: oriole_ir::Scope::Block,
-        volatile: true,
-        ..oriole_ir::MemoryAccess::weak(oriole_ir::Space::Generic, 0)
-    });
+    select.synchronize(members, false);
+    let order = MemoryAccess { order: Order::AcquireRelease, scope: Scope::Block, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) };
+    select.b.describe(order);
     Ok(())
 }
 

@@ -283,6 +283,7 @@ fn has_call(function: &Function, block: Block) -> bool {
     function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL))
 }
 
+/// One that also orders memory (`bar.warp.sync`) is described as an access, and stays.
 fn is_full_synchronization(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_full = match function.operands(inst) {
@@ -290,5 +291,5 @@ fn is_full_synchronization(function: &Function, inst: Inst) -> bool {
         [mask] => data.modifiers.is_empty() && mask.integer().is_some_and(|mask| mask as u32 == u32::MAX),
         _ => false,
     };
-    data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && is_full
+    data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && data.memory.is_none() && is_full
 }
