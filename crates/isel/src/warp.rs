@@ -207,7 +207,7 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
             format!("CREDUX.{name}{absolute}.F32{nan} $, {{}}")
         }
         ScalarType::F32 => return select.unsupported(ptx),
-        // What has the newer reduction has no minima and maxima in the older one.
+        // As ptxas does: minima and maxima by the newer instruction where there is one.
         _ if matches!(name, "MIN" | "MAX") && select.target.has(Opcode::CREDUX) => format!("CREDUX.{name}{sign} $, {{}}"),
         _ if name.is_empty() => "REDUX $, {}".to_owned(),
         _ => format!("REDUX.{name}{sign} $, {{}}"),

@@ -189,7 +189,7 @@ impl Atomic {
                 2 if self.operation.lanes == 1 => old,
                 2 => {
                     let word = select.register_of(old, (at / 4) as u8);
-                    let selector: u32 = if at % 4 == 0 { 0x7710 } else { 0x7732 };
+                    let selector: u32 = if at.is_multiple_of(4) { 0x7710 } else { 0x7732 };
                     select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[word, selector.into()])
                 }
                 4 => select.register_of(old, (at / 4) as u8),
