@@ -70,9 +70,7 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     if !errors.is_empty() {
         return Err(errors);
     }
-    let internal = |message: String| {
-        vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }]
-    };
+    let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
     let cubin = assemble(modules, &layouts, &jobs, &finished, options).map_err(internal)?;
     let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, options)).collect();
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
@@ -84,7 +82,8 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
 
 fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
     let linking = if options.relocatable { Linking::Relocatable } else { Linking::Whole };
-    let unsupported = |module, feature| vec![CompileError { module, function: String::new(), span: None, fault: Fault::Unsupported(feature) }];
+    let unsupported =
+        |module, feature| vec![CompileError { module, function: String::new(), span: None, fault: Fault::Unsupported(feature) }];
     let mut layouts: Vec<Layout> = Vec::new();
     for (number, module) in modules.iter().enumerate() {
         let layout = Layout::new(module, linking).map_err(|error| unsupported(number, error.feature))?;

@@ -1,9 +1,9 @@
 //! The list of passes, and what one function goes through.
 
 use oriole_ctrl::serial;
-use oriole_ir::Function;
+use oriole_ir::{Function, verify};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, legalize, merge};
+use oriole_opt::{converge, dead, fold, forward, fuse, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment, allocate};
 
@@ -31,12 +31,13 @@ macro_rules! passes {
 passes! {
     SELECT = 5 "select",
     CONSTRUCT_SSA = 14 "construct-ssa",
+    FUSE = 16 "fuse",
+    LEGALIZE = 18 "legalize",
     FORWARD = 20 "forward",
     MERGE = 22 "merge",
     FOLD = 24 "fold",
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
-    LEGALIZE = 95 "legalize",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
     LAYOUT = 112 "layout",
@@ -79,6 +80,9 @@ impl Way<'_> {
         if self.options.print_after.as_deref() == Some(pass.name) {
             self.dump = Some(oriole_ir::text::print(&self.function));
         }
+        if self.options.verify && self.function.is_ssa {
+            verify(&self.function).map_err(|report| vec![(None, Fault::Internal(format!("after {}: {report}", pass.name)))])?;
+        }
         Ok(())
     }
 }
@@ -95,19 +99,24 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
     oriole_ir::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
     if options.level > 0 {
+        fuse::run(&mut way.function, target);
+        way.after(FUSE)?;
+    }
+    legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
+    way.after(LEGALIZE)?;
+    if options.level > 0 {
         forward::run(&mut way.function, target);
         way.after(FORWARD)?;
         merge::run(&mut way.function, target);
         way.after(MERGE)?;
         fold::run(&mut way.function, target);
         way.after(FOLD)?;
+        forward::run(&mut way.function, target);
         dead::run(&mut way.function, target);
         way.after(REMOVE_DEAD)?;
     }
     converge::run(&mut way.function, target);
     way.after(CONVERGE)?;
-    legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
-    way.after(LEGALIZE)?;
 
     let environment =
         Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);

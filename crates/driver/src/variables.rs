@@ -53,10 +53,8 @@ fn relocations(module: &Module, data: &Data) -> Vec<DataRelocation> {
 }
 
 fn relocation(module: &Module, address: &DataAddress) -> DataRelocation {
-    let is_function = module
-        .functions
-        .iter()
-        .any(|function| function.kind == FunctionKind::Function && module.name(function.name) == address.symbol);
+    let is_function =
+        module.functions.iter().any(|function| function.kind == FunctionKind::Function && module.name(function.name) == address.symbol);
     let kind = match address.byte {
         Some(byte) => DataPatch::GenericByte(byte),
         None if is_function => DataPatch::Function,

@@ -33,6 +33,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Copysign => float::copy_sign(select, ptx),
         Opcode::Testp => float::test_class(select, ptx),
         Opcode::Cvt => convert::convert(select, ptx),
+        Opcode::CvtPack => convert::pack(select, ptx),
         Opcode::Add | Opcode::Sub if ptx.has(Modifier::Cc) => integer::add_carrying(select, ptx),
         Opcode::Addc | Opcode::Subc => integer::add_carrying(select, ptx),
         Opcode::Mad if ptx.has(Modifier::Cc) => integer::multiply_add_carrying(select, ptx),

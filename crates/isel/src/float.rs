@@ -212,18 +212,18 @@ fn extremum_single(select: &mut Select<'_>, ptx: &Ptx<'_>, sources: &[Operand]) 
     sources[1..].iter().fold(sources[0], |result, &source| select.b.define(Class::R, &template, &[result, source]))
 }
 
-/// `copysign`
+/// `copysign`: the sign of the first source, the rest of the second.
 pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     const SIGN: u32 = 0x8000_0000;
     let template = "LOP3.LUT $, {}, {}, {}, 0xb8, !PT";
     if ptx.ty() == ScalarType::F64 {
         let (sign, magnitude) = (select.wide(ptx.operand(1), ScalarType::F64)?, select.wide(ptx.operand(2), ScalarType::F64)?);
-        let high = select.b.define(Class::R, template, &[select.high(sign), SIGN.into(), select.high(magnitude)]);
+        let high = select.b.define(Class::R, template, &[select.high(magnitude), SIGN.into(), select.high(sign)]);
         let low = select.low(magnitude);
         return select.assign_halves(ptx.operand(0), low, high);
     }
     let (sign, magnitude) = (select.source(ptx.operand(1), ScalarType::F32)?, select.source(ptx.operand(2), ScalarType::F32)?);
-    let result = select.b.define(Class::R, template, &[sign, SIGN.into(), magnitude]);
+    let result = select.b.define(Class::R, template, &[magnitude, SIGN.into(), sign]);
     select.assign(ptx.operand(0), result)
 }
 
@@ -324,8 +324,11 @@ pub(crate) fn test_class(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     } else if ptx.has(Modifier::Notanumber) {
         compare("GT", infinity, Operand::PT)
     } else if ptx.has(Modifier::Normal) {
+        // Zero counts as normal.
         let below = compare("LT", infinity, Operand::PT);
-        compare("GE", normal, below)
+        let is_large = compare("GE", normal, below);
+        let is_zero = compare("EQ", 0, Operand::PT);
+        select.b.define(Class::P, "PLOP3.LUT $, PT, {}, {}, PT, 0xa8, 0x0", &[is_large, is_zero])
     } else {
         let below = compare("LT", normal, Operand::PT);
         compare("GT", 0, below)

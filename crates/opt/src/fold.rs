@@ -103,7 +103,9 @@ impl Folder {
             return Some(Operand { kind: OperandKind::Zero(file), ..operand });
         }
         let is_half = opcode.properties().pipe == Pipe::Half;
-        if !takes_numbers || is_half || operand.suffixes().next().is_some() {
+        // The sign of such a result is made of the signs under the bars, which an immediate would lose.
+        let keeps_sign = function.insts[inst].modifiers.contains(&Symbol::XORSIGN) && operand.signs.has(Signs::ABSOLUTE);
+        if keeps_sign || !takes_numbers || is_half || operand.suffixes().next().is_some() {
             return None;
         }
         let is_wide = opcode.properties().pipe == Pipe::Double || opcode == Opcode::IMAD && is_wide_addend(function, inst, at);

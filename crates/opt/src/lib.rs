@@ -21,4 +21,3 @@ pub mod machine;
 mod meet;
 pub mod merge;
 mod rewrite;
-mod uniform;

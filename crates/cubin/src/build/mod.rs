@@ -111,7 +111,7 @@ pub struct Module {
     pub tool: ToolInfo,
     /// In the order of the file, which for ptxas is the reverse of the source's.
     pub functions: Vec<Function>,
-    /// Those with [`Linkage::Global`] come first.
+    /// In any order; ptxas has those with [`Linkage::Global`] first.
     pub variables: Vec<Variable>,
     /// Functions and variables that are used here and defined elsewhere.
     pub externs: Vec<Extern>,

@@ -124,12 +124,15 @@ fn attribute_line(cubin: &Cubin, attribute: &Attribute) -> String {
 
 /// The lines that only one of two files has.
 pub fn differences(ours: &[String], theirs: &[String]) -> Vec<String> {
+    if ours == theirs {
+        return Vec::new();
+    }
     let without = |mark: &str, list: &[String], other: &[String]| -> Vec<String> {
         list.iter().filter(|line| !other.contains(line)).map(|line| format!("{mark} {line}")).collect()
     };
     let mut lines = without("ours  ", ours, theirs);
     lines.extend(without("theirs", theirs, ours));
-    if lines.is_empty() && ours != theirs {
+    if lines.is_empty() {
         let place = ours.iter().zip(theirs).position(|(a, b)| a != b).unwrap_or(ours.len().min(theirs.len()));
         lines.push(format!("order at line {place}: ours {:?}, theirs {:?}", ours.get(place), theirs.get(place)));
     }

@@ -22,7 +22,7 @@ pub fn bytes(section: Option<&Section>) -> Vec<u8> {
 pub fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
     let frames = decode_frames(&bytes(cubin.section_named(".debug_frame")))?;
     let mercury = decode_frames(&bytes(cubin.section_named(".nv.merc.debug_frame")))?;
-    let reader = Reader { cubin, target, frames, mercury };
+    let reader = Reader { cubin, target, frames, starts: relocations(cubin, ".debug_frame"), mercury };
     let functions = cubin.functions().enumerate().map(|(k, found)| reader.function(k, found.name, found.symbol, found.is_kernel));
     let mut module = Module::new(target, functions.collect());
     module.file_type = cubin.header.file_type;
@@ -59,6 +59,8 @@ struct Reader<'a> {
     cubin: &'a Cubin,
     target: &'static Target,
     frames: Vec<PlacedFrame>,
+    /// The relocations of the frames.
+    starts: Vec<Relocation>,
     mercury: Vec<PlacedFrame>,
 }
 
@@ -84,10 +86,8 @@ impl Reader<'_> {
 
     /// The frame at an offset in a function.
     fn frame(&self, symbol: u32, offset: u64) -> Option<Frame> {
-        let of_function = |frame: &PlacedFrame| {
-            let starts = relocations(self.cubin, ".debug_frame");
-            starts.iter().any(|relocation| relocation.offset == frame.address && relocation.symbol == symbol)
-        };
+        let of_function =
+            |frame: &PlacedFrame| self.starts.iter().any(|relocation| relocation.offset == frame.address && relocation.symbol == symbol);
         self.frames.iter().find(|frame| frame.offset == offset && of_function(frame)).map(|placed| placed.frame.clone())
     }
 

@@ -91,3 +91,25 @@ fn saturated(select: &mut Select<'_>, ptx: &Ptx<'_>, value: Operand, ty: ScalarT
         _ => select.b.define(Class::R, "HADD2.SAT $, {}.H0_H0, -RZ.H0_H0", &[value]),
     })
 }
+
+/// `cvt.pack`: two integers clamped to a narrow type, in front of the lower bits of a third operand.
+pub(crate) fn pack(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let Some(to) = ptx.form.scalar_type(Slot::Dtype).or_else(|| ptx.form.modifiers.iter().find_map(|value| value.modifier.scalar_type()))
+    else {
+        return select.unsupported(ptx);
+    };
+    let mut sources = [Operand::RZ; 3];
+    for (source, position) in sources.iter_mut().zip(1..ptx.operands.len()) {
+        *source = select.source(ptx.operand(position), ScalarType::S32)?;
+    }
+    sources[2] = select.in_register(sources[2]);
+    // Where the new elements are of 2 or 4 bits, the machine names the lowest bit that they come to.
+    let suffix = match to.bits() {
+        2 => ".28",
+        4 => ".24",
+        _ => "",
+    };
+    let template = format!("I2IP.{}.S32.SAT $, {{}}, {{}}, {{}}{suffix}", to.spelling().to_uppercase());
+    let value = select.b.define(Class::R, &template, &sources);
+    select.assign(ptx.operand(0), value)
+}
