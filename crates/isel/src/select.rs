@@ -259,6 +259,7 @@ impl<'m> Select<'m> {
 fn spelling(ptx: &Ptx<'_>) -> String {
     let mut text = ptx.opcode().spelling().to_owned();
     for value in &ptx.form.modifiers {
+        text.push('.');
         text.push_str(value.modifier.spelling());
     }
     text

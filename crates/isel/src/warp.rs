@@ -207,7 +207,8 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
             format!("CREDUX.{name}{absolute}.F32{nan} $, {{}}")
         }
         ScalarType::F32 => return select.unsupported(ptx),
-        // What has the newer reduction has no minima and maxima in the older one.
+        _ if !select.target.has(Opcode::REDUX) => return select.unsupported(ptx),
+        // As ptxas does: minima and maxima by the newer instruction where there is one.
         _ if matches!(name, "MIN" | "MAX") && select.target.has(Opcode::CREDUX) => format!("CREDUX.{name}{sign} $, {{}}"),
         _ if name.is_empty() => "REDUX $, {}".to_owned(),
         _ => format!("REDUX.{name}{sign} $, {{}}"),
@@ -220,6 +221,9 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
 
 /// `elect`
 pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    if !select.target.has(Opcode::ELECT) {
+        return select.unsupported(ptx);
+    }
     let (leader, is_elected) = select.pair(ptx.operand(0));
     let members = members(select, ptx.operand(1))?;
     select.bring_together(members, true);
