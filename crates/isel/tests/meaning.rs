@@ -492,7 +492,7 @@ fn comparisons_of_floats() {
                 return vec![0, 1];
             }
             let infinity = format.mask() >> 1 & !((1 << format.fraction_bits) - 1);
-            let one = infinity / 2 & !((1 << format.fraction_bits) - 1);
+            let one = (infinity / 2) & !((1 << format.fraction_bits) - 1);
             let positive = [
                 0,
                 1,
