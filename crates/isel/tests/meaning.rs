@@ -492,7 +492,7 @@ fn comparisons_of_floats() {
                 return vec![0, 1];
             }
             let infinity = format.mask() >> 1 & !((1 << format.fraction_bits) - 1);
-            let one = infinity / 2 & !((1 << format.fraction_bits) - 1);
+            let one = (infinity / 2) & !((1 << format.fraction_bits) - 1);
             let positive = [
                 0,
                 1,
@@ -573,7 +573,7 @@ fn moves() {
         check(&format!("mov.b64 {{{element}}}, %a;"), &["b64"], "b16", &|n| n[0] >> shift & 0xffff);
     }
     let bytes = "{ .reg .b8 %e<4>; mov.b32 {%e0, %e1, %e2, %e3}, %a; mov.b32 %r, {%e3, %e1, %e0, %e2}; }";
-    check(bytes, &["b32"], "b32", &|n| n[0] >> 24 | n[0] & 0xff00 | (n[0] & 0xff) << 16 | (n[0] >> 16 & 0xff) << 24);
+    check(bytes, &["b32"], "b32", &|n| n[0] >> 24 | (n[0] & 0xff00) | (n[0] & 0xff) << 16 | (n[0] >> 16 & 0xff) << 24);
     check("{ .reg .b8 %e<2>; mov.b16 {%e0, %e1}, %a; mov.b16 %r, {%e1, %e0}; }", &["b16"], "b16", &|n| n[0] >> 8 | (n[0] & 0xff) << 8);
     let quad = "{ .reg .b128 %q; .reg .b64 %x; mov.b128 %q, {%a, %b}; mov.b128 {_, %x}, %q; mov.b128 %q, {%x, %a}; mov.b128 {%r, _}, %q; }";
     check(quad, &["b64", "b64"], "b64", &|n| n[1]);

@@ -300,7 +300,7 @@ impl Machine<'_> {
                     (true, false) => 0x3f80,
                     _ => 0xffff,
                 };
-                values.push(u64::from(answers[0]) * one | u64::from(answers[1]) * one << 16);
+                values.push((u64::from(answers[0]) | u64::from(answers[1]) << 16) * one);
             }
         }
     }
