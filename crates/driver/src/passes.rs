@@ -3,7 +3,7 @@
 use oriole_ctrl::serial;
 use oriole_ir::{Function, verify};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, fuse, legalize, merge};
+use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment, allocate};
 
@@ -38,6 +38,7 @@ passes! {
     FOLD = 24 "fold",
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
+    GIVE_WAY = 92 "give-way",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
     LAYOUT = 112 "layout",
@@ -117,6 +118,8 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
     }
     converge::run(&mut way.function, target);
     way.after(CONVERGE)?;
+    give_way::run(&mut way.function, target);
+    way.after(GIVE_WAY)?;
 
     let environment =
         Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);
