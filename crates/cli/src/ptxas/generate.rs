@@ -61,6 +61,7 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
         let place = error.span.map(|span| Place { file: &parsed.name, line: LineIndex::new(&parsed.text).line_column(span.start).0 });
         match &error.fault {
             Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),
+            Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
             Fault::Internal(_) => messages.error(place, &error.to_string()),
         }
