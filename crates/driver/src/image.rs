@@ -71,7 +71,7 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         }
     }
     if !options.relocatable {
-        errors.extend(unresolved(&jobs, &finished));
+        errors.extend(unresolved(modules, &jobs, &finished));
     }
     if !errors.is_empty() {
         return Err(errors);
@@ -127,13 +127,18 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
 }
 
 /// Functions that are called and defined nowhere.
-fn unresolved(jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+fn unresolved(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
     let is_known = |name: &String| functions::is_drivers(name) || jobs.iter().any(|job| job.name() == name.as_str());
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         for name in function.callees.iter().chain(&function.taken_functions).filter(|name| !is_known(name)) {
             let fault = Fault::Unresolved(name.clone());
             errors.push(CompileError { module: job.module_number, function: job.name().to_owned(), span: None, fault });
+        }
+    }
+    for (number, module) in modules.iter().enumerate() {
+        for name in functions::taken_by_variables(module).into_iter().filter(|name| !is_known(name)) {
+            errors.push(CompileError { module: number, function: String::new(), span: None, fault: Fault::Unresolved(name) });
         }
     }
     errors
@@ -159,8 +164,7 @@ pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Registers that the hardware gives each thread.
 fn registers(job: &Job<'_>, function: &Finished) -> u32 {
-    let calls = !function.callees.is_empty() || !function.indirect_calls.is_empty();
-    let fewest = if calls || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
+    let fewest = if function.has_calls() || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
 
@@ -186,23 +190,38 @@ fn assemble(
     for (source, layout) in modules.iter().zip(layouts) {
         variables::add(&mut module, source, layout);
     }
-    add_externs(&mut module, jobs, finished);
+    add_externs(&mut module, modules, jobs, finished);
     mark_taken(&mut module, modules);
     if !options.relocatable {
         module.settle_calls();
+        mark_unknown_stacks(&mut module);
     }
     module.build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
 }
 
 /// Functions that are used here and defined elsewhere.
-fn add_externs(file: &mut build::Module, jobs: &[Job<'_>], finished: &[Finished]) {
+fn add_externs(file: &mut build::Module, modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) {
+    let mut used: Vec<(&Module, String)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
-        for name in function.callees.iter().chain(&function.taken_functions) {
-            let is_defined = file.functions.iter().any(|known| known.name == *name);
-            let is_known = file.externs.iter().any(|known| known.name == *name);
-            if !is_defined && !is_known {
-                file.externs.push(functions::external(job.module, name));
-            }
+        used.extend(function.callees.iter().chain(&function.taken_functions).map(|name| (job.module, name.clone())));
+    }
+    for &module in modules {
+        used.extend(functions::taken_by_variables(module).into_iter().map(|name| (module, name)));
+    }
+    for (module, name) in used {
+        let is_defined = file.functions.iter().any(|known| known.name == name);
+        let is_known = file.externs.iter().any(|known| known.name == name);
+        if !is_defined && !is_known {
+            file.externs.push(functions::external(module, &name));
+        }
+    }
+}
+
+/// The stack of a kernel whose calls nobody can follow has no fixed size.
+fn mark_unknown_stacks(file: &mut build::Module) {
+    for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
+        for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == Code::CRS_STACK_SIZE) {
+            *attribute = Attribute::words(Code::CRS_STACK_SIZE, [u32::MAX]);
         }
     }
 }
@@ -222,7 +241,13 @@ fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
 fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
     let bounds = &job.function().bounds;
     let code_size = function.code.bytes.len() as u64;
-    let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone())];
+    let mut extra = Vec::new();
+    if job.is_kernel() || !function.code.exits.is_empty() {
+        extra.push(Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
+    }
+    if job.is_kernel() && (function.has_calls() || function.has_dynamic_stack) {
+        extra.push(Attribute::words(Code::CRS_STACK_SIZE, [0]));
+    }
     if function.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.barriers as u8)));
     }
