@@ -1,7 +1,7 @@
 //! The list of passes, and what one function goes through.
 
 use oriole_ctrl::serial;
-use oriole_ir::{Function, verify};
+use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
 use oriole_opt::{converge, dead, fold, forward, fuse, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
@@ -87,6 +87,21 @@ impl Way<'_> {
     }
 }
 
+/// Whether the function on registers is well formed and computes what the one on values did.
+fn check_allocation(before: &Function, after: &Function, environment: &Environment, allocation: &Allocation) -> Result<(), String> {
+    let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
+    let limits = RegisterLimits {
+        general: limit(File::General),
+        uniform: limit(File::Uniform),
+        predicate: limit(File::Predicate),
+        uniform_predicate: limit(File::UniformPredicate),
+        convergence: limit(File::Convergence),
+        scoreboard: limit(File::Scoreboard),
+    };
+    verify_allocated(after, &limits).map_err(|report| report.to_string())?;
+    oriole_regalloc::check::check(before, after, environment, allocation).map_err(|error| error.to_string())
+}
+
 /// Takes one function from PTX to machine code.
 pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
@@ -120,8 +135,12 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
 
     let environment =
         Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);
+    let before = options.verify.then(|| way.function.clone());
     let allocation = allocate(&mut way.function, &environment).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
+    if let Some(before) = before {
+        check_allocation(&before, &way.function, &environment, &allocation).map_err(|what| internal(format!("after allocate: {what}")))?;
+    }
     prologue::run(&mut way.function, target);
     way.after(PROLOGUE)?;
     layout::run(&mut way.function);
