@@ -3,7 +3,7 @@
 //! Each instruction stands in a kernel of its own and is compiled without optimization, so that nothing removes it. An internal error is
 //! a failure; so is a refusal of an opcode that is not on the list of those that are not there yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_driver::{Fault, Options, compile};
 use oriole_isa::Target;
@@ -92,7 +92,8 @@ fn every_form_compiles_or_is_refused_by_name() {
             let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
             let options = Options { level: 0, verify: true, ..Options::new(target) };
             let errors = compile(&[&checked.module], &options).err().unwrap_or_default();
-            compiled += cases.len() - errors.len();
+            let failed: BTreeSet<&str> = errors.iter().map(|error| error.function.as_str()).collect();
+            compiled += cases.len() - failed.len();
             for error in errors {
                 let number: usize = error.function.trim_start_matches('k').parse().unwrap_or(0);
                 let kind = match &error.fault {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use oriole_cubin::target::Style;
 use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
 use oriole_isa::Target;
 use oriole_ptx::source::LineIndex;
@@ -60,6 +61,7 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
         let place = error.span.map(|span| Place { file: &parsed.name, line: LineIndex::new(&parsed.text).line_column(span.start).0 });
         match &error.fault {
             Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),
+            Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
             Fault::Internal(_) => messages.error(place, &error.to_string()),
         }
@@ -68,8 +70,9 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
 
 /// The text of `-v`, which many programs read.
 fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
+    let lists_banks = oriole_cubin::Target::named(arch).is_some_and(|target| target.style == Style::Ampere);
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
-    for (bank, bytes) in &compiled.constant_bytes {
+    for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
         let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
     }
     messages::print(None, "info", &module);
@@ -84,13 +87,14 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
         );
         messages::print(None, "info", &properties);
         if function.is_kernel {
-            messages::print(None, "info", &usage(function));
+            messages::print(None, "info", &usage(function, lists_banks));
             messages::print(None, "info", &format!("Compile time = {share:.3} ms"));
         }
     }
 }
 
-fn usage(function: &FunctionReport) -> String {
+/// From Hopper on ptxas says nothing about constant banks.
+fn usage(function: &FunctionReport, lists_banks: bool) -> String {
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
     for (bytes, what) in
         [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (function.constant_bytes, "cmem[0]")]
