@@ -99,6 +99,7 @@ fn every_form_compiles_or_is_refused_by_name() {
                 let kind = match &error.fault {
                     Fault::Unsupported(_) => "refused",
                     Fault::Limit(_) => "limit",
+                    Fault::Unresolved(_) => "unresolved",
                     Fault::Internal(_) => "internal",
                 };
                 let key = format!("{name} {kind}: {}", ROWS[row].opcode.spelling());
