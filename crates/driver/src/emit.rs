@@ -51,7 +51,8 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
             let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
-            let behind_call = insts[position..].iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32);
+            let behind_call =
+                insts[position..].iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32);
             code.note(function, inst, offset, behind_call);
             let distance = |target: Block| i64::from(offsets[target.position()]) - i64::from(offset) - INSTRUCTION_BYTES as i64;
             let mut machine = machine_instruction(function, inst, &distance);

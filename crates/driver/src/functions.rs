@@ -31,12 +31,11 @@ pub fn external(module: &Module, name: &str) -> Extern {
 /// calls or addresses.
 pub fn wanted(module: &Module, options: &Options) -> Vec<FunctionId> {
     let is_root = |function: &Function| match function.kind {
-        FunctionKind::Entry => {
-            options.entries.is_empty() || options.entries.iter().any(|entry| entry == module.name(function.name))
-        }
+        FunctionKind::Entry => options.entries.is_empty() || options.entries.iter().any(|entry| entry == module.name(function.name)),
         FunctionKind::Function => function.linkage != Linkage::Internal,
     };
-    let mut work: Vec<FunctionId> = module.functions.iter_enumerated().filter(|(_, function)| is_root(function)).map(|(id, _)| id).collect();
+    let mut work: Vec<FunctionId> =
+        module.functions.iter_enumerated().filter(|(_, function)| is_root(function)).map(|(id, _)| id).collect();
     let mut in_variables = Vec::new();
     for variable in &module.variables {
         if let Some(initializer) = variable.initializer.as_deref() {

@@ -56,8 +56,7 @@ impl<'m> Job<'m> {
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
     let layouts = layouts(modules, options)?;
     let jobs = jobs(modules, &layouts, options);
-    let results: Vec<_> =
-        jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, job.register_limit, options)).collect();
+    let results: Vec<_> = jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, job.register_limit, options)).collect();
     let mut finished = Vec::new();
     let mut errors = Vec::new();
     for (job, result) in jobs.iter().zip(results) {
@@ -121,7 +120,8 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
     let of_functions = of_functions.max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS);
     for job in jobs {
         let limit = own(job);
-        job.register_limit = if job.is_kernel() { limit } else { limit.min(of_functions).max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS) };
+        job.register_limit =
+            if job.is_kernel() { limit } else { limit.min(of_functions).max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS) };
         job.register_limit -= HIDDEN_REGISTERS;
     }
 }

@@ -120,8 +120,7 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) {
             }
             _ => continue,
         }
-        let signature = Call::read(module, body, body.operands_of(instruction))
-            .and_then(|call| call.signature(module).ok());
+        let signature = Call::read(module, body, body.operands_of(instruction)).and_then(|call| call.signature(module).ok());
         if let Some(signature) = signature {
             stack = stack.max(signature.stack_bytes);
             result = result.max(signature.result_bytes());
@@ -279,7 +278,10 @@ impl<'m> Select<'m> {
     fn argument(&mut self, argument: ast::Operand, shape: Shape) -> Result<Vec<Operand>, Unsupported> {
         let mut words = match argument {
             ast::Operand::Variable(id) if self.frame.module.variables[id].space == StateSpace::Param => {
-                if self.frame.module.variables[id].size_bytes().is_none() || self.homes.get(id).is_some() || self.parameter_slots.contains_key(&id) {
+                if self.frame.module.variables[id].size_bytes().is_none()
+                    || self.homes.get(id).is_some()
+                    || self.parameter_slots.contains_key(&id)
+                {
                     return Err(Unsupported::new("this parameter as an argument"));
                 }
                 let words = self.parameter_words(id)?;

@@ -102,14 +102,17 @@ impl Signature {
         let mut seats = Vec::new();
         for shape in parameters {
             let register = if shape.is_open { None } else { free.take(shape) };
-            seats.push((shape, match register {
-                Some(register) => Seat::Register(register),
-                None => {
-                    let at = stack_bytes.next_multiple_of(shape.align);
-                    stack_bytes = at.saturating_add(shape.bytes);
-                    Seat::Stack(at)
-                }
-            }));
+            seats.push((
+                shape,
+                match register {
+                    Some(register) => Seat::Register(register),
+                    None => {
+                        let at = stack_bytes.next_multiple_of(shape.align);
+                        stack_bytes = at.saturating_add(shape.bytes);
+                        Seat::Stack(at)
+                    }
+                },
+            ));
         }
         Ok(Signature { parameters: seats, results, result_in_memory, stack_bytes })
     }

@@ -178,7 +178,13 @@ fn pieces(bytes: u32, offset: i64) -> Vec<(u32, u32)> {
     let mut at = 0;
     while at < bytes {
         let fits = |size: u32| (offset + i64::from(at)) % i64::from(size) == 0 && at % size == 0 && at + size <= bytes;
-        let size = if fits(4) { 4 } else if fits(2) { 2 } else { 1 };
+        let size = if fits(4) {
+            4
+        } else if fits(2) {
+            2
+        } else {
+            1
+        };
         found.push((at, size));
         at += size;
     }

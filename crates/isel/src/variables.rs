@@ -189,7 +189,9 @@ impl<'m> Select<'m> {
     fn variable_place(&mut self, id: VariableId, offset: i64) -> Result<Place, Unsupported> {
         match self.homes.get(id).cloned() {
             Some(Home::Parameter(start) | Home::Constant(start)) => Ok(Place { base: None, offset: offset + i64::from(start) }),
-            Some(Home::Local(start)) => Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start + self.locals_start) }),
+            Some(Home::Local(start)) => {
+                Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start + self.locals_start) })
+            }
             Some(Home::Shared(start)) => Ok(Place { base: self.shared_start(), offset: offset + i64::from(start) }),
             Some(Home::Table(slot)) => {
                 let halves = [slot, slot + 4].map(|at| self.b.define(Class::R, "MOV $, {}", &[Operand::constant(ADDRESS_BANK, at)]));
