@@ -1,11 +1,11 @@
 //! The list of passes, and what one function goes through.
 
 use oriole_ctrl::serial;
-use oriole_ir::{Function, verify};
+use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
 use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
-use oriole_regalloc::Allocation;
+use oriole_regalloc::{Allocation, Environment};
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
@@ -101,6 +101,20 @@ impl Way<'_> {
     }
 }
 
+/// Whether the function on registers is well formed and computes what the one on values did.
+fn check_registers(after: &Function, environment: &Environment) -> Result<(), String> {
+    let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
+    let limits = RegisterLimits {
+        general: limit(File::General),
+        uniform: limit(File::Uniform),
+        predicate: limit(File::Predicate),
+        uniform_predicate: limit(File::UniformPredicate),
+        convergence: limit(File::Convergence),
+        scoreboard: limit(File::Scoreboard),
+    };
+    verify_allocated(after, &limits).map_err(|report| report.to_string())
+}
+
 /// Takes one function from PTX to machine code.
 pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, options: &Options) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
@@ -137,6 +151,9 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
     let allocation = convention::allocate(&mut way.function, &environment, options.verify).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
+    if options.verify {
+        check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+    }
     convention::write_return_addresses(&mut way.function);
     convention::clear_barriers(&mut way.function, target);
     prologue::run(&mut way.function, target);
