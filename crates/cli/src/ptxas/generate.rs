@@ -7,6 +7,7 @@ use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
 use oriole_isa::Target;
 use oriole_ptx::source::LineIndex;
 
+use super::arch::Arch;
 use super::command_line::CommandLine;
 use super::messages::{self, Messages, Place};
 use super::output::write_file;
@@ -38,9 +39,6 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
         }
     };
     let milliseconds = started.elapsed().as_secs_f64() * 1e3;
-    if line.has("verbose") {
-        print_usage(&compiled, &name, milliseconds);
-    }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
             let text = format!(
@@ -50,8 +48,15 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
             messages.warning(None, &text);
         }
     }
+    if line.has("verbose") {
+        print_usage(&compiled, settings.arch, milliseconds);
+    }
+    // A warning may count as an error.
+    if messages.has_errors() {
+        return Ok(());
+    }
     let output = line.value("output-file").unwrap_or(DEFAULT_OUTPUT);
-    write_file(output, &compiled.cubin).map_err(|_| format!("Could not open output file '{output}'"))
+    write_file(output, &compiled.cubin).map_err(|_| format!("Output file '{output}' could not be opened"))
 }
 
 fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) {
@@ -67,10 +72,12 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
 }
 
 /// The text of `-v`, which many programs read.
-fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
+fn print_usage(compiled: &Compiled, arch: Arch, milliseconds: f64) {
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
-    for (bank, bytes) in &compiled.constant_bytes {
-        let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
+    if arch.reports_constant_banks() {
+        for (bank, bytes) in &compiled.constant_bytes {
+            let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
+        }
     }
     messages::print(None, "info", &module);
     let share = milliseconds / compiled.functions.len().max(1) as f64;
@@ -84,17 +91,16 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
         );
         messages::print(None, "info", &properties);
         if function.is_kernel {
-            messages::print(None, "info", &usage(function));
+            messages::print(None, "info", &usage(function, arch));
             messages::print(None, "info", &format!("Compile time = {share:.3} ms"));
         }
     }
 }
 
-fn usage(function: &FunctionReport) -> String {
+fn usage(function: &FunctionReport, arch: Arch) -> String {
+    let constant_bytes = if arch.reports_constant_banks() { function.constant_bytes } else { 0 };
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
-    for (bytes, what) in
-        [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (function.constant_bytes, "cmem[0]")]
-    {
+    for (bytes, what) in [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (constant_bytes, "cmem[0]")] {
         if bytes > 0 {
             let _ = write!(text, ", {bytes} bytes {what}");
         }
