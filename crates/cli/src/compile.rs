@@ -126,6 +126,7 @@ fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
 pub fn diagnostic(error: &CompileError) -> Diagnostic {
     let code = match error.fault {
         Fault::Unsupported(_) => Code::Unsupported,
+        Fault::Unresolved(_) => Code::UnknownName,
         Fault::Limit(_) => Code::ResourceLimit,
         Fault::Internal(_) => Code::InternalError,
     };

@@ -8,7 +8,7 @@
 //! **After**: each instruction has its control word. Jumps carry waits like any other instruction, so nothing is in flight on the edges
 //! of the flow graph; where a block falls through, the first instruction of the next one waits.
 
-use oriole_ir::{Function, Inst, Op, OperandKind, Target};
+use oriole_ir::{File, Function, Inst, Op, OperandKind, Target};
 use oriole_isa::{Control, Latency, Opcode};
 
 use crate::Controls;
@@ -47,9 +47,10 @@ fn control_of(function: &Function, inst: Inst, target: Target, wait: u8) -> Cont
     if !has_results && !has_sources {
         return slow;
     }
+    let is_slow = opcode == Opcode::BMOV;
     Control {
-        stall: SCOREBOARD_STALL,
-        stay: true,
+        stall: if is_slow { LONGEST_STALL } else { SCOREBOARD_STALL },
+        stay: !is_slow,
         write_barrier: has_results.then_some(RESULTS),
         read_barrier: has_sources.then_some(SOURCES),
         wait,
@@ -57,6 +58,7 @@ fn control_of(function: &Function, inst: Inst, target: Target, wait: u8) -> Cont
     }
 }
 
+/// Whether an operand is in registers that scoreboards guard; convergence barriers are not.
 fn is_register(kind: OperandKind) -> bool {
-    matches!(kind, OperandKind::Register { .. } | OperandKind::Value(_))
+    matches!(kind, OperandKind::Register { file, .. } if file != File::Convergence)
 }

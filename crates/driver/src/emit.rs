@@ -4,7 +4,7 @@
 //! that the loader patches ([`Patch`]).
 
 use oriole_ctrl::Controls;
-use oriole_ir::{Block, Function, Inst, Opcode, OperandKind, Reference, Target};
+use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Target};
 use oriole_isa::{Control, Instruction, encode, parse};
 use oriole_opt::machine::{describe, machine_instruction};
 use oriole_support::Index;
@@ -21,6 +21,8 @@ pub struct Code {
     pub bytes: Vec<u8>,
     /// Offsets of `EXIT`.
     pub exits: Vec<u32>,
+    /// Offsets of calls through pointers.
+    pub indirect_calls: Vec<u32>,
     /// Places that need an address.
     pub patches: Vec<Patch>,
     /// How many instructions there are, padding excluded.
@@ -43,9 +45,13 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
     let offsets = block_offsets(function);
     let mut code = Code::default();
     for &block in &function.layout {
-        for &inst in &function.blocks[block].insts {
+        let insts = &function.blocks[block].insts;
+        for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
-            code.note(function, inst, offset);
+            let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
+            let behind_call =
+                insts[position..].iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32);
+            code.note(function, inst, offset, behind_call);
             let distance = |target: Block| i64::from(offsets[target.position()]) - i64::from(offset) - INSTRUCTION_BYTES as i64;
             let mut machine = machine_instruction(function, inst, &distance);
             machine.control = controls.get(inst);
@@ -69,16 +75,29 @@ fn block_offsets(function: &Function) -> Vec<u32> {
 }
 
 impl Code {
-    fn note(&mut self, function: &Function, inst: Inst, offset: u32) {
+    /// `behind_call` is the offset of what follows the next call.
+    fn note(&mut self, function: &Function, inst: Inst, offset: u32, behind_call: u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {
             self.exits.push(offset);
+        }
+        let by_register = |operand: &Operand| operand.role == Role::Plain && matches!(operand.kind, OperandKind::Register { .. });
+        if data.is_machine(Opcode::CALL) && function.sources(inst).iter().any(by_register) {
+            self.indirect_calls.push(offset);
         }
         if data.location.statement != 0 {
             self.locations.push((offset, data.location));
         }
         self.patches.extend(function.operands(inst).iter().filter_map(|operand| match operand.kind {
-            OperandKind::Reference(reference) => Some(Patch { offset, reference }),
+            OperandKind::Reference(reference) => {
+                let part = match reference.kind {
+                    ReferenceKind::ReturnLow => Some(ReferenceKind::Low),
+                    ReferenceKind::ReturnHigh => Some(ReferenceKind::High),
+                    _ => None,
+                };
+                let to_here = |kind| Reference { kind, offset: behind_call as i32, ..reference };
+                Some(Patch { offset, reference: part.map_or(reference, to_here) })
+            }
             _ => None,
         }));
     }

@@ -24,6 +24,8 @@ pub enum Fault {
     Unsupported(String),
     /// Something that the machine, or the options, do not have enough of.
     Limit(String),
+    /// A function that is called and defined nowhere.
+    Unresolved(String),
     /// A mistake in Oriole.
     Internal(String),
 }
@@ -33,6 +35,7 @@ impl fmt::Display for CompileError {
         match &self.fault {
             Fault::Unsupported(feature) => write!(f, "{feature} is not supported yet (in {})", self.function),
             Fault::Limit(what) => write!(f, "{what} (in {})", self.function),
+            Fault::Unresolved(name) => write!(f, "unresolved extern function `{name}` (in {})", self.function),
             Fault::Internal(what) => write!(f, "internal error in {}: {what}", self.function),
         }
     }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::error::{CompileError, Fault};
 use crate::passes::{self, Finished};
 use crate::variables;
-use crate::{Compiled, FunctionReport, Options};
+use crate::{Compiled, FunctionReport, Options, convention, functions, registers};
 
 /// A function to compile.
 struct Job<'m> {
@@ -19,10 +19,13 @@ struct Job<'m> {
     id: FunctionId,
     homes: Homes,
     parameters: Vec<info::Parameter>,
+    /// General registers that its instructions may name.
+    register_limit: u32,
 }
 
 impl<'m> Job<'m> {
     fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout) -> Job<'m> {
+        let register_limit = 0;
         let homes = layout.homes(module, id);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
@@ -33,7 +36,7 @@ impl<'m> Job<'m> {
                 parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
             }
         }
-        Job { module_number, module, id, homes, parameters }
+        Job { module_number, module, id, homes, parameters, register_limit }
     }
 
     fn function(&self) -> &'m Function {
@@ -53,7 +56,7 @@ impl<'m> Job<'m> {
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
     let layouts = layouts(modules, options)?;
     let jobs = jobs(modules, &layouts, options);
-    let results: Vec<_> = jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, options)).collect();
+    let results: Vec<_> = jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, job.register_limit, options)).collect();
     let mut finished = Vec::new();
     let mut errors = Vec::new();
     for (job, result) in jobs.iter().zip(results) {
@@ -67,6 +70,9 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
             })),
         }
     }
+    if !options.relocatable {
+        errors.extend(unresolved(&jobs, &finished));
+    }
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -76,7 +82,9 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
     let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
     let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
-    let constant_bytes = if constants > 0 { vec![(oriole_isel::CONSTANT_BANK, constants)] } else { Vec::new() };
+    let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
+    let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
+    let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
     Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps })
 }
 
@@ -99,23 +107,43 @@ fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<Co
 fn jobs<'m>(modules: &[&'m Module], layouts: &[Layout], options: &Options) -> Vec<Job<'m>> {
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
-        for (id, function) in module.functions.iter_enumerated() {
-            let is_wanted = options.entries.is_empty()
-                || function.kind != FunctionKind::Entry
-                || options.entries.iter().any(|entry| entry == module.name(function.name));
-            if function.body.is_some() && is_wanted {
-                jobs.push(Job::new(number, module, id, &layouts[number]));
-            }
+        jobs.extend(functions::wanted(module, options).into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
+    }
+    limit_registers(&mut jobs, options);
+    jobs
+}
+
+/// A function runs with the registers of the kernel that calls it, so it has no more than any kernel of the file may have.
+fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
+    let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers);
+    let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(own).min().map_or(u32::MAX, |limit| limit);
+    let of_functions = of_functions.max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS);
+    for job in jobs {
+        let limit = own(job);
+        job.register_limit =
+            if job.is_kernel() { limit } else { limit.min(of_functions).max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS) };
+        job.register_limit -= HIDDEN_REGISTERS;
+    }
+}
+
+/// Functions that are called and defined nowhere.
+fn unresolved(jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+    let is_known = |name: &String| functions::is_drivers(name) || jobs.iter().any(|job| job.name() == name.as_str());
+    let mut errors = Vec::new();
+    for (job, function) in jobs.iter().zip(finished) {
+        for name in function.callees.iter().chain(&function.taken_functions).filter(|name| !is_known(name)) {
+            let fault = Fault::Unresolved(name.clone());
+            errors.push(CompileError { module: job.module_number, function: job.name().to_owned(), span: None, fault });
         }
     }
-    jobs
+    errors
 }
 
 fn report(job: &Job<'_>, function: &Finished, options: &Options) -> FunctionReport {
     FunctionReport {
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
-        registers: registers(function),
+        registers: registers(job, function),
         barriers: function.barriers,
         stack_bytes: function.frame_bytes,
         spill_store_bytes: function.allocation.spill_store_bytes,
@@ -130,9 +158,14 @@ fn report(job: &Job<'_>, function: &Finished, options: &Options) -> FunctionRepo
 pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Registers that the hardware gives each thread.
-fn registers(function: &Finished) -> u32 {
-    function.allocation.registers_used.max(4) + HIDDEN_REGISTERS
+fn registers(job: &Job<'_>, function: &Finished) -> u32 {
+    let calls = !function.callees.is_empty() || !function.indirect_calls.is_empty();
+    let fewest = if calls || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
+    function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
+
+/// Fewer registers no kernel has.
+const FEWEST: u32 = 4;
 
 fn assemble(
     modules: &[&Module],
@@ -144,7 +177,7 @@ fn assemble(
     let Some(target) = oriole_cubin::Target::named(&options.target.to_string()) else {
         return Err(format!("no file can be written for {}", options.target));
     };
-    let functions = jobs.iter().zip(finished).rev().map(|(job, function)| built(job, function, target)).collect();
+    let functions = jobs.iter().zip(finished).rev().map(|(job, function)| built(job, function, target, options)).collect();
     let mut module = build::Module::new(target, functions);
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number);
     if options.relocatable {
@@ -153,11 +186,42 @@ fn assemble(
     for (source, layout) in modules.iter().zip(layouts) {
         variables::add(&mut module, source, layout);
     }
+    add_externs(&mut module, jobs, finished);
+    mark_taken(&mut module, modules);
+    if !options.relocatable {
+        module.settle_calls();
+    }
     module.build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
 }
 
-fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Target) -> build::Function {
+/// Functions that are used here and defined elsewhere.
+fn add_externs(file: &mut build::Module, jobs: &[Job<'_>], finished: &[Finished]) {
+    for (job, function) in jobs.iter().zip(finished) {
+        for name in function.callees.iter().chain(&function.taken_functions) {
+            let is_defined = file.functions.iter().any(|known| known.name == *name);
+            let is_known = file.externs.iter().any(|known| known.name == *name);
+            if !is_defined && !is_known {
+                file.externs.push(functions::external(job.module, name));
+            }
+        }
+    }
+}
+
+/// Marks the functions whose addresses code or variables hold.
+fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
+    let mut taken: Vec<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
+    taken.extend(modules.iter().flat_map(|module| functions::taken_by_variables(module)));
+    for function in file.functions.iter_mut().filter(|function| taken.contains(&function.name)) {
+        function.is_address_taken = true;
+    }
+    for external in file.externs.iter_mut().filter(|external| taken.contains(&external.name)) {
+        external.is_address_taken = true;
+    }
+}
+
+fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
     let bounds = &job.function().bounds;
+    let code_size = function.code.bytes.len() as u64;
     let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone())];
     if function.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.barriers as u8)));
@@ -171,16 +235,25 @@ fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Targ
     build::Function {
         linkage: variables::linkage(job.function().linkage, job.is_kernel()),
         shared: shared(job),
-        registers: registers(function) as u8,
+        registers: registers(job, function) as u8,
         frame_size: function.frame_bytes,
         min_stack_size: function.frame_bytes,
         attributes: if job.is_kernel() { kernel_attributes(target, &job.parameters, extra) } else { function_attributes(target, extra) },
         parameter_bytes: job.homes.parameter_bytes as u16,
-        relocations: relocations(function),
-        frame: Frame::plain(function.code.bytes.len() as u64),
+        relocations: relocations(function, options),
+        externs: function.callees.iter().filter(|name| is_extern(job, name)).cloned().collect(),
+        calls: function.callees.clone(),
+        indirect_calls: function.indirect_calls.clone(),
+        takes_address_of: function.taken_functions.clone(),
+        prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
+        frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) },
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
     }
+}
+
+fn is_extern(job: &Job<'_>, name: &str) -> bool {
+    !job.module.functions.iter().any(|function| function.body.is_some() && job.module.name(function.name) == name)
 }
 
 fn shared(job: &Job<'_>) -> Option<build::Shared> {
@@ -192,23 +265,35 @@ fn shared(job: &Job<'_>) -> Option<build::Shared> {
     })
 }
 
-fn relocations(function: &Finished) -> Vec<CodeRelocation> {
+fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     let kind = |kind| match kind {
-        ReferenceKind::Low => CodePatch::AddressLow,
-        ReferenceKind::High => CodePatch::AddressHigh,
+        ReferenceKind::Low | ReferenceKind::ReturnLow | ReferenceKind::Incoming => CodePatch::AddressLow,
+        ReferenceKind::High | ReferenceKind::ReturnHigh => CodePatch::AddressHigh,
         ReferenceKind::FunctionLow => CodePatch::FunctionLow,
         ReferenceKind::FunctionHigh => CodePatch::FunctionHigh,
         ReferenceKind::SharedOffset => CodePatch::SharedOffset,
         ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
         ReferenceKind::Call => CodePatch::Call,
     };
+    let indirect = function.code.indirect_calls.iter().filter(|_| options.relocatable).map(|&offset| CodeRelocation {
+        offset: u64::from(offset),
+        kind: CodePatch::IndirectCall,
+        symbol: UNIFIED_TABLE.into(),
+        addend: 0,
+    });
     let patches = function.code.patches.iter();
-    patches
+    let mut relocations: Vec<CodeRelocation> = patches
         .map(|patch| CodeRelocation {
             offset: u64::from(patch.offset),
             kind: kind(patch.reference.kind),
             symbol: function.symbols[patch.reference.symbol as usize].clone(),
             addend: i64::from(patch.reference.offset),
         })
-        .collect()
+        .chain(indirect)
+        .collect();
+    relocations.sort_by_key(|relocation| relocation.offset);
+    relocations
 }
+
+/// What calls through pointers add to the address, in files for the linker.
+const UNIFIED_TABLE: &str = "__UFT_OFFSET";

@@ -14,8 +14,10 @@
 //! assert_eq!(compiled.functions[0].name, "nothing");
 //! ```
 
+mod convention;
 mod emit;
 mod error;
+mod functions;
 mod image;
 mod layout;
 mod passes;

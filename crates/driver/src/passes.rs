@@ -3,13 +3,13 @@
 use oriole_ctrl::serial;
 use oriole_ir::{Function, verify};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, fuse, legalize, merge};
+use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
-use oriole_regalloc::{Allocation, Environment, allocate};
+use oriole_regalloc::{Allocation, allocate};
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
-use crate::{Options, image, layout, prologue, registers};
+use crate::{Options, convention, layout, prologue};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +38,7 @@ passes! {
     FOLD = 24 "fold",
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
+    GIVE_WAY = 92 "give-way",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
     LAYOUT = 112 "layout",
@@ -58,6 +59,10 @@ pub struct Finished {
     pub barriers: u32,
     /// Functions that it calls.
     pub callees: Vec<String>,
+    /// Prototypes of the functions that it calls through pointers.
+    pub indirect_calls: Vec<String>,
+    /// Functions whose addresses it takes.
+    pub taken_functions: Vec<String>,
     /// Names that patches refer to.
     pub symbols: Vec<String>,
     /// Text after the pass that was asked for.
@@ -88,7 +93,7 @@ impl Way<'_> {
 }
 
 /// Takes one function from PTX to machine code.
-pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) -> Result<Finished, Vec<Failure>> {
+pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, options: &Options) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let selected = select_function(module, id, target, homes)
@@ -117,11 +122,13 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
     }
     converge::run(&mut way.function, target);
     way.after(CONVERGE)?;
+    give_way::run(&mut way.function, target);
+    way.after(GIVE_WAY)?;
 
-    let environment =
-        Environment::new(target, registers::limit(&module.functions[id].bounds, options.max_registers) - image::HIDDEN_REGISTERS);
+    let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
     let allocation = allocate(&mut way.function, &environment).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
+    convention::write_return_addresses(&mut way.function);
     prologue::run(&mut way.function, target);
     way.after(PROLOGUE)?;
     layout::run(&mut way.function);
@@ -137,6 +144,8 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, options: &Options) ->
         frame_bytes: way.function.frame_bytes,
         barriers: selected.barriers,
         callees: selected.callees,
+        indirect_calls: selected.indirect_calls,
+        taken_functions: selected.taken_functions,
         symbols: way.function.symbols,
         dump: way.dump,
     })

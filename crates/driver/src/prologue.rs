@@ -1,38 +1,164 @@
-//! What a function does before its own code: a kernel that uses its frame fetches the stack pointer and moves it.
+//! What a function does before its own code and before it returns: the stack pointer moves, and registers that its caller wants
+//! back are saved and restored.
+//!
+//! A kernel fetches its stack pointer from a constant bank; nobody wants anything back from it. From the stack pointer upwards, a frame
+//! has parameters of calls, variables, spilled values, saved registers. The caller's part, with parameters that did not fit
+//! into registers, follows.
 
-use oriole_ir::{Class, File, Function, FunctionKind, Guard, Inst, Op, Opcode, Operand, OperandKind, Target};
+use oriole_ir::{
+    File, Function, FunctionKind, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, ReferenceKind, Role, Space, Symbol, Target,
+};
 use oriole_isa::Symbols;
 
-/// The stack pointer.
-const STACK_POINTER: Operand = Operand::new(OperandKind::Register { file: File::General, first: 1, count: 1 });
+use crate::convention::{self, STACK_POINTER};
 
-/// Inserts the prologue. Returns whether there is one.
-pub fn run(function: &mut Function, target: Target) -> bool {
-    let _ = (Class::R, None::<Guard>);
-    if function.kind != FunctionKind::Kernel || !uses_stack(function) {
-        return false;
+/// Frames are multiples of this, so that what is aligned in one is aligned in all.
+const FRAME_UNIT: u32 = 16;
+/// A kernel that calls nothing need not care.
+const LEAST_UNIT: u32 = 8;
+/// A register that holds nothing when a function starts or ends.
+const SCRATCH: u16 = 0;
+
+/// Inserts the prologue, and epilogues before every return.
+pub fn run(function: &mut Function, target: Target) {
+    let is_kernel = function.kind == FunctionKind::Kernel;
+    if is_kernel && !uses_stack(function) {
+        return;
     }
-    let offset = target.profile().stack_pointer;
-    let initial = Operand::new(OperandKind::Constant { bank: 0, offset });
-    let load = function.new_inst(Op::Machine(Opcode::LDC), Symbols::new(), None, &[STACK_POINTER, initial], 1);
-    let mut prologue: Vec<Inst> = vec![load];
-    let frame = function.frame_bytes.next_multiple_of(function.frame_align.max(8));
+    let (registers, barriers) = if is_kernel { (Vec::new(), Vec::new()) } else { to_save(function) };
+    let saved_at = function.frame_bytes.next_multiple_of(4);
+    let slots = (registers.len() + barriers.len()) as u32;
+    let unit = if is_kernel && !convention::calls_something(function) { LEAST_UNIT } else { FRAME_UNIT }.max(function.frame_align);
+    let frame = (saved_at + 4 * slots).next_multiple_of(unit);
     function.frame_bytes = frame;
-    if frame > 0 {
-        let amount = Operand::from(-i64::from(frame));
-        let operands = [STACK_POINTER, Operand::PT, Operand::PT, STACK_POINTER, amount, Operand::RZ];
-        prologue.push(function.new_inst(Op::Machine(Opcode::IADD3), Symbols::new(), None, &operands, 3));
+    place_incoming(function, frame);
+
+    let mut prologue = Vec::new();
+    if is_kernel {
+        let initial = Operand::constant(0, target.profile().stack_pointer);
+        prologue.push(machine(function, Opcode::LDC, &[], &[general(STACK_POINTER.into()), initial], 1));
+    }
+    move_stack(function, -i64::from(frame), &mut prologue);
+    let mut at = saved_at;
+    for &register in &registers {
+        prologue.push(store(function, at, register));
+        at += 4;
+    }
+    for &barrier in &barriers {
+        let operands = [general(SCRATCH), of(File::Convergence, barrier)];
+        prologue.push(machine(function, Opcode::BMOV, &[".32", ".CLEAR"], &operands, 1));
+        prologue.push(store(function, at, SCRATCH));
+        at += 4;
     }
     let entry = function.entry();
     function.blocks[entry].insts.splice(0..0, prologue);
-    true
+    for block in function.layout.clone() {
+        let insts = &function.blocks[block].insts;
+        let Some(position) = insts.iter().position(|&inst| function.insts[inst].is_machine(Opcode::RET)) else { continue };
+        let mut epilogue = Vec::new();
+        let mut at = saved_at;
+        for &register in &registers {
+            epilogue.push(load(function, at, register));
+            at += 4;
+        }
+        for &barrier in &barriers {
+            epilogue.push(load(function, at, SCRATCH));
+            let operands = [of(File::Convergence, barrier), general(SCRATCH)];
+            epilogue.push(machine(function, Opcode::BMOV, &[".32"], &operands, 1));
+            at += 4;
+        }
+        move_stack(function, i64::from(frame), &mut epilogue);
+        function.blocks[block].insts.splice(position..position, epilogue);
+    }
+}
+
+fn of(file: File, first: u16) -> Operand {
+    Operand::new(OperandKind::Register { file, first, count: 1 })
+}
+
+fn general(first: u16) -> Operand {
+    of(File::General, first)
+}
+
+fn machine(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
+    let symbols: Symbols = modifiers.iter().filter_map(|modifier| Symbol::find(modifier)).collect();
+    function.new_inst(Op::Machine(opcode), symbols, None, operands, results)
+}
+
+fn move_stack(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
+    if by != 0 {
+        let pointer = general(STACK_POINTER.into());
+        let operands = [pointer, Operand::PT, Operand::PT, pointer, by.into(), Operand::RZ];
+        list.push(machine(function, Opcode::IADD3, &[], &operands, 3));
+    }
+}
+
+/// The operands of an address in the frame.
+fn address(offset: u32) -> [Operand; 3] {
+    let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
+    let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
+    [opening, bracket(general(STACK_POINTER.into())), bracket(Operand::from(offset))]
+}
+
+fn store(function: &mut Function, offset: u32, register: u16) -> Inst {
+    let [opening, base, offset] = address(offset);
+    let inst = machine(function, Opcode::STL, &[], &[opening, base, offset, general(register)], 0);
+    describe(function, inst);
+    inst
+}
+
+fn load(function: &mut Function, offset: u32, register: u16) -> Inst {
+    let [opening, base, offset] = address(offset);
+    let inst = machine(function, Opcode::LDL, &[], &[general(register), opening, base, offset], 1);
+    describe(function, inst);
+    inst
+}
+
+fn describe(function: &mut Function, inst: Inst) {
+    let access = function.accesses.push(MemoryAccess::weak(Space::Spill, 4));
+    function.insts[inst].memory = Some(access);
+}
+
+/// Registers and barriers that a function changes and its caller wants back.
+fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
+    let (mut registers, mut barriers) = (Vec::new(), Vec::new());
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    for operand in insts.flat_map(|&inst| function.results(inst)) {
+        let OperandKind::Register { file, first, count } = operand.kind else { continue };
+        let written = first..first + u16::from(count);
+        match file {
+            File::General => registers.extend(written.filter(|&register| convention::is_kept(register))),
+            File::Convergence => barriers.extend(written.filter(|&barrier| convention::is_kept_barrier(barrier))),
+            _ => {}
+        }
+    }
+    for list in [&mut registers, &mut barriers] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    (registers, barriers)
+}
+
+/// Parameters on the caller's stack are behind the frame.
+fn place_incoming(function: &mut Function, frame: u32) {
+    for block in function.layout.clone() {
+        for inst in function.blocks[block].insts.clone() {
+            for operand in function.operands_mut(inst) {
+                if let OperandKind::Reference(reference) = operand.kind
+                    && reference.kind == ReferenceKind::Incoming
+                {
+                    operand.kind = OperandKind::Integer(i64::from(frame) + i64::from(reference.offset));
+                }
+            }
+        }
+    }
 }
 
 fn uses_stack(function: &Function) -> bool {
-    let is_stack_pointer = |operand: &Operand| operand.kind == STACK_POINTER.kind;
+    let pointer = general(STACK_POINTER.into());
+    let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;
+    let uses = |inst: &Inst| function.operands(*inst).iter().any(is_stack_pointer);
     function.frame_bytes > 0
-        || function.layout.iter().any(|&block| {
-            let insts = &function.blocks[block].insts;
-            insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL) || function.operands(inst).iter().any(is_stack_pointer))
-        })
+        || convention::calls_something(function)
+        || function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(uses))
 }

@@ -116,6 +116,11 @@ impl Builder {
         inst
     }
 
+    /// Goes on at the end of another block that is part of the layout already; returns the one that was being written.
+    pub fn swap_block(&mut self, block: Block) -> Block {
+        std::mem::replace(&mut self.block, block)
+    }
+
     /// Writes instructions without guard at the start of the function, whatever is being written.
     pub fn at_entry(&mut self, write: impl FnOnce(&mut Builder)) {
         let entry = self.function.entry();

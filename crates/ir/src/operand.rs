@@ -131,6 +131,12 @@ pub enum ReferenceKind {
     FunctionHigh,
     /// The distance to a function, as a call takes it.
     Call,
+    /// The lower 32 bits of the address behind the next call of this function.
+    ReturnLow,
+    /// The upper 32 bits of that address.
+    ReturnHigh,
+    /// A parameter that the caller left on its stack: the offset from this function's stack pointer, which is known with its frame.
+    Incoming,
     /// The offset of a variable in shared memory, what the system reserves excluded.
     SharedOffset,
     /// The offset of a variable in constant bank 3.

@@ -63,6 +63,10 @@ impl Select<'_> {
     pub(crate) fn leave(&mut self) {
         match self.frame.exit {
             Some(exit) => self.jump(exit),
+            None if !self.is_kernel => {
+                let end = self.return_block();
+                self.jump(end);
+            }
             None => {
                 self.b.emit("EXIT", &[]);
                 self.end_block();
@@ -78,7 +82,9 @@ pub(crate) fn ret(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
         return Ok(());
     }
     if !select.is_kernel {
-        return select.unsupported(ptx);
+        let end = select.return_block();
+        select.jump(end);
+        return Ok(());
     }
     exit(select, ptx)
 }

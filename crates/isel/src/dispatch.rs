@@ -5,7 +5,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
-use crate::{atomics, barrier, bits, compare, control, convert, fence, float, integer, logic, memory, moves, warp};
+use crate::{atomics, barrier, bits, calls, compare, control, convert, fence, float, integer, logic, memory, moves, stack, warp};
 
 /// Selects one instruction.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -71,8 +71,14 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Set => compare::set(select, ptx),
         Opcode::Selp => compare::select_by_predicate(select, ptx),
         Opcode::Slct => compare::select_by_sign(select, ptx),
+        Opcode::Ldmatrix => memory::load_matrix(select, ptx),
+        Opcode::Stmatrix => memory::store_matrix(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),
+        Opcode::Call => calls::call(select, ptx),
+        Opcode::Alloca => stack::alloca(select, ptx),
+        Opcode::Stacksave => stack::save(select, ptx),
+        Opcode::Stackrestore => stack::restore(select, ptx),
         Opcode::Ret => control::ret(select, ptx),
         Opcode::Exit => control::exit(select, ptx),
         Opcode::Trap | Opcode::Brkpt => control::trap(select, ptx),

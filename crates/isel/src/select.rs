@@ -1,11 +1,12 @@
 //! The context of selection, and the walk over a function's statements.
 
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Location, Operand, OperandKind, Target, Value};
-use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterId, Statement};
+use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterDeclarationId, RegisterId, Statement, VariableId};
 use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
+use crate::calls;
 use crate::dispatch;
 use crate::error::Unsupported;
 use crate::integer::Carry;
@@ -20,6 +21,12 @@ pub struct Selected {
     pub barriers: u32,
     /// Names of the functions it calls.
     pub callees: Vec<String>,
+    /// Prototypes of the functions it calls through pointers.
+    pub indirect_calls: Vec<String>,
+    /// Names of the functions whose addresses it takes.
+    pub taken_functions: Vec<String>,
+    /// Whether its stack has no fixed size.
+    pub has_dynamic_stack: bool,
 }
 
 /// One function body being read: the function itself, or a library function inlined into it.
@@ -60,6 +67,26 @@ pub struct Select<'m> {
     pub(crate) is_kernel: bool,
     pub(crate) barriers: u32,
     pub(crate) callees: Vec<String>,
+    pub(crate) indirect_calls: Vec<String>,
+    pub(crate) taken_functions: Vec<String>,
+    /// `.param` variables of functions and calls, word by word.
+    pub(crate) parameters: FxHashMap<VariableId, Vec<Value>>,
+    /// The same for `.reg` parameters.
+    pub(crate) register_words: FxHashMap<RegisterDeclarationId, Vec<Value>>,
+    /// Parameters in the frame: offset from the stack pointer.
+    pub(crate) parameter_slots: FxHashMap<VariableId, u32>,
+    /// Variable arguments: offset from the caller's stack pointer.
+    pub(crate) open_parameter: Option<(VariableId, u32)>,
+    /// Where in the frame results in memory go; parameters of calls are below.
+    pub(crate) result_buffer: u32,
+    /// Where in the frame variables start.
+    pub(crate) locals_start: u32,
+    /// Whether `alloca` and its like are used.
+    pub(crate) has_dynamic_stack: bool,
+    /// The end of the stack, where it has no fixed size.
+    pub(crate) dynamic_stack: Option<Value>,
+    /// The end of a function that is called.
+    pub(crate) return_block: Option<Block>,
     /// The descriptor for global memory, loaded where it is first needed in the entry block.
     pub(crate) descriptor: Option<Value>,
     /// Where this block's shared memory starts, worked out likewise.
@@ -84,14 +111,27 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         is_kernel,
         barriers: 0,
         callees: Vec::new(),
+        indirect_calls: Vec::new(),
+        taken_functions: Vec::new(),
+        parameters: FxHashMap::default(),
+        register_words: FxHashMap::default(),
+        parameter_slots: FxHashMap::default(),
+        open_parameter: None,
+        result_buffer: 0,
+        locals_start: 0,
+        has_dynamic_stack: false,
+        dynamic_stack: None,
+        return_block: None,
         descriptor: None,
         shared_start: None,
         ended: false,
         encodings: FxHashMap::default(),
     };
-    select.b.function.frame_bytes = homes.frame_bytes;
-    select.b.function.frame_align = homes.frame_align.max(4);
-    let errors = select.walk();
+    calls::prepare(&mut select, id);
+    let mut errors = select.walk();
+    if !is_kernel && let Err(error) = select.write_ends(id) {
+        errors.push(error);
+    }
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
 }
 
@@ -125,7 +165,14 @@ impl<'m> Select<'m> {
     }
 
     fn finish(self) -> Selected {
-        Selected { function: self.b.function, barriers: self.barriers, callees: self.callees }
+        Selected {
+            function: self.b.function,
+            barriers: self.barriers,
+            callees: self.callees,
+            indirect_calls: self.indirect_calls,
+            taken_functions: self.taken_functions,
+            has_dynamic_stack: self.has_dynamic_stack,
+        }
     }
 
     pub(crate) fn instruction(&mut self, instruction: &'m ast::Instruction) -> Result<(), Unsupported> {

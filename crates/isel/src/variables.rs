@@ -112,7 +112,7 @@ impl<'m> Select<'m> {
                 let address = self.frame.body.addresses[position as usize];
                 (address.base, address.offset)
             }
-            ast::Operand::Function(_) => return Err(Unsupported::new("the address of a function")),
+            ast::Operand::Function(id) => return Ok(self.function_address(id, 0)),
             _ => return Err(Unsupported::new("this operand")),
         };
         let place = self.place(base, offset)?;
@@ -182,20 +182,34 @@ impl<'m> Select<'m> {
                 let stride = self.homes.strides.get(&id).copied().unwrap_or_default();
                 self.variable_place(id, offset + i64::from(stride) * i64::from(member))
             }
-            AddressBase::Function(_) => Err(Unsupported::new("the address of a function")),
+            AddressBase::Function(id) => Ok(Place { base: Some(self.function_address(id, 0)), offset }),
         }
     }
 
     fn variable_place(&mut self, id: VariableId, offset: i64) -> Result<Place, Unsupported> {
         match self.homes.get(id).cloned() {
             Some(Home::Parameter(start) | Home::Constant(start)) => Ok(Place { base: None, offset: offset + i64::from(start) }),
-            Some(Home::Local(start)) => Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start) }),
+            Some(Home::Local(start)) => {
+                Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start + self.locals_start) })
+            }
             Some(Home::Shared(start)) => Ok(Place { base: self.shared_start(), offset: offset + i64::from(start) }),
             Some(Home::Table(slot)) => {
                 let halves = [slot, slot + 4].map(|at| self.b.define(Class::R, "MOV $, {}", &[Operand::constant(ADDRESS_BANK, at)]));
                 Ok(Place { base: Some(self.b.pack(Class::R2, &halves)), offset })
             }
             Some(Home::Symbol { name, space }) => Ok(self.symbol_place(&name, space, offset)),
+            None if self.open_parameter.is_some_and(|(open, _)| open == id) => {
+                let start = self.open_parameter.map_or(0, |(_, start)| start);
+                let own = self.b.function.name.clone();
+                let symbol = self.b.function.symbol(&own);
+                let incoming = Reference { symbol, offset: start as i32, kind: ReferenceKind::Incoming };
+                let base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.stack_pointer(), incoming.into()]);
+                Ok(Place { base: Some(base), offset })
+            }
+            None if self.parameter_slots.contains_key(&id) => {
+                let start = self.parameter_slots[&id];
+                Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start) })
+            }
             None => {
                 let name = self.frame.module.name(self.frame.module.variables[id].name);
                 Err(Unsupported::new(format!("the address of the variable {name}")))

@@ -16,6 +16,7 @@ mod definitions;
 pub mod fold;
 pub mod forward;
 pub mod fuse;
+pub mod give_way;
 pub mod legalize;
 pub mod machine;
 mod meet;

@@ -23,6 +23,8 @@ pub struct Environment {
     pub stack_pointer: u16,
     /// What a `CALL` leaves undefined.
     pub clobbers: Clobbers,
+    /// Registers that no value is put into.
+    pub reserved: Clobbers,
 }
 
 /// Registers that a called function may change.
@@ -45,6 +47,26 @@ impl Clobbers {
         uniform_predicates: RegisterSet::ALL,
         barriers: RegisterSet::ALL,
     };
+
+    /// Nothing.
+    pub const NONE: Clobbers = Clobbers {
+        general: RegisterSet::EMPTY,
+        uniform: RegisterSet::EMPTY,
+        predicates: RegisterSet::EMPTY,
+        uniform_predicates: RegisterSet::EMPTY,
+        barriers: RegisterSet::EMPTY,
+    };
+
+    fn of(&self, file: File) -> RegisterSet {
+        match file {
+            File::General => self.general,
+            File::Uniform => self.uniform,
+            File::Predicate => self.predicates,
+            File::UniformPredicate => self.uniform_predicates,
+            File::Convergence => self.barriers,
+            File::Scoreboard => RegisterSet::EMPTY,
+        }
+    }
 }
 
 impl Environment {
@@ -59,6 +81,7 @@ impl Environment {
             barriers: 16,
             stack_pointer: 1,
             clobbers: Clobbers::ALL,
+            reserved: Clobbers::NONE,
         }
     }
 
@@ -76,7 +99,7 @@ impl Environment {
 
     /// The registers of a file that values may be put into.
     pub(crate) fn usable(&self, file: File) -> RegisterSet {
-        let mut set = RegisterSet::first(self.limit(file));
+        let mut set = RegisterSet::first(self.limit(file)).without(&self.reserved.of(file));
         if file == File::General {
             set.remove(self.stack_pointer, 1);
         }
@@ -85,13 +108,6 @@ impl Environment {
 
     /// What a call changes in a file.
     pub(crate) fn clobbered(&self, file: File) -> RegisterSet {
-        match file {
-            File::General => self.clobbers.general,
-            File::Uniform => self.clobbers.uniform,
-            File::Predicate => self.clobbers.predicates,
-            File::UniformPredicate => self.clobbers.uniform_predicates,
-            File::Convergence => self.clobbers.barriers,
-            File::Scoreboard => RegisterSet::EMPTY,
-        }
+        self.clobbers.of(file)
     }
 }

@@ -63,11 +63,6 @@ impl Arch {
         Some(Arch { kind, target: Target::parse(&format!("sm_{number}"))? })
     }
 
-    /// Whether `-v` tells the sizes of constant banks. ptxas stopped with Hopper.
-    pub fn reports_constant_banks(self) -> bool {
-        self.target.number < 90
-    }
-
     /// Why a module for `target` cannot be compiled for this architecture, in ptxas' words.
     pub fn refuse(self, target: Target) -> Option<String> {
         let (wanted, have) = (target.number, self.target.number);

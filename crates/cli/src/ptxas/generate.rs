@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use oriole_cubin::target::Style;
 use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
 use oriole_isa::Target;
 use oriole_ptx::source::LineIndex;
 
-use super::arch::Arch;
 use super::command_line::CommandLine;
 use super::messages::{self, Messages, Place};
 use super::output::write_file;
@@ -49,7 +49,7 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
         }
     }
     if line.has("verbose") {
-        print_usage(&compiled, settings.arch, milliseconds);
+        print_usage(&compiled, &name, milliseconds);
     }
     // A warning may count as an error.
     if messages.has_errors() {
@@ -65,6 +65,7 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
         let place = error.span.map(|span| Place { file: &parsed.name, line: LineIndex::new(&parsed.text).line_column(span.start).0 });
         match &error.fault {
             Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),
+            Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
             Fault::Internal(_) => messages.error(place, &error.to_string()),
         }
@@ -72,12 +73,11 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
 }
 
 /// The text of `-v`, which many programs read.
-fn print_usage(compiled: &Compiled, arch: Arch, milliseconds: f64) {
+fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
+    let lists_banks = oriole_cubin::Target::named(arch).is_some_and(|target| target.style == Style::Ampere);
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
-    if arch.reports_constant_banks() {
-        for (bank, bytes) in &compiled.constant_bytes {
-            let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
-        }
+    for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
+        let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
     }
     messages::print(None, "info", &module);
     let share = milliseconds / compiled.functions.len().max(1) as f64;
@@ -91,16 +91,18 @@ fn print_usage(compiled: &Compiled, arch: Arch, milliseconds: f64) {
         );
         messages::print(None, "info", &properties);
         if function.is_kernel {
-            messages::print(None, "info", &usage(function, arch));
+            messages::print(None, "info", &usage(function, lists_banks));
             messages::print(None, "info", &format!("Compile time = {share:.3} ms"));
         }
     }
 }
 
-fn usage(function: &FunctionReport, arch: Arch) -> String {
-    let constant_bytes = if arch.reports_constant_banks() { function.constant_bytes } else { 0 };
+/// From Hopper on ptxas says nothing about constant banks.
+fn usage(function: &FunctionReport, lists_banks: bool) -> String {
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
-    for (bytes, what) in [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (constant_bytes, "cmem[0]")] {
+    for (bytes, what) in
+        [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (function.constant_bytes, "cmem[0]")]
+    {
         if bytes > 0 {
             let _ = write!(text, ", {bytes} bytes {what}");
         }

@@ -56,12 +56,17 @@ const ORDERS: [(Order, &str); 6] = [
     (Order::SequentiallyConsistent, "sc"),
 ];
 
-const REFERENCES: [(ReferenceKind, &str); 5] = [
+const REFERENCES: [(ReferenceKind, &str); 10] = [
     (ReferenceKind::Low, "lo"),
     (ReferenceKind::High, "hi"),
     (ReferenceKind::FunctionLow, "function_lo"),
     (ReferenceKind::FunctionHigh, "function_hi"),
     (ReferenceKind::Call, "call"),
+    (ReferenceKind::ReturnLow, "return_lo"),
+    (ReferenceKind::ReturnHigh, "return_hi"),
+    (ReferenceKind::Incoming, "incoming"),
+    (ReferenceKind::SharedOffset, "shared"),
+    (ReferenceKind::ConstantOffset, "constant"),
 ];
 
 /// The word for a member of a table.

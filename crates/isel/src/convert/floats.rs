@@ -67,7 +67,11 @@ fn narrowed(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, to: ScalarT
         let template = format!("{} $, RZ, {{}}", packing_name(select, ptx, to));
         return select.b.define(Class::R, &template, &[source]);
     }
-    let source = if is_special { finite(select, source) } else { source };
+    let mut source = if is_special { finite(select, source) } else { source };
+    if ptx.has(Modifier::Ftz) && to == ScalarType::F16 {
+        // Rounded away from zero, a subnormal source would become the least half.
+        source = select.b.define(Class::R, "FADD.FTZ $, {}, -RZ", &[source]);
+    }
     let ftz = if is_flushed { ".FTZ" } else { "" };
     let template = format!("F2F{ftz}{}.F32{} $, {{}}", format_name(to), rounding(ptx));
     select.b.define(Class::R, &template, &[source])

@@ -22,11 +22,17 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     let words = match access.space {
         AccessSpace::Constant => select.load_bank(ptx, CONSTANT_BANK, 0, bytes, is_signed && lanes.len() == 1)?,
         AccessSpace::Parameter => {
-            if !select.is_kernel || ptx.has(Modifier::ParamFunc) {
-                return select.unsupported(ptx);
+            let is_signed = is_signed && lanes.len() == 1;
+            if let Some(words) = crate::parameters::load(select, ptx, bytes, is_signed)? {
+                words
+            } else if select.is_kernel || ptx.has(Modifier::ParamEntry) {
+                let start = select.target.profile().parameters;
+                select.load_bank(ptx, 0, start, bytes, is_signed)?
+            } else {
+                let mut local = access;
+                local.space = AccessSpace::Local;
+                select.load_words(ptx, &local, bytes, is_signed, &lanes)?
             }
-            let start = select.target.profile().parameters;
-            select.load_bank(ptx, 0, start, bytes, is_signed && lanes.len() == 1)?
         }
         _ => select.load_words(ptx, &access, bytes, is_signed && lanes.len() == 1, &lanes)?,
     };

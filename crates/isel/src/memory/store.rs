@@ -17,8 +17,14 @@ pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     let ty = ptx.ty();
     let lanes = select.lanes(ptx.operand(1), ptx.vector_lanes());
     let bytes = ty.bytes() * lanes.len() as u32;
-    if matches!(access.space, AccessSpace::Parameter | AccessSpace::Constant) {
+    if access.space == AccessSpace::Constant {
         return select.unsupported(ptx);
+    }
+    if access.space == AccessSpace::Parameter {
+        let Some(place) = select.parameter_place(ptx.operand(0), bytes)? else { return select.unsupported(ptx) };
+        let value = select.joined(&lanes, ty)?;
+        select.write_parameter(&place, bytes, value);
+        return Ok(());
     }
     if bytes == 32 {
         return store_256(select, ptx, &access, &lanes, ty);

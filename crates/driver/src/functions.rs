@@ -1,0 +1,96 @@
+//! Which functions of a module go into the file, and what the file says about those that are defined elsewhere.
+
+use oriole_cubin::build::Extern;
+use oriole_isel::{prototype, resolved_name};
+use oriole_ptx::ast::{AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
+use rustc_hash::FxHashSet;
+
+use crate::Options;
+
+/// Functions of the driver's own, which an executable file may call without a definition.
+const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
+/// What the linker knows of them beyond their types: twelve parameter registers from R4 on, return address in R20, and which
+/// registers they change: R0 and R3 to R15.
+const DRIVER_CONVENTION: &str = "|12p4r20sRx";
+const DRIVER_LOSES: u32 = 0xfff9;
+
+/// Whether the driver defines a function.
+pub fn is_drivers(name: &str) -> bool {
+    DRIVER_FUNCTIONS.contains(&name)
+}
+
+/// A function that is used here and defined elsewhere.
+pub fn external(module: &Module, name: &str) -> Extern {
+    let declared = module.functions.iter().find(|function| module.name(function.name) == name);
+    let text = declared.map(|function| prototype(module, &function.returns, &function.parameters));
+    let text = text.map(|text| if is_drivers(name) { format!("{text}{DRIVER_CONVENTION}{DRIVER_LOSES:064x}") } else { text });
+    Extern { prototype: text, ..Extern::function(name) }
+}
+
+/// The functions with a body that the file needs, in the order of the source: kernels, what others can see, and what these reach by
+/// calls or addresses.
+pub fn wanted(module: &Module, options: &Options) -> Vec<FunctionId> {
+    let is_root = |function: &Function| match function.kind {
+        FunctionKind::Entry => options.entries.is_empty() || options.entries.iter().any(|entry| entry == module.name(function.name)),
+        FunctionKind::Function => function.linkage != Linkage::Internal,
+    };
+    let mut work: Vec<FunctionId> =
+        module.functions.iter_enumerated().filter(|(_, function)| is_root(function)).map(|(id, _)| id).collect();
+    let mut in_variables = Vec::new();
+    for variable in &module.variables {
+        if let Some(initializer) = variable.initializer.as_deref() {
+            addresses(module, initializer, &mut in_variables);
+        }
+    }
+    work.extend(in_variables.iter().flat_map(|name| defined(module, name)));
+    let mut found: FxHashSet<FunctionId> = FxHashSet::default();
+    while let Some(id) = work.pop() {
+        let function = &module.functions[id];
+        if function.body.is_some() && found.insert(id) {
+            work.extend(mentioned(module, function).iter().flat_map(|name| defined(module, name)));
+        }
+    }
+    let mut found: Vec<FunctionId> = found.into_iter().collect();
+    found.sort_unstable();
+    found
+}
+
+/// The definition of a function by name.
+fn defined(module: &Module, name: &str) -> Option<FunctionId> {
+    let name = resolved_name(module, name);
+    module.functions.iter_enumerated().find(|(_, function)| function.body.is_some() && module.name(function.name) == name).map(|(id, _)| id)
+}
+
+/// The functions that a function's code names.
+fn mentioned(module: &Module, function: &Function) -> Vec<String> {
+    let Some(body) = function.body.as_deref() else { return Vec::new() };
+    let in_operands = body.operands.iter().filter_map(|operand| if let Operand::Function(id) = *operand { Some(id) } else { None });
+    let in_addresses = body.addresses.iter().filter_map(|address| match address.base {
+        AddressBase::Function(id) => Some(id),
+        _ => None,
+    });
+    let in_lists = body.target_lists.iter().flat_map(|list| &list.targets);
+    let in_lists = in_lists.filter_map(|operand| if let Operand::Function(id) = *operand { Some(id) } else { None });
+    let ids = in_operands.chain(in_addresses).chain(in_lists);
+    ids.map(|id| module.name(module.functions[id].name).to_owned()).collect()
+}
+
+/// The functions whose addresses are among the first bytes of variables.
+pub fn taken_by_variables(module: &Module) -> Vec<String> {
+    let mut names = Vec::new();
+    for variable in &module.variables {
+        if let Some(initializer) = variable.initializer.as_deref() {
+            addresses(module, initializer, &mut names);
+        }
+    }
+    names.retain(|name| module.functions.iter().any(|function| module.name(function.name) == *name));
+    names
+}
+
+fn addresses(module: &Module, initializer: &Initializer, names: &mut Vec<String>) {
+    match initializer {
+        Initializer::Address { symbol, .. } => names.push(resolved_name(module, module.name(*symbol)).to_owned()),
+        Initializer::List(items) => items.iter().for_each(|item| addresses(module, item, names)),
+        _ => {}
+    }
+}

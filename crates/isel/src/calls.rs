@@ -1,0 +1,499 @@
+//! Calls, and the two ends of functions that are called.
+//!
+//! Arguments and results of a `CALL` are operands at fixed registers; the allocator moves them there and keeps everything else out of
+//! the way. The return address is no operand: it is known when code is laid out, and later passes put it into its register.
+//!
+//! A function starts with `ENTRY`, which defines what its caller left in registers, and every `ret` goes to one block at its end
+//! that keeps the results at their places and returns.
+
+use oriole_ir::{Class, File, Op, Operand, OperandKind, Pseudo, Reference, ReferenceKind, Role, Value};
+use oriole_isa::Symbols;
+use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Parameter, Statement, VariableId};
+use oriole_ptx::table::Opcode;
+use oriole_ptx::types::StateSpace;
+
+use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, RETURN_ADDRESS, Seat, Shape, Signature};
+use crate::error::Unsupported;
+use crate::parameters::{address_taken, parameter_variable};
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// The parts of a call.
+struct Call<'m> {
+    returns: &'m [ast::Operand],
+    callee: ast::Operand,
+    arguments: &'m [ast::Operand],
+    formal_returns: &'m [Parameter],
+    formal_parameters: &'m [Parameter],
+}
+
+impl<'m> Call<'m> {
+    fn read(module: &'m Module, body: &'m Body, operands: &[ast::Operand]) -> Option<Call<'m>> {
+        let list = |operand: Option<&ast::Operand>| match operand {
+            Some(ast::Operand::Arguments(list)) => Some(body.list(*list)),
+            _ => None,
+        };
+        let (returns, rest) = match list(operands.first()) {
+            Some(returns) => (returns, &operands[1..]),
+            None => (&[][..], operands),
+        };
+        let (callee, rest) = rest.split_first()?;
+        let (arguments, rest) = match list(rest.first()) {
+            Some(arguments) => (arguments, &rest[1..]),
+            None => (&[][..], rest),
+        };
+        let (formal_returns, formal_parameters) = match (callee, rest.first()) {
+            (ast::Operand::Function(id), _) => of_function(module, *id),
+            (_, Some(ast::Operand::Label(label))) => of_label(module, body, *label)?,
+            (_, Some(ast::Operand::Variable(table))) => of_table(module, *table)?,
+            _ => return None,
+        };
+        Some(Call { returns, callee: *callee, arguments, formal_returns, formal_parameters })
+    }
+
+    /// Where everything is; variable arguments are as large as what is given for them.
+    fn signature(&self, module: &Module) -> Result<Signature, Unsupported> {
+        let mut signature = Signature::new(module, self.formal_returns, self.formal_parameters)?;
+        if let (Some((shape, Seat::Stack(at))), Some(ast::Operand::Variable(id))) = (signature.parameters.last_mut(), self.arguments.last())
+            && shape.is_open
+        {
+            shape.bytes = module.variables[*id].size_bytes().unwrap_or(0) as u32;
+            signature.stack_bytes = *at + shape.bytes;
+        }
+        Ok(signature)
+    }
+}
+
+type Formals<'m> = (&'m [Parameter], &'m [Parameter]);
+
+fn of_function(module: &Module, id: FunctionId) -> Formals<'_> {
+    (&module.functions[id].returns, &module.functions[id].parameters)
+}
+
+/// What a label of a prototype or of a list of functions says.
+fn of_label<'m>(module: &'m Module, body: &'m Body, name: LabelId) -> Option<Formals<'m>> {
+    body.statements.windows(2).find_map(|pair| match *pair {
+        [Statement::Label(label), Statement::CallPrototype(number)] if label == name => {
+            let prototype = &body.prototypes[number as usize];
+            Some((prototype.returns.as_slice(), prototype.parameters.as_slice()))
+        }
+        [Statement::Label(label), Statement::CallTargets(number)] if label == name => {
+            body.target_lists[number as usize].targets.iter().find_map(|target| match *target {
+                ast::Operand::Function(id) => Some(of_function(module, id)),
+                _ => None,
+            })
+        }
+        _ => None,
+    })
+}
+
+/// The prototype of the functions in a table.
+fn of_table(module: &Module, table: VariableId) -> Option<Formals<'_>> {
+    fn first(initializer: &Initializer) -> Option<oriole_support::Name> {
+        match initializer {
+            Initializer::Address { symbol, .. } => Some(*symbol),
+            Initializer::List(items) => items.iter().find_map(first),
+            _ => None,
+        }
+    }
+    let name = first(module.variables[table].initializer.as_deref()?)?;
+    let (id, _) = module.functions.iter_enumerated().find(|(_, function)| function.name == name)?;
+    Some(of_function(module, id))
+}
+
+/// `call`
+pub(crate) fn call(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let Some(call) = Call::read(select.frame.module, select.frame.body, ptx.operands) else { return select.unsupported(ptx) };
+    select.branch_around(|select| select.call(&call))
+}
+
+/// What a function's frame has to hold for its calls, and for parameters whose address it takes.
+pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) {
+    let (module, body) = (select.frame.module, select.frame.body);
+    let (mut stack, mut result) = (0, 0);
+    for instruction in &body.instructions {
+        match module.forms[instruction.form].opcode {
+            Opcode::Call => {}
+            Opcode::Alloca | Opcode::Stacksave | Opcode::Stackrestore => {
+                select.has_dynamic_stack = true;
+                continue;
+            }
+            _ => continue,
+        }
+        let signature = Call::read(module, body, body.operands_of(instruction)).and_then(|call| call.signature(module).ok());
+        if let Some(signature) = signature {
+            stack = stack.max(signature.stack_bytes);
+            result = result.max(signature.result_bytes());
+        }
+    }
+    let align = select.homes.frame_align.max(16);
+    select.result_buffer = stack.next_multiple_of(16);
+    select.locals_start = (select.result_buffer + result).next_multiple_of(align);
+    let mut end = select.locals_start + select.homes.frame_bytes;
+    let mut frame_align = if select.locals_start > 0 { align } else { select.homes.frame_align.max(4) };
+    if !select.is_kernel {
+        for id in address_taken(module, id, body) {
+            let variable = &module.variables[id];
+            let (bytes, align) = (variable.size_bytes().unwrap_or(0) as u32, variable.align_bytes().max(4) as u32);
+            if variable.size_bytes().is_some() {
+                end = end.next_multiple_of(align);
+                select.parameter_slots.insert(id, end);
+                end += bytes;
+                frame_align = frame_align.max(align);
+            }
+        }
+    }
+    if let Ok(signature) = Signature::new(module, &module.functions[id].returns, &module.functions[id].parameters)
+        && let (Some((shape, Seat::Stack(at))), Some(Parameter::Variable(id))) =
+            (signature.parameters.last(), module.functions[id].parameters.last())
+        && shape.is_open
+    {
+        select.open_parameter = Some((*id, *at));
+    }
+    select.b.function.frame_bytes = end;
+    select.b.function.frame_align = frame_align;
+}
+
+fn fixed(operand: Operand, register: u8) -> Operand {
+    operand.with_role(Role::Fixed(register))
+}
+
+/// A pair of registers, or one, by number.
+fn physical(first: u8, count: u8) -> Operand {
+    Operand::new(OperandKind::Register { file: File::General, first: u16::from(first), count })
+}
+
+impl<'m> Select<'m> {
+    fn call(&mut self, call: &Call<'m>) -> Result<(), Unsupported> {
+        let module = self.frame.module;
+        let signature = call.signature(module)?;
+        let mut sources: Vec<Operand> = Vec::new();
+        if signature.result_in_memory {
+            let at = Operand::from(self.result_buffer);
+            let end = self.stack_end();
+            let address = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[end, at]);
+            sources.push(fixed(address, FIRST_REGISTER));
+        }
+        for (&argument, &(shape, seat)) in call.arguments.iter().zip(&signature.parameters) {
+            let words = self.argument(argument, shape)?;
+            match seat {
+                Seat::Register(first) => {
+                    for (number, word) in words.into_iter().enumerate() {
+                        let word = self.in_register(word);
+                        sources.push(fixed(word, first + number as u8));
+                    }
+                }
+                Seat::Stack(at) => {
+                    let (base, bytes) = (self.stack_end(), shape.bytes.min(4 * words.len() as u32));
+                    self.store_local(&words, bytes, base, i64::from(at));
+                }
+            }
+        }
+        let mut target = self.call_target(call, &mut sources)?;
+        if self.has_dynamic_stack {
+            sources.push(fixed(self.stack_end(), DYNAMIC_STACK));
+        }
+        let mut results: Vec<Vec<Operand>> = Vec::new();
+        let mut operands: Vec<Operand> = Vec::new();
+        if !signature.result_in_memory {
+            for &(shape, seat) in &signature.results {
+                let Seat::Register(first) = seat else { continue };
+                let words: Vec<Operand> = (0..shape.words()).map(|_| self.new_word()).collect();
+                operands.extend(words.iter().enumerate().map(|(number, &word)| fixed(word, first + number as u8)));
+                results.push(words);
+            }
+        }
+        let result_count = operands.len();
+        operands.append(&mut target);
+        operands.extend(sources);
+        let inst = self.b.emit("CALL.ABS.NOINC {}", &[operands[result_count]]);
+        self.b.function.set_operands(inst, &operands, result_count);
+        if signature.result_in_memory {
+            let (base, at) = (self.stack_end(), i64::from(self.result_buffer));
+            let words = self.load_local(signature.result_bytes(), base, at, Operand::from);
+            results.push(words);
+        }
+        for (&destination, words) in call.returns.iter().zip(results) {
+            self.receive(destination, &words)?;
+        }
+        Ok(())
+    }
+
+    fn new_word(&mut self) -> Operand {
+        let value = self.b.value(Class::R);
+        self.b.whole(value)
+    }
+
+    /// Where parameters of the next call start: the stack pointer, or what `alloca` made of it.
+    fn stack_end(&mut self) -> Operand {
+        match self.has_dynamic_stack {
+            true => self.dynamic_stack(),
+            false => self.stack_pointer(),
+        }
+    }
+
+    /// The operands of a call that say what is called.
+    fn call_target(&mut self, call: &Call<'m>, sources: &mut Vec<Operand>) -> Result<Vec<Operand>, Unsupported> {
+        if let ast::Operand::Function(id) = call.callee {
+            let name = self.callee_name(id);
+            let symbol = self.b.function.symbol(&name);
+            if !self.callees.contains(&name) {
+                self.callees.push(name);
+            }
+            return Ok(vec![Reference { symbol, offset: 0, kind: ReferenceKind::Call }.into()]);
+        }
+        let address = self.wide(call.callee, oriole_ptx::types::ScalarType::U64)?;
+        for half in 0..2 {
+            sources.push(fixed(self.register_of(address, half), CALL_ADDRESS + half));
+        }
+        let text = convention::prototype(self.frame.module, call.formal_returns, call.formal_parameters);
+        if !self.indirect_calls.contains(&text) {
+            self.indirect_calls.push(text);
+        }
+        Ok(vec![physical(CALL_ADDRESS, 2), Operand::from(0)])
+    }
+
+    /// The name that a function has in the file: an alias is called by what it stands for.
+    pub(crate) fn callee_name(&self, id: FunctionId) -> String {
+        let module = self.frame.module;
+        resolved_name(module, module.name(module.functions[id].name)).to_owned()
+    }
+
+    /// The address of a function.
+    pub(crate) fn function_address(&mut self, id: FunctionId, offset: i64) -> Operand {
+        let name = self.callee_name(id);
+        let symbol = self.b.function.symbol(&name);
+        if !self.taken_functions.contains(&name) {
+            self.taken_functions.push(name);
+        }
+        let halves = [ReferenceKind::FunctionLow, ReferenceKind::FunctionHigh].map(|kind| {
+            let reference = Reference { symbol, offset: 0, kind };
+            self.b.define(Class::R, "MOV $, {}", &[reference.into()])
+        });
+        let pair = self.b.pack(Class::R2, &halves);
+        self.add_to_pair(pair, offset)
+    }
+
+    /// The words of an argument.
+    fn argument(&mut self, argument: ast::Operand, shape: Shape) -> Result<Vec<Operand>, Unsupported> {
+        let mut words = match argument {
+            ast::Operand::Variable(id) if self.frame.module.variables[id].space == StateSpace::Param => {
+                if self.frame.module.variables[id].size_bytes().is_none()
+                    || self.homes.get(id).is_some()
+                    || self.parameter_slots.contains_key(&id)
+                {
+                    return Err(Unsupported::new("this parameter as an argument"));
+                }
+                let words = self.parameter_words(id)?;
+                words.into_iter().map(|word| self.b.whole(word)).collect()
+            }
+            _ => match shape.scalar {
+                Some(ty) => self.operand_words(argument, ty)?,
+                None => return Err(Unsupported::new("this argument for an array")),
+            },
+        };
+        words.resize(shape.words(), Operand::RZ);
+        Ok(words)
+    }
+
+    /// Assigns the result of a call.
+    fn receive(&mut self, destination: ast::Operand, words: &[Operand]) -> Result<(), Unsupported> {
+        if let ast::Operand::Variable(id) = destination {
+            let variables = self.parameter_words(id)?;
+            for (variable, &word) in variables.into_iter().zip(words) {
+                self.b.assign(variable, word);
+            }
+            return Ok(());
+        }
+        let value = match *words {
+            [] => return Ok(()),
+            [word] => word,
+            _ => self.b.pack(Class::new(File::General, words.len() as u8), words),
+        };
+        self.assign(destination, value)
+    }
+
+    /// Where `ret` goes in a function that is called.
+    pub(crate) fn return_block(&mut self) -> oriole_ir::Block {
+        match self.return_block {
+            Some(block) => block,
+            None => *self.return_block.insert(self.b.new_block()),
+        }
+    }
+
+    /// Writes both ends of a function that is called.
+    pub(crate) fn write_ends(&mut self, id: FunctionId) -> Result<(), Unsupported> {
+        let function = &self.frame.module.functions[id];
+        let signature = Signature::new(self.frame.module, &function.returns, &function.parameters)?;
+        let return_address = self.b.value(Class::R2);
+        let result_address = self.b.value(Class::R);
+        if let Some(block) = self.return_block {
+            self.start(block);
+            self.write_return(&function.returns, &signature, return_address, result_address)?;
+        }
+        let parameters: Vec<(Vec<Value>, Shape, Seat, Option<u32>)> = function
+            .parameters
+            .iter()
+            .zip(&signature.parameters)
+            .filter(|(_, (shape, _))| !shape.is_open)
+            .map(|(parameter, &(shape, seat))| {
+                let slot = parameter_variable(parameter).and_then(|id| self.parameter_slots.get(&id).copied());
+                Ok((self.own_words(parameter)?, shape, seat, slot))
+            })
+            .collect::<Result<_, Unsupported>>()?;
+        // Everything below comes before what is there already.
+        let entry = self.b.function.entry();
+        let existing = std::mem::take(&mut self.b.function.blocks[entry].insts);
+        let block = self.b.swap_block(entry);
+        self.write_entry(&parameters, signature.result_in_memory, return_address, result_address);
+        for (register, words) in self.own_registers(&function.parameters) {
+            self.fill_register(register, &words);
+        }
+        self.b.swap_block(block);
+        self.b.function.blocks[entry].insts.extend(existing);
+        Ok(())
+    }
+
+    /// The words of a parameter or result of this function; those of `.reg` parameters are made here and hold the register's value.
+    fn own_words(&mut self, parameter: &Parameter) -> Result<Vec<Value>, Unsupported> {
+        match *parameter {
+            Parameter::Variable(id) => self.parameter_words(id),
+            Parameter::Register { declaration: Some(declaration), .. } => {
+                if let Some(words) = self.register_words.get(&declaration) {
+                    return Ok(words.clone());
+                }
+                let words = (0..Shape::of(self.frame.module, parameter)?.words()).map(|_| self.b.value(Class::R)).collect::<Vec<_>>();
+                self.register_words.insert(declaration, words.clone());
+                Ok(words)
+            }
+            Parameter::Register { .. } => Err(Unsupported::new("this parameter")),
+        }
+    }
+
+    /// The `.reg` parameters among some, with their words.
+    fn own_registers(&self, parameters: &[Parameter]) -> Vec<(ast::RegisterId, Vec<Value>)> {
+        let found = parameters.iter().filter_map(|parameter| match *parameter {
+            Parameter::Register { declaration: Some(declaration), .. } => {
+                Some((self.frame.body.registers[declaration].first, self.register_words.get(&declaration)?.clone()))
+            }
+            _ => None,
+        });
+        found.collect()
+    }
+
+    fn fill_register(&mut self, register: ast::RegisterId, words: &[Value]) {
+        let lanes = self.frame.body.declaration_of(register).lanes.max(1);
+        let each = words.len() / usize::from(lanes);
+        for lane in 0..lanes {
+            let variable = self.variable(register, lane);
+            let parts: Vec<Operand> = words[usize::from(lane) * each..][..each].iter().map(|&word| self.b.whole(word)).collect();
+            let value = if each == 1 { parts[0] } else { self.b.pack(Class::new(File::General, each as u8), &parts) };
+            self.b.assign(variable, value);
+        }
+    }
+
+    fn write_entry(
+        &mut self,
+        parameters: &[(Vec<Value>, Shape, Seat, Option<u32>)],
+        result_in_memory: bool,
+        return_address: Value,
+        result_address: Value,
+    ) {
+        let mut results = vec![fixed(self.b.whole(return_address), RETURN_ADDRESS)];
+        if result_in_memory {
+            results.push(fixed(self.b.whole(result_address), FIRST_REGISTER));
+        }
+        let mut assigned: Vec<(Value, Operand)> = Vec::new();
+        for (words, _, seat, _) in parameters {
+            let Seat::Register(first) = *seat else { continue };
+            for (number, &word) in words.iter().enumerate() {
+                let value = self.b.value(Class::R);
+                let whole = self.b.whole(value);
+                results.push(fixed(whole, first + number as u8));
+                assigned.push((word, whole));
+            }
+        }
+        let count = results.len();
+        self.b.append(Op::Pseudo(Pseudo::Entry), Symbols::new(), &results, count);
+        for (word, value) in assigned {
+            self.b.assign(word, value);
+        }
+        let stack_pointer = self.stack_pointer();
+        let own = self.b.function.name.clone();
+        let symbol = self.b.function.symbol(&own);
+        for (words, shape, seat, _) in parameters {
+            let Seat::Stack(at) = *seat else { continue };
+            let incoming = |offset: i64| Reference { symbol, offset: offset as i32, kind: ReferenceKind::Incoming }.into();
+            let values = self.load_local(shape.bytes, stack_pointer, i64::from(at), incoming);
+            for (&word, value) in words.iter().zip(values) {
+                self.b.assign(word, value);
+            }
+        }
+        for (words, shape, _, slot) in parameters {
+            if let Some(slot) = *slot {
+                let words: Vec<Operand> = words.iter().map(|&word| self.b.whole(word)).collect();
+                self.store_local(&words, shape.bytes, stack_pointer, i64::from(slot));
+            }
+        }
+    }
+
+    fn write_return(
+        &mut self,
+        returns: &[Parameter],
+        signature: &Signature,
+        return_address: Value,
+        result_address: Value,
+    ) -> Result<(), Unsupported> {
+        let mut kept = Vec::new();
+        for (result, &(shape, seat)) in returns.iter().zip(&signature.results) {
+            let words = self.result_words(result)?;
+            match seat {
+                Seat::Register(first) => {
+                    for (number, word) in words.into_iter().enumerate() {
+                        kept.push(fixed(word, first + number as u8));
+                    }
+                }
+                Seat::Stack(_) => {
+                    let base = self.b.whole(result_address);
+                    self.store_local(&words, shape.bytes, base, 0);
+                }
+            }
+        }
+        kept.push(fixed(self.b.whole(return_address), RETURN_ADDRESS));
+        self.b.append(Op::Pseudo(Pseudo::Keep), Symbols::new(), &kept, 0);
+        let inst = self.b.emit("RET.ABS.NODEC {}", &[physical(RETURN_ADDRESS, 2)]);
+        self.b.function.set_operands(inst, &[physical(RETURN_ADDRESS, 2), Operand::from(0)], 0);
+        self.end_block();
+        Ok(())
+    }
+
+    /// The words of a result as they are at the end.
+    fn result_words(&mut self, result: &Parameter) -> Result<Vec<Operand>, Unsupported> {
+        match *result {
+            Parameter::Variable(id) => Ok(self.parameter_words(id)?.into_iter().map(|word| self.b.whole(word)).collect()),
+            Parameter::Register { declaration: Some(declaration), .. } => {
+                let register = self.frame.body.registers[declaration].first;
+                let lanes = self.frame.body.declaration_of(register).lanes.max(1);
+                let mut words = Vec::new();
+                for lane in 0..lanes {
+                    let variable = self.variable(register, lane);
+                    let whole = self.b.whole(variable);
+                    words.extend((0..self.b.function.values[variable].width).map(|word| self.register_of(whole, word)));
+                }
+                Ok(words)
+            }
+            Parameter::Register { .. } => Err(Unsupported::new("this result")),
+        }
+    }
+}
+
+/// What a name stands for.
+pub fn resolved_name<'m>(module: &'m Module, name: &'m str) -> &'m str {
+    let aliases = module.items.iter().filter_map(|item| if let ast::Item::Alias(alias) = item { Some(alias) } else { None });
+    for alias in aliases {
+        if module.name(alias.name) == name {
+            return module.name(alias.target);
+        }
+    }
+    name
+}

@@ -1,0 +1,214 @@
+//! How functions call each other: where parameters and results are, and which registers survive.
+//!
+//! Twelve registers carry parameters, and results on the way back. Each parameter takes the lowest free registers that fit its size and
+//! alignment, in the order of declaration; what finds no place goes to the caller's stack. Results that are too large for the
+//! registers are written to memory whose address the caller gives. `docs/abi.md` has the experiments behind this.
+
+use oriole_ptx::ast::{Module, Parameter, VariableType};
+use oriole_ptx::types::ScalarType;
+
+use crate::error::Unsupported;
+
+/// The first register of parameters and results.
+pub(crate) const FIRST_REGISTER: u8 = 4;
+/// How many carry parameters and results.
+const REGISTER_COUNT: u8 = 12;
+/// The return address is in this register and the next.
+pub const RETURN_ADDRESS: u8 = 20;
+/// A call through a pointer has the address in this register and the next. Oriole's choice; the ABI leaves it open.
+pub(crate) const CALL_ADDRESS: u8 = 22;
+/// A function whose stack has no fixed size passes the pointer for its callee here, and the call moves it to its place.
+pub const DYNAMIC_STACK: u8 = 0;
+/// Where such a function keeps its own stack pointer during a call.
+pub const KEPT_STACK: u8 = 2;
+/// Bytes of a register.
+const WORD: u32 = 4;
+
+/// Size and alignment of a parameter or result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub bytes: u32,
+    pub align: u32,
+    /// Variable arguments: they are always on the stack.
+    pub is_open: bool,
+    /// The type of a scalar; arrays have none.
+    pub scalar: Option<ScalarType>,
+}
+
+impl Shape {
+    /// How many registers it fills.
+    pub(crate) fn words(self) -> usize {
+        self.bytes.div_ceil(WORD) as usize
+    }
+
+    pub(crate) fn of(module: &Module, parameter: &Parameter) -> Result<Shape, Unsupported> {
+        match *parameter {
+            Parameter::Variable(id) => {
+                let variable = &module.variables[id];
+                let VariableType::Scalar(ty) = variable.ty else {
+                    return Err(Unsupported::new("a texture, sampler or surface as parameter of a function"));
+                };
+                let is_open = variable.dimensions.iter().any(Option::is_none);
+                let bytes = variable.size_bytes().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+                let scalar = (variable.dimensions.is_empty() && variable.lanes == 1).then_some(ty);
+                Ok(Shape { bytes, align: (variable.align_bytes() as u32).max(1), is_open, scalar })
+            }
+            Parameter::Register { ty: ScalarType::Pred, .. } => Err(Unsupported::new("a predicate as parameter of a function")),
+            Parameter::Register { ty, lanes, .. } => {
+                let bytes = ty.bytes() * u32::from(lanes.max(1));
+                Ok(Shape { bytes, align: bytes, is_open: false, scalar: (lanes <= 1).then_some(ty) })
+            }
+        }
+    }
+}
+
+/// Where a parameter or result is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Seat {
+    /// From this register on.
+    Register(u8),
+    /// At this offset from the caller's stack pointer.
+    Stack(u32),
+}
+
+/// The places of all parameters and results of a function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Signature {
+    pub parameters: Vec<(Shape, Seat)>,
+    pub results: Vec<(Shape, Seat)>,
+    /// The result is in memory whose address is the first parameter register.
+    pub result_in_memory: bool,
+    /// Bytes of parameters on the stack.
+    pub stack_bytes: u32,
+}
+
+impl Signature {
+    pub(crate) fn new(module: &Module, returns: &[Parameter], parameters: &[Parameter]) -> Result<Signature, Unsupported> {
+        let shapes = |list: &[Parameter]| list.iter().map(|parameter| Shape::of(module, parameter)).collect::<Result<Vec<_>, _>>();
+        let (returns, parameters) = (shapes(returns)?, shapes(parameters)?);
+        let mut free = Free::new();
+        let registers: Option<Vec<u8>> = returns.iter().map(|shape| free.take(*shape)).collect();
+        let result_in_memory = registers.is_none();
+        let results = match registers {
+            Some(registers) => returns.into_iter().zip(registers.into_iter().map(Seat::Register)).collect(),
+            None if returns.len() == 1 => vec![(returns[0], Seat::Stack(0))],
+            None => return Err(Unsupported::new("several results that do not fit into registers")),
+        };
+        let mut free = Free::new();
+        if result_in_memory {
+            free.take_first();
+        }
+        let mut stack_bytes = 0_u32;
+        let mut seats = Vec::new();
+        for shape in parameters {
+            let register = if shape.is_open { None } else { free.take(shape) };
+            seats.push((
+                shape,
+                match register {
+                    Some(register) => Seat::Register(register),
+                    None => {
+                        let at = stack_bytes.next_multiple_of(shape.align);
+                        stack_bytes = at.saturating_add(shape.bytes);
+                        Seat::Stack(at)
+                    }
+                },
+            ));
+        }
+        Ok(Signature { parameters: seats, results, result_in_memory, stack_bytes })
+    }
+
+    /// Bytes that a caller keeps for a result in memory.
+    pub(crate) fn result_bytes(&self) -> u32 {
+        if self.result_in_memory { self.results[0].0.bytes } else { 0 }
+    }
+}
+
+/// Parameter registers that are not taken, one bit each.
+struct Free(u32);
+
+impl Free {
+    fn new() -> Free {
+        Free(((1 << REGISTER_COUNT) - 1) << FIRST_REGISTER)
+    }
+
+    fn take(&mut self, shape: Shape) -> Option<u8> {
+        let (count, align) = (shape.words() as u32, (shape.align / WORD).max(1));
+        if count > u32::from(REGISTER_COUNT) {
+            return None;
+        }
+        let mask = |first: u32| ((1 << count) - 1) << first;
+        let last = u32::from(FIRST_REGISTER + REGISTER_COUNT) - count;
+        let first = (u32::from(FIRST_REGISTER)..=last).find(|&first| first % align == 0 && self.0 & mask(first) == mask(first))?;
+        self.0 &= !mask(first);
+        Some(first as u8)
+    }
+
+    fn take_first(&mut self) {
+        self.0 &= !(1 << FIRST_REGISTER);
+    }
+}
+
+/// The text by which the linker tells prototypes apart.
+pub fn prototype(module: &Module, returns: &[Parameter], parameters: &[Parameter]) -> String {
+    let mut text = String::from("#");
+    match returns {
+        [] => text.push('v'),
+        returns => returns.iter().for_each(|result| text.push_str(&letter(module, result))),
+    }
+    parameters.iter().for_each(|parameter| text.push_str(&letter(module, parameter)));
+    text
+}
+
+fn letter(module: &Module, parameter: &Parameter) -> String {
+    let Ok(shape) = Shape::of(module, parameter) else { return "l".into() };
+    let Some(ty) = shape.scalar else { return format!("b{}", shape.bytes) };
+    let letter = match (ty, ty.bits()) {
+        (ScalarType::F32, _) => "f",
+        (ScalarType::F64, _) => "d",
+        (_, 8) => "b",
+        (_, 16) => "h",
+        (_, 32) => "i",
+        (_, 64) => "l",
+        _ => "x",
+    };
+    letter.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(parameters: &str) -> Vec<String> {
+        let text = format!(".version 8.3\n.target sm_90\n.address_size 64\n.extern .func f({parameters});");
+        let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+        assert!(checked.is_valid(), "{:?}", checked.diagnostics);
+        let function = checked.module.functions.iter().next().unwrap();
+        let signature = Signature::new(&checked.module, &function.returns, &function.parameters).unwrap();
+        let seat = |&(shape, seat): &(Shape, Seat)| match seat {
+            Seat::Register(first) if shape.words() == 1 => format!("R{first}"),
+            Seat::Register(first) => format!("R{first}-{}", usize::from(first) + shape.words() - 1),
+            Seat::Stack(at) => format!("[{at}]"),
+        };
+        signature.parameters.iter().map(seat).collect()
+    }
+
+    /// The table of `docs/abi.md`, which was found with ptxas.
+    #[test]
+    fn parameters_are_where_ptxas_has_them() {
+        let many = |count: usize| (0..count).map(|n| format!(".param .b32 p{n}, ")).collect::<String>();
+        let longs = |count: usize| (0..count).map(|n| format!(".param .b64 p{n}, ")).collect::<String>();
+        assert_eq!(placed(".param .b32 a, .param .b64 b, .param .b32 c, .param .b64 d"), ["R4", "R6-7", "R5", "R8-9"]);
+        assert_eq!(placed(".param .b32 a, .param .align 4 .b8 b[12], .param .b32 c"), ["R4", "R5-7", "R8"]);
+        assert_eq!(placed(".param .b32 a, .param .align 8 .b8 b[24], .param .b32 c"), ["R4", "R6-11", "R5"]);
+        assert_eq!(placed(".param .b32 a, .param .align 16 .b8 b[16], .param .b32 c"), ["R4", "R8-11", "R5"]);
+        assert_eq!(placed(".param .align 1 .b8 a[3], .param .b32 b"), ["R4", "R5"]);
+        assert_eq!(
+            placed(".param .b32 a, .param .align 8 .b8 b[40], .param .b32 c, .param .b32 d, .param .b32 e"),
+            ["R4", "R6-15", "R5", "[0]", "[4]"]
+        );
+        assert_eq!(placed(&format!("{}.param .b64 x, .param .b32 y", many(11)))[11..], ["[0]", "R15"]);
+        assert_eq!(placed(&format!("{}.param .align 8 .b8 x[16], .param .b32 y", longs(5)))[5..], ["[0]", "R14"]);
+        assert_eq!(placed(".param .b32 a, .param .align 4 .b8 b[64], .param .b32 c"), ["R4", "[0]", "R5"]);
+        assert_eq!(placed(&format!("{}.param .b32 x, .param .b64 y, .param .b32 z", many(12)))[12..], ["[0]", "[8]", "[16]"]);
+    }
+}
