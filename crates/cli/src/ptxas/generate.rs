@@ -100,9 +100,8 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
 /// From Hopper on ptxas says nothing about constant banks.
 fn usage(function: &FunctionReport, lists_banks: bool) -> String {
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
-    for (bytes, what) in
-        [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (function.constant_bytes, "cmem[0]")]
-    {
+    let constant_bytes = if lists_banks { function.constant_bytes } else { 0 };
+    for (bytes, what) in [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (constant_bytes, "cmem[0]")] {
         if bytes > 0 {
             let _ = write!(text, ", {bytes} bytes {what}");
         }
