@@ -106,6 +106,7 @@ fn every_form_compiles_or_is_refused_by_name() {
                 let number: usize = error.function.trim_start_matches('k').parse().unwrap_or(0);
                 let kind = match &error.fault {
                     Fault::Unsupported(_) => "refused",
+                    Fault::Unresolved(_) => "unresolved",
                     Fault::Limit(_) => "limit",
                     Fault::Unresolved(_) => "unresolved",
                     Fault::Internal(_) => "internal",

@@ -39,9 +39,6 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
         }
     };
     let milliseconds = started.elapsed().as_secs_f64() * 1e3;
-    if line.has("verbose") {
-        print_usage(&compiled, &name, milliseconds);
-    }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
             let text = format!(
@@ -51,8 +48,15 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
             messages.warning(None, &text);
         }
     }
+    if line.has("verbose") {
+        print_usage(&compiled, &name, milliseconds);
+    }
+    // A warning may count as an error.
+    if messages.has_errors() {
+        return Ok(());
+    }
     let output = line.value("output-file").unwrap_or(DEFAULT_OUTPUT);
-    write_file(output, &compiled.cubin).map_err(|_| format!("Could not open output file '{output}'"))
+    write_file(output, &compiled.cubin).map_err(|_| format!("Output file '{output}' could not be opened"))
 }
 
 fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) {
@@ -96,11 +100,8 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
 /// From Hopper on ptxas says nothing about constant banks.
 fn usage(function: &FunctionReport, lists_banks: bool) -> String {
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
-    for (bytes, what) in [
-        (function.stack_bytes, "cumulative stack size"),
-        (function.shared_bytes, "smem"),
-        (if lists_banks { function.constant_bytes } else { 0 }, "cmem[0]"),
-    ] {
+    let constant_bytes = if lists_banks { function.constant_bytes } else { 0 };
+    for (bytes, what) in [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (constant_bytes, "cmem[0]")] {
         if bytes > 0 {
             let _ = write!(text, ", {bytes} bytes {what}");
         }
