@@ -108,7 +108,6 @@ fn every_form_compiles_or_is_refused_by_name() {
                     Fault::Unsupported(_) => "refused",
                     Fault::Unresolved(_) => "unresolved",
                     Fault::Limit(_) => "limit",
-                    Fault::Unresolved(_) => "unresolved",
                     Fault::Internal(_) => "internal",
                 };
                 if kind == "refused" && is_left_out_form(&cases[number].text) {
