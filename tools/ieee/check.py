@@ -63,7 +63,7 @@ class Device:
         import cupy
 
         self.cupy = cupy
-        self.checker = cupy.RawModule(code=(HERE / "checker.cu").read_text(), options=("--std=c++17", "--device-int128"))
+        self.checker = cupy.RawModule(code=(HERE / "checker.cu").read_text(), options=("--std=c++17", "--device-int128", "-ftz=false"))
         self.tested = cupy.RawModule(path=str(cubin)) if cubin else None
         self.buffers = [cupy.empty(CHUNK * 8, cupy.uint8) for _ in range(4)]
         self.grid, self.block = (132 * 16,), (256,)

@@ -25,8 +25,6 @@ pub struct Code {
     pub indirect_calls: Vec<u32>,
     /// Places that need an address.
     pub patches: Vec<Patch>,
-    /// Offsets of instructions that act for the whole warp, which the driver wants to know.
-    pub warp_wide: Vec<u32>,
     /// How many instructions there are, padding excluded.
     pub instructions: usize,
     /// Offset of each instruction with a source location.
@@ -113,7 +111,7 @@ fn pad(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     bytes.extend(self_branch(target)?.to_le_bytes());
     let nop = Instruction { control: IDLE, ..parse("NOP").map_err(|error| error.to_string())? };
     let nop = encode(&nop, target).map_err(|error| error.to_string())?;
-    while bytes.len() % CODE_ALIGN != 0 {
+    while !bytes.len().is_multiple_of(CODE_ALIGN) {
         bytes.extend(nop.to_le_bytes());
     }
     Ok(())

@@ -83,7 +83,9 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
     let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
     let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
-    let constant_bytes = if constants > 0 { vec![(oriole_isel::CONSTANT_BANK, constants)] } else { Vec::new() };
+    let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
+    let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
+    let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
     Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps })
 }
 

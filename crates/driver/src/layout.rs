@@ -17,9 +17,8 @@ pub fn run(function: &mut Function) {
 
 /// A branch to a block that only jumps on goes there directly.
 fn thread_jumps(function: &mut Function) {
-    let mut destinations: Vec<Block> = (0..function.blocks.len()).map(Block::new).collect();
-    for position in 0..destinations.len() {
-        let mut at = Block::new(position);
+    let destination = |start: Block| {
+        let mut at = start;
         // A chain of jumps may be a loop: no more steps than there are blocks, and the first few matter.
         for _ in 0..8 {
             match only_jump(function, at) {
@@ -27,8 +26,9 @@ fn thread_jumps(function: &mut Function) {
                 _ => break,
             }
         }
-        destinations[position] = at;
-    }
+        at
+    };
+    let destinations: Vec<Block> = (0..function.blocks.len()).map(|position| destination(Block::new(position))).collect();
     for &block in &function.layout.clone() {
         for inst in function.terminators(block).to_vec() {
             for operand in function.operands_mut(inst) {

@@ -1,11 +1,11 @@
 //! The list of passes, and what one function goes through.
 
 use oriole_ctrl::serial;
-use oriole_ir::{Function, verify};
+use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, legalize, merge};
+use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
-use oriole_regalloc::Allocation;
+use oriole_regalloc::{Allocation, Environment};
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
@@ -31,12 +31,14 @@ macro_rules! passes {
 passes! {
     SELECT = 5 "select",
     CONSTRUCT_SSA = 14 "construct-ssa",
+    FUSE = 16 "fuse",
+    LEGALIZE = 18 "legalize",
     FORWARD = 20 "forward",
     MERGE = 22 "merge",
     FOLD = 24 "fold",
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
-    LEGALIZE = 95 "legalize",
+    GIVE_WAY = 92 "give-way",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
     LAYOUT = 112 "layout",
@@ -99,6 +101,20 @@ impl Way<'_> {
     }
 }
 
+/// Whether the function on registers is well formed and computes what the one on values did.
+fn check_registers(after: &Function, environment: &Environment) -> Result<(), String> {
+    let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
+    let limits = RegisterLimits {
+        general: limit(File::General),
+        uniform: limit(File::Uniform),
+        predicate: limit(File::Predicate),
+        uniform_predicate: limit(File::UniformPredicate),
+        convergence: limit(File::Convergence),
+        scoreboard: limit(File::Scoreboard),
+    };
+    verify_allocated(after, &limits).map_err(|report| report.to_string())
+}
+
 /// Takes one function from PTX to machine code.
 pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, options: &Options) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
@@ -111,24 +127,34 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     oriole_ir::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
     if options.level > 0 {
+        fuse::run(&mut way.function, target);
+        way.after(FUSE)?;
+    }
+    legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
+    way.after(LEGALIZE)?;
+    if options.level > 0 {
         forward::run(&mut way.function, target);
         way.after(FORWARD)?;
         merge::run(&mut way.function, target);
         way.after(MERGE)?;
         fold::run(&mut way.function, target);
         way.after(FOLD)?;
+        forward::run(&mut way.function, target);
         dead::run(&mut way.function, target);
         way.after(REMOVE_DEAD)?;
     }
     converge::run(&mut way.function, target);
     way.after(CONVERGE)?;
-    legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
-    way.after(LEGALIZE)?;
+    give_way::run(&mut way.function, target);
+    way.after(GIVE_WAY)?;
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
     let allocation = convention::allocate(&mut way.function, &environment, options.verify)
         .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
+    if options.verify {
+        check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+    }
     convention::write_return_addresses(&mut way.function);
     convention::clear_barriers(&mut way.function, target);
     prologue::run(&mut way.function, target);

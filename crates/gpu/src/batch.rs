@@ -1,6 +1,7 @@
 //! Many tests in worker processes.
 //!
-//! A worker reads the name of a test on its standard input, runs it, and answers with one line. The parent waits for that line
+//! A worker reads the name of a test on its standard input, runs it, and answers with one marked line, so that what kernels print
+//! cannot be mistaken for an answer. The parent waits for that line
 //! for a limited time; a worker that does not answer is killed, one that reports a fault ends itself, and the next test gets a
 //! fresh worker. So a fault or a hang costs one test.
 
@@ -40,6 +41,8 @@ pub enum Verdict {
 }
 
 const STARTUP_LIMIT: Duration = Duration::from_secs(120);
+/// Begins every answer; other lines are output of kernels.
+const MARK: &str = "@oriole ";
 const READY: &str = "ready";
 const PASS: &str = "pass";
 const FAIL: &str = "fail ";
@@ -68,7 +71,7 @@ pub fn find_tests(folder: &Path) -> std::io::Result<Vec<String>> {
 /// The worker's side: answers until its input ends or a kernel faults.
 pub fn work(settings: &Settings) -> Result<(), String> {
     let driver = Driver::load().map_err(|error| error.to_string())?;
-    println!("{READY}");
+    answer_with(READY);
     for line in std::io::stdin().lines() {
         let name = line.map_err(|error| error.to_string())?;
         let answer = match run_one(&driver, settings, &name) {
@@ -77,12 +80,17 @@ pub fn work(settings: &Settings) -> Result<(), String> {
             Ok(Verdict::Failed(why)) | Err(Failure::Wrong(why) | Failure::Refused(why)) => format!("{FAIL}{why}"),
             Err(Failure::Fault(why)) => format!("{FAULT}{why}"),
         };
-        println!("{}", answer.replace('\n', " / "));
+        answer_with(&answer.replace('\n', " / "));
         if answer.starts_with(FAULT) {
             break;
         }
     }
     Ok(())
+}
+
+/// A kernel may have printed half a line before.
+fn answer_with(text: &str) {
+    println!("\n{MARK}{text}");
 }
 
 fn run_one(driver: &Driver, settings: &Settings, name: &str) -> Result<Verdict, Failure> {
@@ -137,8 +145,11 @@ impl Worker {
         let output = process.stdout.take().ok_or("the worker has no output")?;
         let (sender, answers) = channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
+            // Kernels may print bytes that are no UTF-8.
+            for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                let Some(answer) = line.strip_prefix(MARK) else { continue };
+                if sender.send(answer.to_owned()).is_err() {
                     break;
                 }
             }

@@ -71,6 +71,8 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Set => compare::set(select, ptx),
         Opcode::Selp => compare::select_by_predicate(select, ptx),
         Opcode::Slct => compare::select_by_sign(select, ptx),
+        Opcode::Ldmatrix => memory::load_matrix(select, ptx),
+        Opcode::Stmatrix => memory::store_matrix(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),
         Opcode::Call => calls::call(select, ptx),

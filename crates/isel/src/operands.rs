@@ -142,6 +142,11 @@ impl<'m> Select<'m> {
             }
             ast::Operand::Integer(number) => Ok(if number != 0 { Operand::PT } else { Operand::PT.inverted_predicate() }),
             ast::Operand::Special(special) => self.special_predicate(special),
+            // `!%is_explicit_cluster` is the register with a sign beside it.
+            ast::Operand::Selected(list) => match *self.frame.body.list(list) {
+                [ast::Operand::Special(special), ast::Operand::Minus] => Ok(self.special_predicate(special)?.inverted_predicate()),
+                _ => Err(Unsupported::new("this operand as a predicate")),
+            },
             ast::Operand::NotInteger(number) => Ok(if number == 0 { Operand::PT } else { Operand::PT.inverted_predicate() }),
             _ => Err(Unsupported::new("this operand as a predicate")),
         }

@@ -5,7 +5,7 @@
 //! Threads with other masks may still be active with them: votes and matches count only those in the mask, reductions and elections
 //! need `WARPSYNC.EXCLUSIVE`, which keeps the others away.
 
-use oriole_ir::{Class, Operand};
+use oriole_ir::{Class, MemoryAccess, Operand, Order, Scope, Space};
 use oriole_isa::Opcode;
 use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
@@ -36,8 +36,13 @@ impl Select<'_> {
     /// Brings threads together.
     fn bring_together(&mut self, members: Members, exclusive: bool) {
         let is_start = self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel;
+        if !(is_start && matches!(members, Members::All)) {
+            self.synchronize(members, exclusive);
+        }
+    }
+
+    fn synchronize(&mut self, members: Members, exclusive: bool) {
         match members {
-            Members::All if is_start => {}
             Members::All if has_clusters(self.target) => {
                 self.b.emit("WARPSYNC.ALL", &[]);
             }
@@ -61,17 +66,12 @@ impl Select<'_> {
     }
 }
 
-/// `bar.warp.sync`
+/// `bar.warp.sync`: orders memory too, so it is there even if the threads are together already.
 pub(crate) fn warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let members = members(select, ptx.operand(0))?;
-    select.bring_together(members, false);
-    select.b.emit("NOP", &[]);
-    select.b.describe(oriole_ir::MemoryAccess {
-        order: oriole_ir::Order::AcquireRelease,
-        scope: oriole_ir::Scope::Block,
-        volatile: true,
-        ..oriole_ir::MemoryAccess::weak(oriole_ir::Space::Generic, 0)
-    });
+    select.synchronize(members, false);
+    let order = MemoryAccess { order: Order::AcquireRelease, scope: Scope::Block, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) };
+    select.b.describe(order);
     Ok(())
 }
 
@@ -207,7 +207,8 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
             format!("CREDUX.{name}{absolute}.F32{nan} $, {{}}")
         }
         ScalarType::F32 => return select.unsupported(ptx),
-        // What has the newer reduction has no minima and maxima in the older one.
+        _ if !select.target.has(Opcode::REDUX) => return select.unsupported(ptx),
+        // As ptxas does: minima and maxima by the newer instruction where there is one.
         _ if matches!(name, "MIN" | "MAX") && select.target.has(Opcode::CREDUX) => format!("CREDUX.{name}{sign} $, {{}}"),
         _ if name.is_empty() => "REDUX $, {}".to_owned(),
         _ => format!("REDUX.{name}{sign} $, {{}}"),
@@ -220,6 +221,9 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
 
 /// `elect`
 pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    if !select.target.has(Opcode::ELECT) {
+        return select.unsupported(ptx);
+    }
     let (leader, is_elected) = select.pair(ptx.operand(0));
     let members = members(select, ptx.operand(1))?;
     select.bring_together(members, true);

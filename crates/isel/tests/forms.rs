@@ -218,6 +218,7 @@ fn numbers_vectors_and_special_registers_have_encodings() {
         texts.extend(names.split(' ').map(|name| format!("mov.{ty} %{ty}_1, %{name};")));
     }
     texts.push("mov.pred %pred_1, %is_explicit_cluster;".to_owned());
+    texts.push("mov.pred %pred_1, !%is_explicit_cluster;".to_owned());
     texts.push("@!%is_explicit_cluster mov.u32 %u32_1, 5;".to_owned());
     let row = ROWS.iter().position(|row| row.opcode == Opcode::Activemask).unwrap();
     let sample = legal_forms(row, 1).remove(0);

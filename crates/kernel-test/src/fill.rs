@@ -137,7 +137,7 @@ fn float_boundary(format: Format) -> Vec<u64> {
         infinity,
     ];
     let mut values: Vec<u64> = magnitudes.iter().flat_map(|&x| [x, x | format.sign_bit()]).collect();
-    values.push(infinity | exponent / 2);
+    values.push(infinity | (exponent / 2));
     values.push(infinity | 1 | format.sign_bit());
     values
 }

@@ -194,7 +194,7 @@ impl KernelTest {
 impl Parameter {
     fn text(&self) -> String {
         let value = match &self.value {
-            Value::Buffer { element, count, fill } => format!("{}[{count}] = {}", element.name(), fill.text()),
+            Value::Buffer { element, count, fill } => format!("{}[{count}] = {}", element.name(), fill.text(*count)),
             Value::Scalar { element, bits } => format!("{} = {bits:x}", element.name()),
             Value::Bytes(bytes) => {
                 let words: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -206,8 +206,17 @@ impl Parameter {
 }
 
 impl Fill {
-    fn text(&self) -> String {
-        let words: Vec<String> = self.0.iter().map(Segment::text).collect();
+    fn text(&self, count: usize) -> String {
+        let mut left = count;
+        let mut words = Vec::new();
+        for segment in &self.0 {
+            let length = segment.count.unwrap_or(left).min(left);
+            left -= length;
+            // A value without a count stands for one element, so "the rest" must be counted.
+            let counted = matches!(segment.source, Source::Value(bits) if bits != 0);
+            let count = if counted { Some(length) } else { segment.count };
+            words.push(Segment { count, ..segment.clone() }.text());
+        }
         words.join(" ")
     }
 }
@@ -312,6 +321,15 @@ mod tests {
         let header = test.header("long");
         assert!(header.lines().all(|line| line.len() <= WIDTH));
         assert_eq!(parse(&header), Ok(test));
+    }
+
+    #[test]
+    fn a_value_for_all_the_rest_is_counted() {
+        let mut test = parse(SAMPLE).expect("valid");
+        test.parameters[0].value = Value::Buffer { element: Element::U8, count: 5, fill: Fill::all(Source::Value(255)) };
+        let again = parse(&test.header("filled")).expect("valid");
+        let Value::Buffer { element, count, fill } = &again.parameters[0].value else { panic!("a buffer") };
+        assert_eq!(KernelTest::initial_bytes(*element, *count, fill), [255; 5]);
     }
 
     #[test]

@@ -20,14 +20,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators};
+use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Target};
 use oriole_isa::{Opcode, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashSet;
 
 use crate::meet::meet_before;
-use crate::uniform::Uniform;
 
 /// Barriers that may be in use at one place.
 pub const NESTING_AT_MOST: usize = 14;
@@ -70,21 +69,10 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 
 /// Blocks that end in a branch which threads of a warp may take differently.
 fn divergent_branches(function: &Function, flow: &ControlFlow) -> Vec<Block> {
-    let mut uniform = Uniform::new(function);
-    let mut found = Vec::new();
-    for &block in flow.reverse_post_order() {
-        let Some(&branch) = function.terminators(block).first() else { continue };
-        let data = &function.insts[branch];
-        let condition = match (data.op, data.guard) {
-            (Op::Machine(Opcode::BRA), Some(guard)) => Some(guard.kind),
-            (Op::Machine(Opcode::BRX), _) => function.sources(branch).first().map(|target| target.kind),
-            _ => None,
-        };
-        if flow.successors(block).len() > 1 && condition.is_some_and(|condition| !uniform.holds(function, condition)) {
-            found.push(block);
-        }
-    }
-    found
+    let uniformity = Uniformity::compute(function, flow);
+    let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
+    let diverges = |block: &Block| function.terminators(*block).iter().any(|inst| branches.contains(inst));
+    flow.reverse_post_order().iter().copied().filter(diverges).collect()
 }
 
 /// Where divergent ways meet at the header of a loop, lets them meet before: on the way in, and on the way round.
@@ -295,6 +283,7 @@ fn has_call(function: &Function, block: Block) -> bool {
     function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL))
 }
 
+/// One that also orders memory (`bar.warp.sync`) is described as an access, and stays.
 fn is_full_synchronization(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_full = match function.operands(inst) {
@@ -302,5 +291,5 @@ fn is_full_synchronization(function: &Function, inst: Inst) -> bool {
         [mask] => data.modifiers.is_empty() && mask.integer().is_some_and(|mask| mask as u32 == u32::MAX),
         _ => false,
     };
-    data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && is_full
+    data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && data.memory.is_none() && is_full
 }

@@ -354,9 +354,18 @@ impl Checker<'_> {
 
     fn keep(&self, keep: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         for source in self.old.sources(keep) {
-            if let (Role::Fixed(register), OperandKind::Value(part)) = (source.role, source.kind) {
-                let file = self.old.values[part.value].file;
-                self.demand_part(part, file, u16::from(register), demands, keep)?;
+            let Role::Fixed(register) = source.role else { continue };
+            match source.kind {
+                OperandKind::Value(part) => {
+                    let file = self.old.values[part.value].file;
+                    self.demand_part(part, file, u16::from(register), demands, keep)?;
+                }
+                kind => {
+                    let file = if let OperandKind::Zero(file) = kind { file } else { File::General };
+                    if let Some(content) = constant(source, 0) {
+                        demand(demands, spot(file, u16::from(register)), content, || format!("by {keep:?}"))?;
+                    }
+                }
             }
         }
         Ok(())
@@ -429,6 +438,14 @@ impl Checker<'_> {
     }
 
     fn read(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
+        if let (Role::Fixed(fixed), OperandKind::Register { file, first, count: 1 }) = (before.role, after.kind)
+            && let Some(content) = before.part().is_none().then(|| constant(before, 0)).flatten()
+        {
+            if u16::from(fixed) != first {
+                return error(format!("{inst:?} reads {content:?} in {first}, not in {fixed}"));
+            }
+            return demand(demands, spot(file, first), content, || format!("by {inst:?}"));
+        }
         let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
         let OperandKind::Register { file, first, count } = after.kind else {
             return error(format!("{inst:?} has no register for {:?}", part.value));

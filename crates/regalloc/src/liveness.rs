@@ -9,6 +9,7 @@ use oriole_support::Index;
 
 use crate::AllocateError;
 use crate::control_flow::ControlFlow;
+use crate::operate::fixed_constant_file;
 
 /// A distance: never used again.
 pub(crate) const NEVER: u32 = u32::MAX;
@@ -37,6 +38,9 @@ pub(crate) fn defined_in(function: &Function, inst: Inst, file: File) -> impl It
 }
 
 fn touches(function: &Function, inst: Inst, file: File) -> bool {
+    if function.operands(inst).iter().any(|operand| fixed_constant_file(operand) == Some(file)) {
+        return true;
+    }
     let guard = function.insts[inst].guard.map(|guard| guard.kind);
     let mut kinds = function.operands(inst).iter().map(|operand| operand.kind).chain(guard);
     kinds.any(|kind| matches!(kind, OperandKind::Value(part) if function.values[part.value].file == file))

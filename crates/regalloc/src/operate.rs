@@ -5,7 +5,7 @@
 //!
 //! Calls, and other instructions with operands at fixed places, first get rid of everything in the way, then copy their arguments.
 
-use oriole_ir::{Class, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{Class, File, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
@@ -128,14 +128,18 @@ impl Assigner<'_> {
         let mut fixed = RegisterSet::EMPTY;
         let mut arguments = Vec::new();
         for source in self.function.sources(inst) {
-            if let Some(part) = source.part().filter(|part| self.class(part.value).file == self.file) {
-                let was_at = self.register_of[part.value.position()];
-                if let Role::Fixed(to) = source.role {
-                    fixed.insert(u16::from(to), part.count);
-                    arguments.push(Argument { to: u16::from(to), from: *source, was_at });
-                } else if !is_keep && let Some(used) = uses.iter_mut().find(|used| used.value == part.value) {
-                    used.plain = true;
-                }
+            if let (Role::Fixed(to), Some(file)) = (source.role, fixed_constant_file(source))
+                && file == self.file
+            {
+                fixed.insert(u16::from(to), 1);
+                arguments.push(Argument { to: u16::from(to), from: *source, was_at: NOWHERE });
+            }
+            let Some(part) = source.part().filter(|part| self.class(part.value).file == self.file) else { continue };
+            if let Role::Fixed(to) = source.role {
+                fixed.insert(u16::from(to), part.count);
+                arguments.push(Argument { to: u16::from(to), from: *source, was_at: self.register_of[part.value.position()] });
+            } else if !is_keep && let Some(used) = uses.iter_mut().find(|used| used.value == part.value) {
+                used.plain = true;
             }
         }
         if let Some(used) = uses.iter_mut().find(|used| Some(used.value) == guard) {
@@ -279,7 +283,7 @@ impl Assigner<'_> {
         let mut window = RegisterSet::EMPTY;
         window.insert(place, class.width);
         for value in self.residents_of(&window) {
-            let free = self.free.without(&window).without(&step.taken);
+            let free = self.free.and(&step.within).without(&window).without(&step.taken);
             match self.choose(value, &free) {
                 Some(to) => self.relocate(step, value, to),
                 None => {
@@ -489,7 +493,7 @@ impl Assigner<'_> {
             if step.dies(value) || step.dropped.contains(&value) {
                 continue;
             }
-            let free = self.free.without(&window).without(&step.taken);
+            let free = self.free.without(&window).without(&step.taken).without(&step.clobbered);
             match self.choose(value, &free) {
                 Some(to) => self.relocate(step, value, to),
                 None => step.dropped.push(value),
@@ -554,8 +558,9 @@ impl Assigner<'_> {
             self.reload(whole, to, place)?;
         }
         for argument in step.arguments.iter().filter(|argument| argument.was_at == NOWHERE) {
-            if let Some(part) = argument.from.part() {
-                self.reload(part, argument.to, place)?;
+            match argument.from.part() {
+                Some(part) => self.reload(part, argument.to, place)?,
+                None => self.emit_move(argument.to, unit(&argument.from, 0), place)?,
             }
         }
         for made in &step.made {
@@ -583,6 +588,9 @@ impl Assigner<'_> {
         let file = self.file;
         let results = self.function.insts[step.inst].result_count();
         let place_of = |values: &oriole_support::IndexVec<Value, Class>, number: usize, operand: &Operand| -> Option<OperandKind> {
+            if let (Role::Fixed(to), true) = (operand.role, fixed_constant_file(operand) == Some(file)) {
+                return Some(OperandKind::Register { file, first: u16::from(to), count: 1 });
+            }
             let part = operand.part().filter(|part| values[part.value].file == file)?;
             let first = if number < results {
                 step.made.iter().find(|made| made.operand == number)?.at
@@ -750,6 +758,15 @@ impl Assigner<'_> {
             offset += count;
         }
         Ok(())
+    }
+}
+
+/// The file of the register that a constant has to be put into, for an operand at a fixed place.
+pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<File> {
+    match (operand.role, operand.kind) {
+        (Role::Fixed(_), OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_)) => Some(File::General),
+        (Role::Fixed(_), OperandKind::Zero(file)) => Some(file),
+        _ => None,
     }
 }
 

@@ -64,7 +64,7 @@ fn high_pressure() {
 #[test]
 fn calls() {
     let shape = Shape { regions: 8, piece: 20, reach: 100, calls: true, wide: false };
-    sweep("calls", 0..60, &LIMITS, shape);
+    sweep("calls", 0..120, &[16, 24, 64], shape);
 }
 
 #[test]

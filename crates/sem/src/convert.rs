@@ -24,10 +24,9 @@ pub fn float_to_float(to: Format, from: Format, bits: u64, mode: Mode, overflow:
     if finite_only { flush.clamp(to, to.largest(to.is_negative(result))) } else { result }
 }
 
-/// f32 to the register form of tf32: the lower 13 bits are zero, except in the canonical NaN.
+/// f32 to the register form of tf32: the lower 13 bits are zero, in the canonical NaN too (seen on an H200).
 pub fn tf32_register(bits: u64, mode: Mode, overflow: Overflow) -> u64 {
-    let short = float_to_float(TF32, F32, bits, mode, overflow);
-    if TF32.is_nan(short) { F32.canonical_nan() } else { short << (F32.fraction_bits - TF32.fraction_bits) }
+    float_to_float(TF32, F32, bits, mode, overflow) << (F32.fraction_bits - TF32.fraction_bits)
 }
 
 /// Rounds to an integral value in the same format (`cvt.rni.f32.f32` and the like).

@@ -136,8 +136,8 @@ fn quotient(a: Number, b: Number) -> Number {
         (Number::Finite(x), Number::Finite(y)) => {
             let lift = x.significand.leading_zeros() - (128 - 53);
             let numerator = x.significand << (lift + QUOTIENT_SHIFT);
-            let inexact = numerator % y.significand != 0;
-            let significand = numerator / y.significand << 1 | u128::from(inexact);
+            let (quotient, remainder) = (numerator / y.significand, numerator % y.significand);
+            let significand = quotient << 1 | u128::from(remainder != 0);
             let exponent = x.exponent - (lift + QUOTIENT_SHIFT) as i32 - y.exponent - 1;
             Number::Finite(Exact { negative, exponent, significand })
         }

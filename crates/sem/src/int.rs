@@ -109,7 +109,7 @@ impl Int {
 
     /// `mul24.hi`: bits 47..16 of the product.
     pub fn mul24_hi(self, a: u64, b: u64) -> u64 {
-        self.wrap(self.low_24(a) * self.low_24(b) >> 16)
+        self.wrap((self.low_24(a) * self.low_24(b)) >> 16)
     }
 
     /// `c + |a - b|`.

@@ -23,6 +23,9 @@ pub fn tests() -> Vec<Generated> {
     tests
 }
 
+/// From the old value, the operand and the space to the new value.
+type Meaning = Rc<dyn Fn(u64, u64, &str) -> Vec<Expected>>;
+
 /// One operation on one type, with the value that memory holds afterwards.
 struct Row {
     name: &'static str,
@@ -32,7 +35,7 @@ struct Row {
     version: &'static str,
     target: &'static str,
     has_red: bool,
-    meaning: Rc<dyn Fn(u64, u64, &str) -> Vec<Expected>>,
+    meaning: Meaning,
 }
 
 fn row(name: &'static str, ty: Ty, meaning: impl Fn(Int, u64, u64) -> u64 + 'static) -> Row {
@@ -158,7 +161,7 @@ fn compare_and_swap() -> Vec<Generated> {
     let mut tests = Vec::new();
     for ty in [B16, B32, B64] {
         for space in ["global", "shared"] {
-            let values: Vec<u64> = (0..THREADS as u64).map(|i| i * 0x0123_4567_89ab % 0xffff & ty.mask()).collect();
+            let values: Vec<u64> = (0..THREADS as u64).map(|i| (i * 0x0123_4567_89ab % 0xffff) & ty.mask()).collect();
             let wanted: Vec<u64> = (0..THREADS).map(|i| if i % 3 == 0 { values[i] ^ 1 } else { values[i] }).collect();
             let explicit = |values: &[u64]| Fill(values.iter().map(|&bits| crate::elementwise::value(bits)).collect());
             let after = (0..THREADS).map(|i| if i % 3 == 0 { values[i] } else { 0x55aa & ty.mask() });
@@ -285,7 +288,7 @@ fn contention() -> Vec<Generated> {
     ];
     for (name, ty, start, fold) in rows {
         let wide = ty.bits() == 64;
-        let value = |i: u64| i * 0x9e35 & 0x7fff_ffff ^ 0x155;
+        let value = |i: u64| (i * 0x9e35) & 0x7fff_ffff ^ 0x155;
         for instruction in ["red", "atom"] {
             let result = if instruction == "atom" { if wide { "%rd2, " } else { "%r2, " } } else { "" };
             let test =

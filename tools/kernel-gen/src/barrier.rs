@@ -12,6 +12,7 @@ pub fn tests() -> Vec<Generated> {
     tests.extend(plain_barriers());
     tests.extend(reducing_barriers());
     tests.push(partial_barrier());
+    tests.push(unaligned_barrier());
     tests.push(producer_and_consumer());
     tests.push(tree_reduction());
     tests.push(barrier_in_loop());
@@ -119,6 +120,32 @@ fn partial_barrier() -> Generated {
              ld.shared.u32 %r6, [%r5];",
         )
         .body(&store(U32, "%r6", "d"))
+        .finish()
+}
+
+/// `barrier` without `.aligned` may be reached by the lanes of a warp at different places.
+fn unaligned_barrier() -> Generated {
+    Kernel::new(FAMILY, "barrier_sync_divergent", "lanes of a warp wait at one barrier from two places")
+        .threads(THREADS)
+        .module(AREA)
+        .output("d", U32, bits((0..THREADS as u64).map(|i| (127 - i) * 2 + (i & 1))))
+        .body(SLOTS)
+        .body(
+            "mul.lo.u32 %r5, %i, 2;
+             st.shared.u32 [%r2], %r5;
+             and.b32 %r6, %i, 1;
+             setp.eq.u32 %p1, %r6, 0;
+             @%p1 bra EVEN;
+             barrier.sync 0;
+             ld.shared.u32 %r7, [%r4];
+             add.u32 %r7, %r7, 1;
+             bra END;
+             EVEN:
+             barrier.sync 0;
+             ld.shared.u32 %r7, [%r4];
+             END:",
+        )
+        .body(&store(U32, "%r7", "d"))
         .finish()
 }
 

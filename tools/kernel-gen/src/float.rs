@@ -234,7 +234,7 @@ fn classes() -> Vec<Generated> {
 /// Products and sums around the smallest normal number, where rounding decides whether `.ftz` flushes.
 fn flushing_edges() -> Vec<Generated> {
     let below_one = Fill((0..256).map(|i| value(0x3f7f_ffff - i % 16)).collect());
-    let least_normal = Fill((0..256).map(|i| value(0x0080_0000 + i / 16 - 4 | (i & 1) << 31)).collect());
+    let least_normal = Fill((0..256).map(|i| value((0x0080_0000 + i / 16 - 4) | (i & 1) << 31)).collect());
     let addend = Fill((0..256).map(|i| value([0, 1, 0x8000_0001, 0x0080_0000, 0x8080_0000, 0x0080_0001][i as usize % 6])).collect());
     let mut tests = Vec::new();
     for (rnd, rounding) in ROUNDINGS {

@@ -68,8 +68,8 @@ impl Kernel {
     }
 
     pub fn threads(mut self, count: usize) -> Kernel {
-        let block = [256, 128, 64, 32].into_iter().find(|block| count % block == 0).unwrap_or(count);
-        assert!(count % block == 0, "{count} threads do not fill blocks of {block}");
+        let block = [256, 128, 64, 32].into_iter().find(|block| count.is_multiple_of(*block)).unwrap_or(count);
+        assert!(count.is_multiple_of(block), "{count} threads do not fill blocks of {block}");
         self.test.block = [block as u32, 1, 1];
         self.test.grid = [(count / block) as u32, 1, 1];
         self
@@ -197,6 +197,8 @@ impl Kernel {
             })
             .collect();
         let mut text = self.test.header(&self.about);
+        let read_back = oriole_kernel_test::parse(&text).unwrap_or_else(|message| panic!("{}: {message}", self.name));
+        assert!(inputs(&read_back) == inputs(&self.test), "{}: the header changes the inputs", self.name);
         let _ = write!(text, "\n.version {}\n.target {}\n.address_size 64\n\n", self.version, self.target);
         if !self.module.is_empty() {
             let _ = writeln!(text, "{}", self.module);
@@ -215,6 +217,15 @@ impl Kernel {
         text.push_str("}\n");
         Generated { name: format!("{}/{}", self.family, self.name), text }
     }
+}
+
+/// All buffers before the launch.
+fn inputs(test: &KernelTest) -> Vec<Vec<u8>> {
+    let bytes = |parameter: &Parameter| match &parameter.value {
+        Value::Buffer { element, count, fill } => Some(KernelTest::initial_bytes(*element, *count, fill)),
+        _ => None,
+    };
+    test.parameters.iter().filter_map(bytes).collect()
 }
 
 /// Loads element `%i` of a buffer.

@@ -23,7 +23,8 @@ pub fn tests() -> Vec<Generated> {
 
 fn bitwise() -> Vec<Generated> {
     let mut tests = Vec::new();
-    let operations: [(&str, fn(u64, u64) -> u64); 3] = [("and", |a, b| a & b), ("or", |a, b| a | b), ("xor", |a, b| a ^ b)];
+    type Bitwise = fn(u64, u64) -> u64;
+    let operations: [(&str, Bitwise); 3] = [("and", |a, b| a & b), ("or", |a, b| a | b), ("xor", |a, b| a ^ b)];
     for ty in [B16, B32, B64] {
         for (name, meaning) in operations {
             let template = format!("{name}.{} {{d}}, {{a}}, {{b}};", ty.name);
@@ -44,7 +45,8 @@ fn bitwise() -> Vec<Generated> {
 /// Logic on predicates, made from and turned into integers.
 fn predicates() -> Vec<Generated> {
     let mut tests = Vec::new();
-    let operations: [(&str, fn(bool, bool) -> bool); 3] = [("and", |a, b| a & b), ("or", |a, b| a | b), ("xor", |a, b| a ^ b)];
+    type Boolean = fn(bool, bool) -> bool;
+    let operations: [(&str, Boolean); 3] = [("and", |a, b| a & b), ("or", |a, b| a | b), ("xor", |a, b| a ^ b)];
     let setup = "setp.lt.s32 %q0, {a}, 0;\nsetp.lt.s32 %q1, {b}, 0;\n";
     for (name, meaning) in operations {
         let template = format!("{setup}{name}.pred %q2, %q0, %q1;\nselp.u32 {{d}}, 1, 0, %q2;");

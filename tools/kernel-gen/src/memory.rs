@@ -175,7 +175,7 @@ fn through_local(ty: Ty, vector: usize, suffix: &str) -> Generated {
 
 fn modifiers() -> Vec<Generated> {
     let mut tests = Vec::new();
-    let pairs: [(&str, &str, &str, &str); 40] = [
+    let pairs: [(&str, &str, &str, &str); 39] = [
         ("ld.global.ca", "st.global.wb", "8.0", "sm_75"),
         ("ld.global.cg", "st.global.cg", "8.0", "sm_75"),
         ("ld.global.cs", "st.global.cs", "8.0", "sm_75"),
@@ -210,7 +210,6 @@ fn modifiers() -> Vec<Generated> {
         ("ld.global.nc.L2::128B", "st.global", "8.0", "sm_75"),
         ("ld.global.L1::evict_last.L2::256B", "st.global", "8.0", "sm_80"),
         ("ld.mmio.relaxed.sys.global", "st.mmio.relaxed.sys.global", "8.2", "sm_75"),
-        ("ld.ca.global", "st.wb.global", "1.1", "sm_75"),
         ("ld.volatile", "st.volatile", "8.0", "sm_75"),
         ("ld.relaxed.gpu", "st.relaxed.gpu", "8.0", "sm_75"),
         ("ld.acquire.gpu", "st.release.gpu", "8.0", "sm_75"),
@@ -218,9 +217,6 @@ fn modifiers() -> Vec<Generated> {
         ("ld.cs", "st.cs", "8.0", "sm_75"),
     ];
     for (load, store, version, target) in pairs {
-        if version == "1.1" {
-            continue;
-        }
         let generic = !load.contains("global");
         for ty in [U32, F64, U16] {
             let name = format!("{}_{}", load.replace("::", "_").replace('.', "_"), ty.name);

@@ -79,7 +79,8 @@ fn shapes() -> Generated {
 fn lane_masks() -> Generated {
     let mut kernel = Kernel::new(FAMILY, "lanemask", "%lanemask_eq, le, lt, ge, gt").threads(96);
     let mut body = String::new();
-    let masks: [(&str, fn(u32) -> u64); 5] = [
+    type Mask = fn(u32) -> u64;
+    let masks: [(&str, Mask); 5] = [
         ("eq", |lane| 1 << lane),
         ("le", |lane| (2 << lane) - 1),
         ("lt", |lane| (1 << lane) - 1),

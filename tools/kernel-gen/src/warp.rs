@@ -127,7 +127,8 @@ fn votes() -> Vec<Generated> {
         let truth = move |x: u64| (x != 0) != negated;
         let sign = if negated { "!" } else { "" };
         let suffix = if negated { "_not" } else { "" };
-        let modes: [(&str, fn(usize, usize) -> bool); 3] =
+        type Vote = fn(usize, usize) -> bool;
+        let modes: [(&str, Vote); 3] =
             [("all", |count, of| count == of), ("any", |count, _| count > 0), ("uni", |count, of| count == 0 || count == of)];
         for (name, meaning) in modes {
             let result = |i: usize| u64::from(meaning(warp_of(&pattern, i).iter().filter(|&&x| truth(x)).count(), 32));

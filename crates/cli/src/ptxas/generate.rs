@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use oriole_cubin::target::Style;
 use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
 use oriole_isa::Target;
 use oriole_ptx::source::LineIndex;
@@ -38,9 +39,6 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
         }
     };
     let milliseconds = started.elapsed().as_secs_f64() * 1e3;
-    if line.has("verbose") {
-        print_usage(&compiled, &name, milliseconds);
-    }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
             let text = format!(
@@ -50,8 +48,15 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
             messages.warning(None, &text);
         }
     }
+    if line.has("verbose") {
+        print_usage(&compiled, &name, milliseconds);
+    }
+    // A warning may count as an error.
+    if messages.has_errors() {
+        return Ok(());
+    }
     let output = line.value("output-file").unwrap_or(DEFAULT_OUTPUT);
-    write_file(output, &compiled.cubin).map_err(|_| format!("Could not open output file '{output}'"))
+    write_file(output, &compiled.cubin).map_err(|_| format!("Output file '{output}' could not be opened"))
 }
 
 fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) {
@@ -69,8 +74,9 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
 
 /// The text of `-v`, which many programs read.
 fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
+    let lists_banks = oriole_cubin::Target::named(arch).is_some_and(|target| target.style == Style::Ampere);
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
-    for (bank, bytes) in &compiled.constant_bytes {
+    for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
         let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
     }
     messages::print(None, "info", &module);
@@ -85,17 +91,17 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
         );
         messages::print(None, "info", &properties);
         if function.is_kernel {
-            messages::print(None, "info", &usage(function));
+            messages::print(None, "info", &usage(function, lists_banks));
             messages::print(None, "info", &format!("Compile time = {share:.3} ms"));
         }
     }
 }
 
-fn usage(function: &FunctionReport) -> String {
+/// From Hopper on ptxas says nothing about constant banks.
+fn usage(function: &FunctionReport, lists_banks: bool) -> String {
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
-    for (bytes, what) in
-        [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (function.constant_bytes, "cmem[0]")]
-    {
+    let constant_bytes = if lists_banks { function.constant_bytes } else { 0 };
+    for (bytes, what) in [(function.stack_bytes, "cumulative stack size"), (function.shared_bytes, "smem"), (constant_bytes, "cmem[0]")] {
         if bytes > 0 {
             let _ = write!(text, ", {bytes} bytes {what}");
         }

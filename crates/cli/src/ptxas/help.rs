@@ -13,7 +13,7 @@ use super::table::{Kind, OPTIONS, Spec};
 pub fn version() -> String {
     format!(
         "ptxas: Oriole {}, an open PTX assembler\n\
-         Not a product of NVIDIA. Checks PTX; does not generate code yet.\n\
+         Not a product of NVIDIA.\n\
          Compatible with Cuda compilation tools, release 13.0, V13.0.88\n",
         env!("CARGO_PKG_VERSION")
     )
@@ -30,17 +30,17 @@ pub fn help() -> String {
     let mut text = String::from(
         "\nUsage  : ptxas [options] <ptx file>,...\n\n\
          Oriole's stand-in for ptxas 13.0: the same options, messages and exit codes.\n\
-         It checks PTX but cannot generate code yet. A valid module is answered with exit\n\
-         code 0 if no code is asked for (no -o, or -arch=compute_NN), else with 1 and\n\
-         no output file. Errors in PTX or in options give 255. `-` is standard input.\n\n\
+         Compiles PTX to a cubin: FILE of -o, or elf.o. With -arch=compute_NN it checks\n\
+         only and writes no file. Errors in PTX or in options, and PTX that Oriole does not\n\
+         compile yet, give exit code 255 and no file. `-` is standard input.\n\n\
          Options\n=======\n\n",
     );
     let (working, ignored): (Vec<&Spec>, Vec<&Spec>) = OPTIONS.iter().partition(|spec| !spec.help.is_empty());
     for spec in working {
         let _ = writeln!(text, "{}\n        {}\n", spelling(spec), spec.help);
     }
-    text += "Accepted and checked, without effect until there is code generation\n";
-    text += "===================================================================\n\n";
+    text += "Accepted and checked, without effect\n";
+    text += "====================================\n\n";
     for spec in ignored {
         let _ = writeln!(text, "{}", spelling(spec));
     }

@@ -1,7 +1,7 @@
 //! Every option of ptxas 13.0: its names, what value it takes, and what Oriole does with it.
 //!
-//! Long names take two dashes and short ones a single dash; nothing is abbreviated. Options that steer code generation
-//! are accepted and their values checked, so that a caller's command line works, but have no effect yet.
+//! Long names take two dashes and short ones a single dash; nothing is abbreviated. Options that Oriole has no use for are
+//! accepted and their values checked, so that a caller's command line works, but have no effect.
 
 /// What an option takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,26 +49,31 @@ const fn spec(long: &'static str, short: &'static str, kind: Kind, value: &'stat
 
 use Kind::{Arch, AttachableNumber, AttachedNumber, Boolean, Flag, List, Number, OneOf, Text, Texts};
 
-/// Help of options that only steer code generation.
+/// Help of options without effect.
 pub const NO_EFFECT: &str = "";
 
-/// Options that decide what is read, checked and reported come first, then those of code generation; sorted.
+/// Options with an effect come first, then those without; sorted.
 pub const OPTIONS: &[Spec] = &[
+    spec("compile-only", "c", Flag, "", "make a relocatable object for nvlink"),
     spec("disable-warnings", "w", Flag, "", "print no warnings"),
     spec("dry-run", "dry-run", Flag, "", "check only, whatever -o says (Oriole's own addition)"),
+    spec("entry", "e", List, "KERNEL,...", "compile these kernels only"),
     spec("gpu-name", "arch", Arch, "NAME", "architecture to compile for; compute_NN and lto_NN check only (default: sm_75)"),
     spec("help", "h", Flag, "", "print this text"),
     spec("input-as-string", "ias", Texts, "PTX", "check this text, besides the files"),
     spec("list-version", "version-ls", Flag, "", "print the PTX versions that modules may be written in"),
+    spec("maxrregcount", "maxrregcount", Text, "archmax|archmin|N", "registers for each thread at most"),
+    spec("opt-level", "O", AttachedNumber, "N", "optimization level, 0 to 3 (default: 3)"),
     spec("options-file", "optf", List, "FILE,...", "read more options and inputs from files"),
     spec("output-file", "o", Text, "FILE", "where the cubin goes"),
+    spec("verbose", "v", Flag, "", "print what each kernel needs"),
     spec("version", "V", Flag, "", "print the version"),
+    spec("warn-on-spills", "warn-spills", Flag, "", "warn where registers are spilled to local memory"),
     spec("warning-as-error", "Werror", Flag, "", "treat warnings as errors"),
-    // Code generation.
+    // Without effect.
     spec("Ofast-compile", "Ofc", Text, "0|min|mid|max", NO_EFFECT),
     spec("allow-expensive-optimizations", "allow-expensive-optimizations", Boolean, "true|false", NO_EFFECT),
     spec("compile-as-tools-patch", "astoolspatch", Flag, "", NO_EFFECT),
-    spec("compile-only", "c", Flag, "", NO_EFFECT),
     spec("compiler-annotations", "annotate", Flag, "", NO_EFFECT),
     spec("def-load-cache", "dlcm", Text, "ca|cg|cs|lu|cv", NO_EFFECT),
     spec("def-store-cache", "dscm", Text, "wb|cg|cs|wt", NO_EFFECT),
@@ -77,7 +82,6 @@ pub const OPTIONS: &[Spec] = &[
     spec("device-stack-protector", "device-stack-protector", Boolean, "true|false", NO_EFFECT),
     spec("disable-optimizer-constants", "disable-optimizer-consts", Flag, "", NO_EFFECT),
     spec("dont-merge-basicblocks", "no-bb-merge", Flag, "", NO_EFFECT),
-    spec("entry", "e", List, "KERNEL,...", NO_EFFECT),
     spec("extensible-whole-program", "ewp", Flag, "", NO_EFFECT),
     spec("fmad", "fmad", Boolean, "true|false", NO_EFFECT),
     spec("force-load-cache", "flcm", Text, "ca|cg|cs|lu|cv", NO_EFFECT),
@@ -89,9 +93,7 @@ pub const OPTIONS: &[Spec] = &[
     spec("machine", "m", AttachableNumber, "64", NO_EFFECT),
     spec("make-errors-visible-at-exit", "make-errors-visible-at-exit", Flag, "", NO_EFFECT),
     spec("maxntid", "maxntid", List, "N,...", NO_EFFECT),
-    spec("maxrregcount", "maxrregcount", Text, "archmax|archmin|N", NO_EFFECT),
     spec("minnctapersm", "minnctapersm", Number, "N", NO_EFFECT),
-    spec("opt-level", "O", AttachedNumber, "N", NO_EFFECT),
     spec("optimize-float-atomics", "opt-fp-atomics", Flag, "", NO_EFFECT),
     spec("override-directive-values", "override-directive-values", Flag, "", NO_EFFECT),
     spec("position-independent-code", "pic", Boolean, "true|false", NO_EFFECT),
@@ -106,10 +108,8 @@ pub const OPTIONS: &[Spec] = &[
     spec("suppress-double-demote-warning", "suppress-double-demote-warning", Flag, "", NO_EFFECT),
     spec("suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info", Flag, "", NO_EFFECT),
     spec("suppress-stack-size-warning", "suppress-stack-size-warning", Flag, "", NO_EFFECT),
-    spec("verbose", "v", Flag, "", NO_EFFECT),
     spec("warn-on-double-precision-use", "warn-double-usage", Flag, "", NO_EFFECT),
     spec("warn-on-local-memory-usage", "warn-lmem-usage", Flag, "", NO_EFFECT),
-    spec("warn-on-spills", "warn-spills", Flag, "", NO_EFFECT),
 ];
 
 #[cfg(test)]

@@ -11,6 +11,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use oriole_cubin::Target;
+use oriole_cubin::target::TARGETS;
+
+/// One target of each layout of files: before Hopper, Hopper, Blackwell.
+const SAMPLE: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
+
+/// Whether `ORIOLE_ALL_TARGETS` asks for every comparison with the vendor's tools, which takes minutes, instead of a sample.
+pub fn compares_everything() -> bool {
+    std::env::var_os("ORIOLE_ALL_TARGETS").is_some()
+}
+
+/// The targets that tests with many calls of the vendor's tools go through.
+pub fn targets_to_compare() -> Vec<&'static Target> {
+    TARGETS.iter().filter(|target| compares_everything() || SAMPLE.contains(&target.name)).collect()
+}
+
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -37,12 +37,14 @@ pub(crate) struct Atomic {
 
 /// `atom`, `red`
 pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let Some(operation) = Operation::of(ptx) else { return select.unsupported(ptx) };
+    // What clusters came with: vectors, bf16 and 128 bits, in instructions that have `REDG` beside them.
+    let is_known = |operation: &Operation| !operation.is_new() || select.target.has(Opcode::REDG);
+    let Some(operation) = Operation::of(ptx).filter(is_known) else { return select.unsupported(ptx) };
     let atomic = Atomic::read(select, ptx, operation)?;
     if atomic.needs_branches() {
-        return select.branch_around(|select| atomic.write(select, ptx));
+        return select.branch_around(|select| atomic.write(select));
     }
-    atomic.write(select, ptx)
+    atomic.write(select)
 }
 
 impl Atomic {
@@ -90,7 +92,7 @@ impl Atomic {
         is_generic && self.operation.lanes == 1 && (self.operation.bytes() == 8 || self.operation.is_float())
     }
 
-    fn write(&self, select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    fn write(&self, select: &mut Select<'_>) -> Result<(), Unsupported> {
         select.fence_before(&self.access);
         let old = if self.operation.is_half_word() {
             Some(self.half_word(select))
@@ -99,7 +101,7 @@ impl Atomic {
         } else if self.may_fail() {
             Some(self.with_fallback(select))
         } else {
-            self.native(select, ptx)?
+            self.native(select)
         };
         select.fence_after(&self.access);
         match old {
@@ -117,22 +119,19 @@ impl Atomic {
     }
 
     /// One instruction. Nothing comes back where nobody wants the old value.
-    fn native(&self, select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Option<Operand>, Unsupported> {
+    fn native(&self, select: &mut Select<'_>) -> Option<Operand> {
         let is_wanted = self.destinations.iter().any(|&destination| destination != ast::Operand::Sink);
         if self.access.space == AccessSpace::Shared {
-            return Ok(Some(self.in_shared(select)));
+            return Some(self.in_shared(select));
         }
         if !is_wanted && self.access.space == AccessSpace::Global && self.operation.has_reduction() {
             let opcode = if select.target.has(Opcode::REDG) { "REDG" } else { "RED" };
             let template = format!("{opcode}{} desc[{{}}][{{}}.64+{{}}], {{}}", self.modifiers(select));
             select.b.emit(&template, &[self.descriptor, self.address.base, self.address.offset.into(), self.value]);
             select.b.describe(self.description());
-            return Ok(None);
+            return None;
         }
-        if self.operation.lanes > 1 && !select.target.has(Opcode::REDG) {
-            return select.unsupported(ptx);
-        }
-        Ok(Some(self.general(select, false).1))
+        Some(self.general(select, false).1)
     }
 
     fn modifiers(&self, select: &Select<'_>) -> String {
@@ -189,7 +188,7 @@ impl Atomic {
                 2 if self.operation.lanes == 1 => old,
                 2 => {
                     let word = select.register_of(old, (at / 4) as u8);
-                    let selector: u32 = if at % 4 == 0 { 0x7710 } else { 0x7732 };
+                    let selector: u32 = if at.is_multiple_of(4) { 0x7710 } else { 0x7732 };
                     select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[word, selector.into()])
                 }
                 4 => select.register_of(old, (at / 4) as u8),

@@ -55,6 +55,11 @@ impl Operation {
         self.ty.bytes() * self.lanes as u32
     }
 
+    /// Whether only targets with clusters have it.
+    pub(super) fn is_new(self) -> bool {
+        self.lanes > 1 || self.ty.bits() == 128 || matches!(self.ty, ScalarType::Bf16 | ScalarType::Bf16x2)
+    }
+
     /// Whether it works on half of a 32-bit word, which no instruction does.
     pub(super) fn is_half_word(self) -> bool {
         self.bytes() == 2

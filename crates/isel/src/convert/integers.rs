@@ -25,7 +25,8 @@ pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, fr
         word = clamped(select, word, from.is_signed(), to);
     }
     if to.bits() == 64 {
-        let high = if from.is_signed() && !(is_clamped && !to.is_signed()) { sign_word(select, word) } else { Operand::RZ };
+        let may_be_negative = from.is_signed() && (to.is_signed() || !is_clamped);
+        let high = if may_be_negative { sign_word(select, word) } else { Operand::RZ };
         return select.assign_halves(ptx.operand(0), word, high);
     }
     assign_integer(select, ptx.operand(0), word, to)

@@ -89,8 +89,9 @@ mod tests {
         let greatest = u64::MAX >> (64 - bits);
         let last = greatest / divisor;
         let factors = [0, 1, 2, last / 3, last / 2, last.saturating_sub(1), last];
-        let around =
-            factors.into_iter().flat_map(move |factor| (0..3).map(move |offset| (factor * divisor).wrapping_add(offset).wrapping_sub(1)));
+        let around = factors
+            .into_iter()
+            .flat_map(move |factor| (0..3).map(move |offset| factor.wrapping_mul(divisor).wrapping_add(offset).wrapping_sub(1)));
         around.chain([greatest, greatest - 1, greatest / 2, greatest / 2 + 1, greatest / 2 + 2]).map(move |number| number & greatest)
     }
 

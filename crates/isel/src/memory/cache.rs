@@ -50,10 +50,12 @@ pub(crate) fn createpolicy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
         let policy = select.wide(ptx.operand(1), ScalarType::U64)?;
         return select.assign(ptx.operand(0), policy);
     }
-    if !ptx.has(Modifier::Fractional) {
-        return select.unsupported(ptx);
+    let kind = kind_of(ptx.get(Slot::Pri), ptx.get(Slot::Sec));
+    if ptx.has(Modifier::Range) {
+        let high = range(select, ptx, kind | BY_RANGE)?;
+        let low = select.in_register(Operand::from(0));
+        return select.assign_halves(ptx.operand(0), low, high);
     }
-    let kind = fractional_kind(ptx.get(Slot::Pri), ptx.get(Slot::Sec));
     let high = match ptx.operands.get(1) {
         None => select.in_register(Operand::from(kind | 0xf << 20)),
         Some(&fraction) => fractional(select, fraction, kind)?,
@@ -63,7 +65,7 @@ pub(crate) fn createpolicy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
 }
 
 /// What a policy evicts, in the upper half of a descriptor: the primary priority above the secondary one.
-fn fractional_kind(primary: Option<Modifier>, secondary: Option<Modifier>) -> u32 {
+fn kind_of(primary: Option<Modifier>, secondary: Option<Modifier>) -> u32 {
     let primary = match primary {
         Some(Modifier::L2EvictLast) => 2,
         Some(Modifier::L2EvictNormal) => 3,
@@ -72,6 +74,54 @@ fn fractional_kind(primary: Option<Modifier>, secondary: Option<Modifier>) -> u3
     };
     let secondary = u32::from(secondary == Some(Modifier::L2EvictFirst));
     (0x10 | primary << 1 | secondary) << 24
+}
+
+/// The mark of policies by range.
+const BY_RANGE: u32 = 1 << 27;
+/// Blocks of a range have at least this many bits of the address.
+const LEAST_BLOCK_BITS: u32 = 12;
+/// There are at most this many blocks.
+const MOST_BLOCKS: u32 = 0x7f;
+
+/// A policy by range: the primary range in blocks of which at most 127 make the whole range. At bit 20 the size of blocks, at bit 12
+/// the number of the first, at bit 5 how many there are.
+fn range(select: &mut Select<'_>, ptx: &Ptx<'_>, kind: u32) -> Result<Operand, Unsupported> {
+    let place = select.bracket(ptx.operand(1))?;
+    let start = select.place_sum(place);
+    let primary = select.source(ptx.operand(2), ScalarType::U32)?;
+    let total = select.source(ptx.operand(3), ScalarType::U32)?;
+    let (low, high) = (select.low(start), select.high(start));
+    let b = &mut select.b;
+    let last = b.define(Class::R, "IADD3 $, PT, PT, {}, -0x1, RZ", &[total]);
+    let highest = b.define(Class::R, "FLO.U32 $, {}", &[last]);
+    let wanted = b.define(Class::R, "IADD3 $, PT, PT, {}, -0x6, RZ", &[highest]);
+    let is_enough = b.define(Class::P, "ISETP.GT.AND $, PT, {}, {}, PT", &[wanted, LEAST_BLOCK_BITS.into()]);
+    let bits = b.define(Class::R, "SEL $, {}, {}, {}", &[wanted, LEAST_BLOCK_BITS.into(), is_enough]);
+    let block = b.define(Class::R, "SHF.L.U32 $, {}, {}, RZ", &[Operand::from(1), bits]);
+    let rounded = b.define(Class::R, "IADD3 $, PT, PT, {}, -0x1, {}", &[block, primary]);
+    let end = select.add_pairs([low, high], [rounded, Operand::RZ]);
+    let (end_low, end_high) = (select.low(end), select.high(end));
+    let mut block_of = |low: Operand, high: Operand| {
+        let lower = select.b.define(Class::R, "SHF.R.U64 $, {}, {}, {}", &[low, bits, high]);
+        let upper = select.b.define(Class::R, "SHF.R.U32.HI $, RZ, {}, {}", &[bits, high]);
+        [lower, upper]
+    };
+    let (first, behind) = (block_of(low, high), block_of(end_low, end_high));
+    let count = select.subtract_pairs(behind, first);
+    let (count_low, count_high) = (select.low(count), select.high(count));
+    let b = &mut select.b;
+    let is_small = b.define(Class::P, "ISETP.LT.U32.AND $, PT, {}, {}, PT", &[count_low, MOST_BLOCKS.into()]);
+    let is_small = b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, RZ, {}", &[count_high, is_small]);
+    let count = b.define(Class::R, "SEL $, {}, {}, {}", &[count_low, MOST_BLOCKS.into(), is_small]);
+    let first = b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0xc0, !PT", &[first[0], MOST_BLOCKS.into()]);
+    let size = b.define(Class::R, "IADD3 $, PT, PT, {}, -0xc, RZ", &[bits]);
+    let size = b.define(Class::R, "LOP3.LUT $, {}, 0xf, RZ, 0xc0, !PT", &[size]);
+    let sum = b.define(Class::R, "IMAD $, {}, 0x100000, {}", &[size, kind.into()]);
+    let sum = b.define(Class::R, "IMAD $, {}, 0x1000, {}", &[first, sum]);
+    let policy = b.define(Class::R, "IMAD $, {}, 0x20, {}", &[count, sum]);
+    let is_empty = b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, RZ, PT", &[total]);
+    let nothing = (kind_of(None, None) | BY_RANGE).into();
+    Ok(b.define(Class::R, "SEL $, {}, {}, {}", &[policy, nothing, is_empty.inverted_predicate()]))
 }
 
 /// The fraction of lines that get the primary priority, in sixteenths less one, at bit 20.

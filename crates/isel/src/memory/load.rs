@@ -170,7 +170,7 @@ impl Select<'_> {
     }
 
     fn load_fixed(&mut self, bank: u8, offset: u32, bytes: u32, is_signed: bool) -> Vec<Operand> {
-        if bytes < 4 || offset % 4 != 0 {
+        if bytes < 4 || !offset.is_multiple_of(4) {
             let template = format!("LDC{} $, {{}}", size_modifier(bytes.min(4), is_signed));
             let load = |at: u32| {
                 let value = self.b.define(Class::R, &template, &[Operand::constant(bank, at)]);

@@ -7,6 +7,7 @@ mod address;
 mod cache;
 mod convert;
 mod load;
+mod matrix;
 mod modifiers;
 mod store;
 
@@ -14,6 +15,7 @@ pub(crate) use address::{Address, Reach};
 pub(crate) use cache::{applypriority, createpolicy, discard, prefetch};
 pub(crate) use convert::{cvta, isspacep};
 pub(crate) use load::load;
+pub(crate) use matrix::{load_matrix, store_matrix};
 pub(crate) use modifiers::{Access, AccessSpace, has_clusters, order_of, scope_of, shared_load, strong};
 pub(crate) use store::store;
 

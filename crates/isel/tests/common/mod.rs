@@ -1,4 +1,5 @@
 //! Selects instructions for a target and asks whether the machine has what came out.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use oriole_ir::{Function, construct_ssa};
 use oriole_isa::Target;

@@ -85,7 +85,9 @@ impl Machine<'_> {
             OperandKind::Zero(File::General) => 0,
             OperandKind::Zero(_) => 1,
             OperandKind::Integer(number) => (number as u64 >> (32 * u32::from(word))) as u32,
-            OperandKind::Constant { bank: 0, offset } => self.constants[&(offset + 4 * u32::from(word))],
+            OperandKind::Constant { bank: 0, offset } => {
+                self.constants.get(&(offset + 4 * u32::from(word))).copied().unwrap_or(0xdead_beef)
+            }
             _ => panic!("an operand of a kind that is not interpreted"),
         }
     }
@@ -298,7 +300,7 @@ impl Machine<'_> {
                     (true, false) => 0x3f80,
                     _ => 0xffff,
                 };
-                values.push(u64::from(answers[0]) * one | u64::from(answers[1]) * one << 16);
+                values.push((u64::from(answers[0]) | u64::from(answers[1]) << 16) * one);
             }
         }
     }

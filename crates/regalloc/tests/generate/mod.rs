@@ -191,7 +191,7 @@ impl Maker {
                 2..4 => self.copy(),
                 4..7 => self.guarded(),
                 7 => self.constant(),
-                8 if self.shape.calls && self.random.chance(20) => self.call(),
+                8 if self.shape.calls && self.random.chance(60) => self.call(),
                 9 => self.barrier(),
                 10 => {
                     let class = self.class();
@@ -303,7 +303,8 @@ impl Maker {
             self.pick(Class::R4).map(|value| Operand::from(Part { value, first: 1, count: 2 }).with_role(Role::Fixed(8))),
             self.pick(Class::R2).map(Some).filter(|_| self.random.chance(30)).flatten().map(|value| self.function.whole(value).into()),
         ];
-        let operands: Vec<Operand> = results.into_iter().chain(arguments.into_iter().flatten()).collect();
+        let number = self.number(Class::R).with_role(Role::Fixed(11));
+        let operands: Vec<Operand> = results.into_iter().chain(arguments.into_iter().flatten()).chain([number]).collect();
         self.machine(Opcode::CALL, None, &operands, 2);
         results.into_iter().for_each(|result| self.keep(result));
     }

@@ -1,0 +1,248 @@
+//! Code from PTX: `ptxas` as build tools call it, and `oriole compile`.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Outcome, files, module, run};
+use oriole_cubin::{Cubin, FileType};
+use serde_json::Value;
+
+const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
+const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
+
+/// Reads 60 numbers and then writes them in another order.
+fn many_values() -> String {
+    const COUNT: usize = 60;
+    let mut text = String::from(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry many(.param .u64 p)\n{\n");
+    text += ".reg .b64 %a;\n.reg .b32 %v<60>;\nld.param.u64 %a, [p];\n";
+    text.extend((0..COUNT).map(|number| format!("ld.volatile.global.b32 %v{number}, [%a+{}];\n", 4 * number)));
+    text.extend((0..COUNT).map(|number| format!("st.volatile.global.b32 [%a+{}], %v{};\n", 4 * number, number * 37 % COUNT)));
+    text + "ret;\n}\n"
+}
+
+/// A folder with the modules of these tests.
+fn folder(name: &str) -> PathBuf {
+    let folder = common::folder(&format!("compile-{name}"));
+    let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
+    for name in ["saxpy", "block_sum"] {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/{name}.ptx"));
+        write(&format!("{name}.ptx"), fs::read_to_string(example).unwrap());
+    }
+    write("empty.ptx", module("sm_80", "empty", ""));
+    write("wrong.ptx", module("sm_80", "w", "ad.s32 %r1, %r2, 1;"));
+    write("unsupported.ptx", module("sm_80", "u", "cp.async.wait_all;"));
+    write("many.ptx", many_values());
+    folder
+}
+
+fn success() -> Outcome {
+    Outcome { code: Some(0), stdout: String::new(), stderr: String::new() }
+}
+
+fn cubin(folder: &Path, name: &str) -> Cubin {
+    Cubin::read(&fs::read(folder.join(name)).unwrap()).unwrap()
+}
+
+fn kernels(cubin: &Cubin) -> Vec<String> {
+    cubin.kernels().map(|kernel| kernel.name.to_string()).collect()
+}
+
+/// Runs a call that must fail and leave the folder as it was.
+fn fails(program: &str, folder: &Path, arguments: &[&str], code: i32) -> String {
+    let contents = || files(folder).into_iter().map(|name| (fs::read(folder.join(&name)).unwrap(), name)).collect::<Vec<_>>();
+    let before = contents();
+    let outcome = run(program, folder, arguments, "");
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{arguments:?}: {}", outcome.stderr);
+    assert!(contents() == before, "{arguments:?} left something behind");
+    outcome.stderr
+}
+
+#[test]
+fn ptxas_writes_a_cubin_for_the_architecture() {
+    let folder = folder("ptxas");
+    for (arguments, output, target) in [
+        (&["-lineinfo", "--gpu-name=sm_90a", "saxpy.ptx", "-o", "saxpy.cubin"][..], "saxpy.cubin", "sm_90a"),
+        (&["saxpy.ptx", "-o", "saxpy.cubin", "-arch=sm_120a", "--warn-on-spills", "-O0"], "saxpy.cubin", "sm_120a"),
+        (&["--generate-line-info", "--gpu-name", "sm_80", "--output-file", "out", "saxpy.ptx"], "out", "sm_80"),
+        (&["-arch=sm_89", "saxpy.ptx"], "elf.o", "sm_89"),
+    ] {
+        let before = files(&folder);
+        assert_eq!(run(PTXAS, &folder, arguments, ""), success(), "{arguments:?}");
+        let cubin = cubin(&folder, output);
+        assert_eq!((cubin.target().unwrap().name, cubin.header.file_type), (target, FileType::Executable), "{arguments:?}");
+        assert_eq!(kernels(&cubin), ["saxpy"]);
+        let mut expected = before;
+        expected.retain(|name| name != output);
+        expected.push(output.to_owned());
+        expected.sort();
+        assert_eq!(files(&folder), expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn options_choose_what_is_compiled() {
+    let folder = folder("options");
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "saxpy.ptx", "block_sum.ptx", "-o", "both"], ""), success());
+    let mut both = kernels(&cubin(&folder, "both"));
+    both.sort();
+    assert_eq!(both, ["block_sum", "saxpy"]);
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "saxpy.ptx", "block_sum.ptx", "-e", "saxpy", "-o", "one"], ""), success());
+    assert_eq!(kernels(&cubin(&folder, "one")), ["saxpy"]);
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-c", "saxpy.ptx", "-o", "object"], ""), success());
+    assert_eq!(cubin(&folder, "object").header.file_type, FileType::Relocatable);
+    let stderr = fails(PTXAS, &folder, &["-arch=sm_90", "-e", "none", "saxpy.ptx", "-o", "both"], 255);
+    assert_eq!(stderr, "ptxas fatal   : Unknown function none\n");
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let folder = folder("same");
+    for output in ["first", "second"] {
+        assert_eq!(run(PTXAS, &folder, &["-arch=sm_90a", "block_sum.ptx", "many.ptx", "-o", output], ""), success());
+    }
+    assert!(fs::read(folder.join("first")).unwrap() == fs::read(folder.join("second")).unwrap());
+}
+
+#[test]
+fn failures_leave_nothing_behind() {
+    let folder = folder("failures");
+    fs::write(folder.join("old.cubin"), "old").unwrap();
+    const ABORTED: &str = "ptxas fatal   : Ptx assembly aborted due to errors";
+    for output in ["old.cubin", "new.cubin"] {
+        let stderr = fails(PTXAS, &folder, &["-arch=sm_90", "wrong.ptx", "-o", output], 255);
+        assert!(stderr.starts_with("ptxas wrong.ptx, line 7; error   : "), "{stderr}");
+        let stderr = fails(PTXAS, &folder, &["-arch=sm_90", "saxpy.ptx", "unsupported.ptx", "-o", output], 255);
+        let lines: Vec<&str> = stderr.lines().collect();
+        assert_eq!(lines.len(), 2, "{stderr}");
+        assert!(lines[0].starts_with("ptxas unsupported.ptx, line 7; error   : "), "{stderr}");
+        assert!(lines[0].contains("cp.async.wait_all") && lines[0].ends_with("is not supported by Oriole yet"), "{stderr}");
+        assert_eq!(lines[1], ABORTED);
+        let arguments = ["-arch=sm_90", "-Werror", "--warn-on-spills", "-maxrregcount=32", "many.ptx", "-o", output];
+        assert!(fails(PTXAS, &folder, &arguments, 255).starts_with("ptxas error   : Registers are spilled"));
+    }
+    let stderr = fails(PTXAS, &folder, &["-arch=sm_90", "saxpy.ptx", "-o", "missing/x.cubin"], 255);
+    assert_eq!(stderr, "ptxas fatal   : Output file 'missing/x.cubin' could not be opened\n");
+}
+
+/// The text with every number replaced by `N`.
+fn without_numbers(text: &str) -> String {
+    let mut result = String::new();
+    for character in text.chars() {
+        match character {
+            '0'..='9' if result.ends_with('N') => {}
+            '0'..='9' => result.push('N'),
+            _ => result.push(character),
+        }
+    }
+    result.replace("N.N", "N")
+}
+
+const VERBOSE: &str = "ptxas info    : N bytes gmem
+ptxas info    : Compiling entry function 'block_sum' for 'sm_N'
+ptxas info    : Function properties for block_sum
+    N bytes stack frame, N bytes spill stores, N bytes spill loads
+ptxas info    : Used N registers, used N barriers, N bytes smem
+ptxas info    : Compile time = N ms
+";
+
+#[test]
+fn verbose_text_is_that_of_ptxas() {
+    let folder = folder("verbose");
+    let call = |program: &Path, arch: &str| run(program, &folder, &[arch, "-v", "block_sum.ptx", "-o", "out"], "");
+    let ours = call(Path::new(PTXAS), "-arch=sm_90");
+    assert_eq!(without_numbers(&ours.stderr), VERBOSE);
+    assert!(ours.stderr.contains("used 1 barriers, 32 bytes smem"), "{}", ours.stderr);
+    let older = call(Path::new(PTXAS), "-arch=sm_80");
+    assert_eq!(without_numbers(&older.stderr), VERBOSE.replace("bytes smem", "bytes smem, N bytes cmem[N]"));
+    if let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") {
+        let vendor = PathBuf::from(oracles).join("ptxas");
+        for (arch, ours) in [("-arch=sm_90", ours), ("-arch=sm_80", older)] {
+            let theirs = call(&vendor, arch);
+            assert_eq!(without_numbers(&ours.stderr), without_numbers(&theirs.stderr));
+            let bytes = |text: &str| text.lines().find_map(|line| Some(line.split_once("used ")?.1.to_owned()));
+            assert_eq!(bytes(&ours.stderr), bytes(&theirs.stderr));
+        }
+    }
+}
+
+#[test]
+fn spills_are_counted_and_warned_of() {
+    let folder = folder("spills");
+    let call = |limit: &str| run(PTXAS, &folder, &["-arch=sm_90", "--warn-on-spills", "-v", limit, "many.ptx", "-o", "out"], "");
+    let roomy = call("-maxrregcount=128");
+    assert!(!roomy.stderr.contains("warning"), "{}", roomy.stderr);
+    assert!(roomy.stderr.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), "{}", roomy.stderr);
+    let tight = call("-maxrregcount=32");
+    assert_eq!(tight.code, Some(0));
+    assert!(tight.stderr.starts_with("ptxas warning : Registers are spilled to local memory in function 'many', "), "{}", tight.stderr);
+    let used = tight.stderr.split_once("Used ").unwrap().1.split(' ').next().unwrap();
+    assert!(used.parse::<u32>().unwrap() <= 32, "{}", tight.stderr);
+}
+
+#[test]
+fn compile_tells_errors_from_misuse() {
+    let folder = folder("exit-codes");
+    assert_eq!(run(ORIOLE, &folder, &["compile", "saxpy.ptx", "-o", "saxpy.cubin", "--arch", "sm_90a"], ""), success());
+    assert_eq!(cubin(&folder, "saxpy.cubin").target().unwrap().name, "sm_90a");
+    assert_eq!(run(ORIOLE, &folder, &["compile", "saxpy.ptx", "-o", "own.cubin", "-O0"], ""), success());
+    assert_eq!(cubin(&folder, "own.cubin").target().unwrap().name, "sm_80", "the module's own target");
+    for (file, place) in [("wrong.ptx", "wrong.ptx:7:5"), ("unsupported.ptx", "unsupported.ptx:7:5")] {
+        let stderr = fails(ORIOLE, &folder, &["compile", file, "-o", "saxpy.cubin"], 1);
+        assert!(stderr.contains(place) && stderr.ends_with(&format!("{file}: 1 error\n")), "{stderr}");
+    }
+    for misuse in [
+        &["compile", "saxpy.ptx"][..],
+        &["compile", "missing.ptx", "-o", "x"],
+        &["compile", "saxpy.ptx", "-o", "x", "--arch", "sm_99"],
+        &["compile", "saxpy.ptx", "-o", "x", "-O4"],
+        &["compile", "saxpy.ptx", "-o", "missing/x"],
+        &["compile", "saxpy.ptx", "-o", "x", "--print-after", "nothing"],
+    ] {
+        fails(ORIOLE, &folder, misuse, 2);
+    }
+}
+
+#[test]
+fn dashes_are_standard_input_and_output() {
+    let folder = folder("dashes");
+    let text = fs::read_to_string(folder.join("saxpy.ptx")).unwrap();
+    assert_eq!(run(ORIOLE, &folder, &["compile", "-", "-o", "piped", "--arch", "sm_90"], &text), success());
+    assert_eq!(run(ORIOLE, &folder, &["compile", "saxpy.ptx", "-o", "named", "--arch", "sm_90"], ""), success());
+    let expected = fs::read(folder.join("named")).unwrap();
+    assert!(fs::read(folder.join("piped")).unwrap() == expected);
+    let output =
+        std::process::Command::new(ORIOLE).current_dir(&folder).args(["compile", "saxpy.ptx", "-o", "-", "--arch", "sm_90"]).output();
+    assert!(output.unwrap().stdout == expected);
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-", "-o", "by-ptxas"], &text), success());
+    assert!(fs::read(folder.join("by-ptxas")).unwrap() == expected, "two programs, one compiler");
+    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_80", "k", "cp.async.wait_all;")).stderr;
+    assert!(stderr.contains("<stdin>:7:5"), "{stderr}");
+}
+
+#[test]
+fn code_is_printed_after_each_pass() {
+    let folder = folder("passes");
+    let help = run(ORIOLE, &folder, &["compile", "saxpy.ptx", "-o", "x", "--print-after", "help"], "");
+    assert_eq!((help.code, files(&folder).contains(&"x".to_owned())), (Some(0), false));
+    let names: Vec<&str> = help.stdout.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert!(names.len() > 10 && names[0] == "select" && names.contains(&"allocate"), "{}", help.stdout);
+    for name in names {
+        let outcome = run(ORIOLE, &folder, &["compile", "saxpy.ptx", "-o", "x", "--verify", "--print-after", name], "");
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        assert!(outcome.stdout.contains("FFMA"), "after {name}:\n{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn needs_are_printed_as_data() {
+    let folder = folder("json");
+    let outcome = run(ORIOLE, &folder, &["compile", "block_sum.ptx", "-o", "x", "--json"], "");
+    let object: Value = serde_json::from_str(outcome.stdout.trim_end()).unwrap();
+    assert_eq!((&object["function"], &object["kernel"]), (&Value::from("block_sum"), &Value::from(true)));
+    assert_eq!((&object["barriers"], &object["shared_bytes"]), (&Value::from(1), &Value::from(32)));
+    let text = run(ORIOLE, &folder, &["compile", "block_sum.ptx", "-o", "x", "-v"], "").stderr;
+    let expected = format!("block_sum.ptx: block_sum: {} registers, 1 barriers, 0 bytes stack, 32 bytes shared", object["registers"]);
+    assert!(text.starts_with(&expected), "{text}");
+}

@@ -1,0 +1,60 @@
+//! `ldmatrix` and `stmatrix`: 8x8 matrices of 16-bit elements between shared memory and the registers of a warp.
+
+use oriole_ir::{Class, File, MemoryAccess, Operand, Space};
+use oriole_ptx::ast;
+use oriole_ptx::table::{Modifier, Slot};
+use oriole_ptx::types::ScalarType;
+
+use super::address::Reach;
+use super::modifiers::AccessSpace;
+use crate::error::Unsupported;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// The shape as the machine spells it, and how many matrices there are.
+fn shape(select: &Select<'_>, ptx: &Ptx<'_>) -> Result<(String, u8), Unsupported> {
+    if !ptx.has(Modifier::M8n8) || !ptx.has(Modifier::B16) {
+        return select.unsupported(ptx);
+    }
+    let layout = if ptx.has(Modifier::Trans) { ".MT88" } else { ".M88" };
+    Ok(match ptx.get(Slot::Num) {
+        Some(Modifier::X2) => (format!(".16{layout}.2"), 2),
+        Some(Modifier::X4) => (format!(".16{layout}.4"), 4),
+        _ => (format!(".16{layout}"), 1),
+    })
+}
+
+/// The address in shared memory; without a space it is generic, whose lower half is the address there.
+fn address(select: &mut Select<'_>, operand: ast::Operand) -> Result<(Operand, i64), Unsupported> {
+    let address = select.address(operand, AccessSpace::Shared, Reach::ACCESS)?;
+    Ok((select.low(address.base), address.offset))
+}
+
+/// `ldmatrix`
+pub(crate) fn load_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let (shape, count) = shape(select, ptx)?;
+    let (base, offset) = address(select, ptx.operand(1))?;
+    let class = Class::new(File::General, count);
+    let value = select.b.define(class, &format!("LDSM{shape} $, [{{}}+{{}}]"), &[base, offset.into()]);
+    select.b.describe(MemoryAccess::weak(Space::Shared, 4 * count));
+    for (element, destination) in select.elements(ptx.operand(0)).into_iter().enumerate() {
+        let part = select.register_of(value, element as u8);
+        select.assign(destination, part)?;
+    }
+    Ok(())
+}
+
+/// `stmatrix`
+pub(crate) fn store_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let (shape, count) = shape(select, ptx)?;
+    let mut parts = Vec::new();
+    for element in select.elements(ptx.operand(1)) {
+        let part = select.source(element, ScalarType::B32)?;
+        parts.push(select.in_register(part));
+    }
+    let value = if count == 1 { parts[0] } else { select.b.pack(Class::new(File::General, count), &parts) };
+    let (base, offset) = address(select, ptx.operand(0))?;
+    select.b.emit(&format!("STSM{shape} [{{}}+{{}}], {{}}"), &[base, offset.into(), value]);
+    select.b.describe(MemoryAccess::weak(Space::Shared, 4 * count));
+    Ok(())
+}

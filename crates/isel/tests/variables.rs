@@ -1,0 +1,155 @@
+//! Places and first bytes of variables, and control flow that the enumeration of forms does not reach.
+//!
+//! Expected places follow from the sizes and alignments in the PTX manual; that dynamic shared memory starts behind the static variables,
+//! at its own alignment, is what ptxas does.
+
+mod common;
+
+use common::{Outcome, TARGETS, read, select};
+use oriole_isa::{Opcode, Target};
+use oriole_isel::{Home, Layout, Linking};
+use oriole_ptx::ast::{FunctionId, Module, VariableId};
+use oriole_support::Index;
+
+const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
+
+fn module(text: &str) -> Module {
+    let text = format!("{HEAD}{text}");
+    read(&text).unwrap_or_else(|| panic!("not valid:\n{text}"))
+}
+
+fn variable(module: &Module, name: &str) -> VariableId {
+    let position = module.variables.iter().position(|variable| module.name(variable.name) == name);
+    VariableId::new(position.unwrap_or_else(|| panic!("no variable {name}")))
+}
+
+fn function(module: &Module, name: &str) -> FunctionId {
+    let position = module.functions.iter().position(|function| module.name(function.name) == name && function.body.is_some());
+    FunctionId::new(position.unwrap_or_else(|| panic!("no function {name}")))
+}
+
+#[test]
+fn parameters_frame_and_shared_memory() {
+    let module = module(
+        ".shared .b8 bytes[5];\n.shared .align 16 .b8 wide[32];\n.shared .b32 unused;\n.extern .shared .align 16 .b8 dynamic[];\n\
+         .entry k(.param .u8 a, .param .u64 b, .param .align 16 .b8 c[16], .param .align 8 .b8 d[12]) {\n\
+         .local .b8 x[3];\n.local .b64 y;\n.reg .b32 %r<3>;\n.reg .b64 %d;\n\
+         ld.shared.u8 %r0, [bytes];\nst.shared.u32 [wide+4], %r0;\nst.shared.u32 [dynamic], %r0;\n\
+         st.local.u8 [x], %r0;\nld.local.u64 %d, [y];\nret;\n}\n",
+    );
+    let layout = Layout::new(&module, Linking::Whole).unwrap();
+    let homes = layout.homes(&module, function(&module, "k"));
+    let home = |name| homes.get(variable(&module, name)).cloned();
+    assert_eq!(["a", "b", "c", "d"].map(home), [0, 8, 16, 32].map(|offset| Some(Home::Parameter(offset))));
+    assert_eq!(homes.parameter_bytes, 44);
+    assert_eq!([home("x"), home("y")], [Some(Home::Local(0)), Some(Home::Local(8))]);
+    assert_eq!((homes.frame_bytes, homes.frame_align), (16, 8));
+    assert_eq!([home("bytes"), home("wide")], [Some(Home::Shared(0)), Some(Home::Shared(16))]);
+    assert_eq!(home("unused"), None);
+    assert_eq!(home("dynamic"), Some(Home::Shared(48)));
+    assert_eq!((homes.shared_bytes, homes.shared_align, homes.uses_dynamic_shared), (48, 16, true));
+}
+
+#[test]
+fn shared_variables_of_functions_have_one_place() {
+    let module = module(
+        ".shared .b32 own;\n.shared .b64 common;\n\
+         .func f() {\n.reg .b64 %d;\nld.shared.u64 %d, [common];\nret;\n}\n\
+         .entry calls() {\n.reg .b32 %r;\nld.shared.u32 %r, [own];\ncall f, ();\nret;\n}\n\
+         .entry alone() {\n.reg .b32 %r;\nld.shared.u32 %r, [own];\nret;\n}\n",
+    );
+    let layout = Layout::new(&module, Linking::Whole).unwrap();
+    let place = |name: &str, what: &str| layout.homes(&module, function(&module, name)).get(variable(&module, what)).cloned();
+    assert_eq!(place("f", "common"), Some(Home::Shared(0)));
+    assert_eq!(place("calls", "common"), Some(Home::Shared(0)));
+    assert_eq!(place("calls", "own"), Some(Home::Shared(8)));
+    assert_eq!(place("alone", "own"), Some(Home::Shared(0)));
+}
+
+#[test]
+fn first_bytes() {
+    let module = module(
+        ".global .align 8 .b32 table[2][3] = {{1, 2}, {-1, 0x10}};\n.global .v2 .f32 pair = {1.0, 0f40000000};\n\
+         .const .b8 text[4] = {65, 66, 0};\n.const .u64 where = table+4;\n.global .u64 generic_where = generic(text);\n\
+         .global .u64 offset = where;\n.global .u8 half[2] = {0xFF00(table), 0xFF(258)};\n.global .f64 zero[2];\n",
+    );
+    let layout = Layout::new(&module, Linking::Whole).unwrap();
+    let global = |name: &str| layout.globals.iter().find(|global| global.name == name).unwrap_or_else(|| panic!("no {name}"));
+    let initial = |name: &str| global(name).initial.clone().unwrap();
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    assert_eq!(initial("table").bytes, words(&[1, 2, 0, u32::MAX, 0x10, 0]));
+    assert_eq!(initial("pair").bytes, words(&[0x3f80_0000, 0x4000_0000]));
+    assert_eq!(initial("offset").bytes, 8_u64.to_le_bytes());
+    assert_eq!(initial("half").bytes, [0, 2]);
+    assert_eq!(global("zero").initial, None);
+    assert_eq!(global("zero").bytes, 16);
+
+    let address = &initial("generic_where").addresses[0];
+    assert_eq!((address.symbol.as_str(), address.addend, address.is_generic, address.bytes), ("text", 0, true, 8));
+    let half = &initial("half").addresses[0];
+    assert_eq!((half.symbol.as_str(), half.byte, half.bytes), ("table", Some(1), 1));
+
+    assert_eq!(layout.constant_bytes, 16);
+    let offsets: Vec<(&str, u32)> = layout.constants.iter().map(|constant| (constant.name.as_str(), constant.offset)).collect();
+    assert_eq!(offsets, [("text", 0), ("where", 8)]);
+    let data = layout.constants[1].initial.clone().unwrap();
+    assert_eq!((data.bytes.as_slice(), data.addresses[0].addend), ([0_u8; 8].as_slice(), 4));
+    assert_eq!(layout.addresses, ["table", "pair", "generic_where", "offset", "half", "zero"]);
+}
+
+#[test]
+fn variables_in_code_on_every_target() {
+    let module = module(
+        ".global .b32 g[4];\n.const .b32 c[4];\n.shared .b32 s[4];\n.shared .b32 many<4>;\n\
+         .entry k(.param .u64 p) {\n.local .b32 l[4];\n.reg .b32 %r<9>;\n.reg .b64 %d<9>;\n\
+         mov.u64 %d0, g;\nld.global.u32 %r0, [g+4];\nld.const.u32 %r1, [c+8];\nld.const.u32 %r2, [%d0];\nld.shared.u32 %r3, [s];\n\
+         st.shared.u32 [many2], %r3;\ncvta.shared.u64 %d1, s;\ncvta.local.u64 %d2, l;\ncvta.const.u64 %d3, c;\nmov.u64 %d4, p;\n\
+         ld.param.u32 %r4, [%d4+4];\nst.local.u32 [l+12], %r4;\nst.u64 [%d1+0x12345678], %d2;\nst.u64 [%d1], %d3;\nret;\n}\n",
+    );
+    for linking in [Linking::Whole, Linking::Relocatable] {
+        for name in TARGETS {
+            let outcome = select(&module, 0, Target::parse(name).unwrap(), linking);
+            assert!(matches!(outcome, Outcome::Code(_)), "{name}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn members_of_a_parameterized_variable_follow_one_another() {
+    let module = module(".shared .align 8 .b32 many<3>;\n.entry k() {\n.reg .b32 %r;\nld.shared.u32 %r, [many2];\nret;\n}\n");
+    let target = Target::parse("sm_80").unwrap();
+    let Outcome::Code(code) = select(&module, 0, target, Linking::Whole) else { panic!("not selected") };
+    let text = oriole_ir::text::print(&code);
+    assert!(text.contains("LDS") && text.contains("0x10"), "{text}");
+}
+
+#[test]
+fn branches_by_index_compare_once_for_each_level() {
+    let labels: Vec<String> = (0..8).map(|number| format!("L{number}")).collect();
+    let blocks: String = labels.iter().map(|label| format!("{label}:\nadd.u32 %r, %r, 1;\n")).collect();
+    let module = module(&format!(
+        ".entry k(.param .u32 p) {{\n.reg .b32 %r;\nld.param.u32 %r, [p];\nts: .branchtargets {};\nbrx.idx %r, ts;\n{blocks}ret;\n}}\n",
+        labels.join(", ")
+    ));
+    for name in TARGETS {
+        let Outcome::Code(code) = select(&module, 0, Target::parse(name).unwrap(), Linking::Whole) else { panic!("{name}: not selected") };
+        let compares =
+            code.layout.iter().flat_map(|&block| &code.blocks[block].insts).filter(|&&inst| code.insts[inst].is_machine(Opcode::ISETP));
+        assert_eq!(compares.count(), 7, "{name}");
+    }
+}
+
+#[test]
+fn guarded_loops_are_branched_around() {
+    let module = module(
+        ".entry k(.param .u32 p) {\n.reg .b32 %r<3>;\n.reg .f32 %f<3>;\n.reg .pred %p;\nld.param.u32 %r0, [p];\nsetp.eq.u32 %p, %r0, 1;\n\
+         @%p atom.shared.add.f32 %f0, [%r0], 0f3F800000;\n@!%p red.shared.add.f32 [%r0], %f0;\nst.shared.f32 [%r0], %f0;\nret;\n}\n",
+    );
+    for name in TARGETS {
+        let outcome = select(&module, 0, Target::parse(name).unwrap(), Linking::Whole);
+        let Outcome::Code(code) = outcome else { panic!("{name}: {outcome:?}") };
+        let is_guarded_swap = |&&inst: &&oriole_ir::Inst| code.insts[inst].is_machine(Opcode::ATOMS) && code.insts[inst].guard.is_some();
+        let guarded = code.layout.iter().flat_map(|&block| &code.blocks[block].insts).filter(is_guarded_swap);
+        assert_eq!(guarded.count(), 0, "{name}");
+    }
+}
