@@ -90,6 +90,10 @@ fn translate(text: &[u8], target: Target) -> Option<Duration> {
     Some(start.elapsed())
 }
 
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
 fn output() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile.cubin")
 }
