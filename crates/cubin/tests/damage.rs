@@ -64,12 +64,11 @@ fn every_changed_byte_is_survived() {
     for (name, data) in data_files("cubin") {
         let mut damaged = data.clone();
         for at in 0..data.len() {
-            for change in [0xff, 1 << (at % 8)] {
-                damaged[at] ^= change;
-                total += 1;
-                read += usize::from(check_cubin(&format!("{name}, byte {at:#x} ^ {change:#x}"), &damaged));
-                damaged[at] = data[at];
-            }
+            let change = if at % 2 == 0 { 0xff } else { 1 << (at / 2 % 8) };
+            damaged[at] ^= change;
+            total += 1;
+            read += usize::from(check_cubin(&format!("{name}, byte {at:#x} ^ {change:#x}"), &damaged));
+            damaged[at] = data[at];
         }
     }
     println!("{total} damaged cubins, {read} still readable");
@@ -79,7 +78,7 @@ fn every_changed_byte_is_survived() {
 fn random_damage_is_survived() {
     let files = data_files("cubin");
     let mut random = Random(0x2545_f491_4f6c_dd1d);
-    for round in 0..20_000 {
+    for round in 0..6_000 {
         let (name, data) = &files[random.below(files.len())];
         let mut damaged = data.clone();
         // Headers are where damage does most, so half of it goes there.

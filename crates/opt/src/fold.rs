@@ -99,6 +99,11 @@ impl Folder {
         let words: Option<SmallVec<[Word; 4]>> =
             (0..part.count).map(|number| self.definitions.word(function, piece(part, number))).collect();
         let words = words?;
+        // The text of a compare-and-swap on Turing has no name for a zero register; ptxas puts the zero into a register everywhere.
+        let is_swap = function.insts[inst].modifiers.contains(&Symbol::CAS);
+        if is_swap {
+            return None;
+        }
         if words.iter().all(|&word| word == Word::Integer(0)) {
             return Some(Operand { kind: OperandKind::Zero(file), ..operand });
         }

@@ -12,8 +12,13 @@ use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options, check};
 
 /// Codes that no file shows, and why.
-const UNREACHED: &[(Code, &str)] =
-    &[(Code::FileTooLarge, "the file would have 4 GiB"), (Code::ScopesTooDeep, "the file would have 100,000 braces; tested below")];
+const UNREACHED: &[(Code, &str)] = &[
+    (Code::FileTooLarge, "the file would have 4 GiB"),
+    (Code::ScopesTooDeep, "the file would have 100,000 braces; tested below"),
+    (Code::Unsupported, "found when code is generated"),
+    (Code::ResourceLimit, "found when code is generated"),
+    (Code::InternalError, "found when code is generated"),
+];
 
 /// An input, its findings, and the text they are shown as.
 struct Case {

@@ -50,6 +50,8 @@ pub enum Kind {
     Double,
     /// Two integers of 16, 32 or 64 bits, signed or not.
     Integers(u32, bool),
+    /// A word, the number of a bit in it, and a small signed number.
+    BitSearch,
 }
 
 /// What a function has to return, given its operands.
@@ -173,6 +175,30 @@ fn integers(list: &mut Vec<Check>) {
 }
 
 fn others(list: &mut Vec<Check>) {
+    add(list, "fns_b32".into(), Kind::BitSearch, true, |v| {
+        let (mask, base, offset) = (v[0] as u32, v[1] as i32, v[2] as u32 as i32);
+        // The manual's loop: walk from the base until enough set bits were met.
+        let (step, wanted) = if offset < 0 { (-1, -offset) } else { (1, offset.max(1)) };
+        let is_set = |position: i32| mask >> position & 1 == 1;
+        let last = if offset == 0 {
+            base
+        } else if offset < 0 {
+            0
+        } else {
+            31
+        };
+        let (mut position, mut met) = (base, 0);
+        loop {
+            met += i32::from(is_set(position));
+            if met == wanted {
+                return Expected::Bits(position as u64);
+            }
+            if position == last {
+                return Expected::Bits(0xffff_ffff);
+            }
+            position += step;
+        }
+    });
     for (name, smaller) in [("min_f64", true), ("max_f64", false)] {
         add(list, name.into(), Kind::Quotient64, true, move |v| {
             let (a, b) = (f64::from_bits(v[0]), f64::from_bits(v[1]));

@@ -146,6 +146,21 @@ impl Trial<'_> {
             self.run(&[fit(a), fit(b)]);
         }
     }
+
+    /// Each base and number of bits, in words with few, half and almost all bits set.
+    fn bit_searches(&mut self, random_cases: u64, random: &mut Random) {
+        const BASES: u64 = 32;
+        const OFFSETS: u64 = 69;
+        for _ in 0..random_cases.div_ceil(BASES * OFFSETS).max(16) {
+            let (one, other) = (random.next() as u32, random.next() as u32);
+            for mask in [one, one & other, one | other, 0, u32::MAX, 1, 1 << 31] {
+                for index in 0..BASES * OFFSETS {
+                    let offset = (index / BASES) as i32 - OFFSETS as i32 / 2;
+                    self.run(&[u64::from(mask), index % BASES, u64::from(offset as u32)]);
+                }
+            }
+        }
+    }
 }
 
 /// A number whose root is next to a midpoint or to another number.
@@ -190,6 +205,7 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
         let slack = if check.exact || matches!(offset, Offset::Fixed(0)) { 0 } else { 3 };
         let mask = match check.kind {
             Kind::Integers(bits, _) => u64::MAX >> (64 - bits),
+            Kind::BitSearch => u64::from(u32::MAX),
             _ => u64::MAX,
         };
         let mut trial = Trial {
@@ -211,6 +227,7 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
             Kind::Single => trial.singles(SINGLE, random_cases, &mut random),
             Kind::Double => trial.singles(DOUBLE, random_cases, &mut random),
             Kind::Integers(bits, signed) => trial.integers(bits, signed, random_cases, &mut random),
+            Kind::BitSearch => trial.bit_searches(random_cases, &mut random),
         }
         cases += trial.cases;
         wrong += trial.wrong;

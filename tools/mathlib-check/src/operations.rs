@@ -50,6 +50,8 @@ pub fn operation(head: &str) -> Option<Operation> {
         "mul.hi.u32" => |_, a, b, _| (wide(low(a)) * wide(low(b))) >> 32,
         "mad.hi.u32" => |_, a, b, c| wide(low((wide(low(a)) * wide(low(b))) >> 32).wrapping_add(low(c))),
         "mul.hi.u64" => |_, a, b, _| ((u128::from(a) * u128::from(b)) >> 64) as u64,
+        "brev.b32" => |_, a, _, _| wide(low(a).reverse_bits()),
+        "popc.b32" => |_, a, _, _| wide(low(a).count_ones()),
         "shl.b32" => |_, a, b, _| wide(low(a).checked_shl(low(b)).unwrap_or(0)),
         "shr.u32" => |_, a, b, _| wide(low(a).checked_shr(low(b)).unwrap_or(0)),
         "shl.b64" => |_, a, b, _| a.checked_shl(low(b)).unwrap_or(0),

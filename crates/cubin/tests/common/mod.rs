@@ -17,9 +17,9 @@ use oriole_cubin::target::TARGETS;
 /// One target of each layout of files: before Hopper, Hopper, Blackwell.
 const SAMPLE: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
 
-/// Whether `ORIOLE_ALL_TARGETS` asks for every comparison with the vendor's tools, which takes minutes, instead of a sample.
+/// Whether `ORIOLE_REFRESH` asks for every comparison with the vendor's tools, which takes minutes, instead of a sample.
 pub fn compares_everything() -> bool {
-    std::env::var_os("ORIOLE_ALL_TARGETS").is_some()
+    std::env::var_os("ORIOLE_REFRESH").is_some()
 }
 
 /// The targets that tests with many calls of the vendor's tools go through.

@@ -69,7 +69,8 @@ impl<'a> Cursor<'a> {
         let is_operand = |word: &str| word.is_empty() || word.starts_with("bb") || word == "undef" || Symbol::find(word).is_some();
         self.text.strip_prefix('!').is_some_and(|rest| {
             let word = Cursor::new(rest).take_while(|letter| letter.is_ascii_lowercase() || letter == '_');
-            !is_operand(word) && member(&REFERENCES, word).is_none()
+            let is_reference = member(&REFERENCES, word).is_some() && rest[word.len()..].starts_with('(');
+            !is_operand(word) && !is_reference
         })
     }
 
