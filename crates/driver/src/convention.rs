@@ -2,10 +2,10 @@
 //!
 //! `docs/abi.md` says how this was found.
 
-use oriole_ir::{File, Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Target};
+use oriole_ir::{File, Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Symbol, Target};
 use oriole_isa::Symbols;
 use oriole_isel::{DYNAMIC_STACK, KEPT_STACK, RETURN_ADDRESS};
-use oriole_regalloc::{Clobbers, Environment, RegisterSet};
+use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, RegisterSet};
 
 /// Uniform registers from this one on are kernels' own: functions do not touch them.
 const FIRST_KERNEL_UNIFORM: u16 = 36;
@@ -15,6 +15,9 @@ const FIRST_KEPT_BARRIER: u16 = 6;
 const FIRST_MIXED: u16 = 32;
 /// General registers that a function, and whoever calls one, has at least.
 pub const FEWEST_REGISTERS: u32 = 22;
+
+/// General registers that fixed operands of calls name.
+pub const FEWEST_TO_ALLOCATE: u32 = 24;
 
 /// Whether a general register has its old value after a call. The return address is set for every call.
 pub fn is_kept(register: u16) -> bool {
@@ -65,6 +68,35 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
         environment.reserved.general.insert(u16::from(KEPT_STACK), 1);
     }
     environment
+}
+
+/// Allocates registers. A function that calls nothing gets by without those that its caller wants back, if it can.
+///
+/// `verify` has the result checked.
+pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
+    if function.kind == FunctionKind::Device && !calls_something(function) {
+        let mut modest = environment.clone();
+        modest.reserved.general = set(0..256, |register| is_kept(register) || register >= FIRST_MIXED);
+        let mut attempt = function.clone();
+        let found = allocate_checked(&mut attempt, &modest, verify);
+        if let Ok(allocation) = found
+            && attempt.frame_bytes == function.frame_bytes
+        {
+            *function = attempt;
+            return Ok(allocation);
+        }
+    }
+    allocate_checked(function, environment, verify)
+}
+
+fn allocate_checked(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
+    let before = verify.then(|| function.clone());
+    let allocation = oriole_regalloc::allocate(function, environment)?;
+    if let Some(before) = before {
+        let found = oriole_regalloc::check::check(&before, function, environment, &allocation);
+        found.map_err(|error| AllocateError::Invalid(format!("the checker refuses the allocation: {error}")))?;
+    }
+    Ok(allocation)
 }
 
 fn set(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {
@@ -120,6 +152,27 @@ pub fn write_return_addresses(function: &mut Function) {
             }
         }
         function.blocks[block].insts = with_addresses;
+    }
+}
+
+/// On targets of the first kind, clears barriers that survive calls before they are set.
+pub fn clear_barriers(function: &mut Function, target: Target) {
+    if target.has(Opcode::REDUX) {
+        return;
+    }
+    for block in function.layout.clone() {
+        for position in (0..function.blocks[block].insts.len()).rev() {
+            let inst = function.blocks[block].insts[position];
+            let set = function.results(inst).first().map(|result| result.kind);
+            let Some(OperandKind::Register { file: File::Convergence, first, .. }) = set else { continue };
+            if function.insts[inst].is_machine(Opcode::BSSY) && is_kept_barrier(first) {
+                let barrier = function.results(inst)[0];
+                let symbols: Symbols = [".32", ".CLEAR"].iter().filter_map(|modifier| Symbol::find(modifier)).collect();
+                let clear = function.new_inst(Op::Machine(Opcode::BMOV), symbols, None, &[Operand::RZ, barrier], 1);
+                function.insts[clear].location = function.insts[inst].location;
+                function.blocks[block].insts.insert(position, clear);
+            }
+        }
     }
 }
 

@@ -52,6 +52,9 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
             let behind_call =
                 insts[position..].iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32);
             code.note(function, inst, offset, behind_call);
+            if code.patches.last().is_some_and(|patch| patch.reference.kind == ReferenceKind::Incoming) {
+                return Err(format!("a parameter on the stack has no place in {}", describe(function, inst)));
+            }
             let distance = |target: Block| i64::from(offsets[target.position()]) - i64::from(offset) - INSTRUCTION_BYTES as i64;
             let mut machine = machine_instruction(function, inst, &distance);
             machine.control = controls.get(inst);

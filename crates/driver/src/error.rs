@@ -9,7 +9,7 @@ use oriole_ptx::source::Span;
 pub struct CompileError {
     /// Number of the module among those given.
     pub module: usize,
-    /// The function.
+    /// The function; empty if it is the module as a whole.
     pub function: String,
     /// The PTX statement, where it is one.
     pub span: Option<Span>,
@@ -34,6 +34,7 @@ impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.fault {
             Fault::Unsupported(feature) => write!(f, "{feature} is not supported yet (in {})", self.function),
+            Fault::Limit(what) if self.function.is_empty() => f.write_str(what),
             Fault::Limit(what) => write!(f, "{what} (in {})", self.function),
             Fault::Unresolved(name) => write!(f, "unresolved extern function `{name}` (in {})", self.function),
             Fault::Internal(what) => write!(f, "internal error in {}: {what}", self.function),

@@ -2,7 +2,8 @@
 
 use oriole_cubin::build::Extern;
 use oriole_isel::{prototype, resolved_name};
-use oriole_ptx::ast::{AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
+use oriole_ptx::ast::{AddressBase, Alias, Body, Function, FunctionId, FunctionKind, Initializer, Item, Linkage, Module, Operand};
+use oriole_ptx::table::Opcode;
 use rustc_hash::FxHashSet;
 
 use crate::Options;
@@ -53,6 +54,22 @@ pub fn wanted(module: &Module, options: &Options) -> Vec<FunctionId> {
     let mut found: Vec<FunctionId> = found.into_iter().collect();
     found.sort_unstable();
     found
+}
+
+/// Whether a function's code has calls.
+pub fn has_calls(module: &Module, function: &Function) -> bool {
+    let is_call = |body: &Body| body.instructions.iter().any(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
+    function.body.as_deref().is_some_and(is_call)
+}
+
+/// Other names of a function that other files can see.
+pub fn aliases(module: &Module, name: &str) -> Vec<String> {
+    let aliases = module.items.iter().filter_map(|item| if let Item::Alias(alias) = item { Some(alias) } else { None });
+    let is_visible = |alias: &&Alias| {
+        let declared = module.functions.iter().find(|function| function.name == alias.name);
+        declared.is_some_and(|function| function.linkage == Linkage::Visible)
+    };
+    aliases.filter(|alias| module.name(alias.target) == name).filter(is_visible).map(|alias| module.name(alias.name).to_owned()).collect()
 }
 
 /// The definition of a function by name.

@@ -71,14 +71,15 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         }
     }
     if !options.relocatable {
-        errors.extend(unresolved(&jobs, &finished));
+        errors.extend(unresolved(modules, &jobs, &finished));
     }
     if !errors.is_empty() {
         return Err(errors);
     }
     let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
-    let cubin = assemble(modules, &layouts, &jobs, &finished, options).map_err(internal)?;
-    let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, options)).collect();
+    let file = file(modules, &layouts, &jobs, &finished, options).map_err(internal)?;
+    let cubin = file.build().and_then(|cubin| cubin.write()).map_err(|error| internal(error.to_string()))?;
+    let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, &file, options)).collect();
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
     let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
     let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
@@ -117,17 +118,15 @@ fn jobs<'m>(modules: &[&'m Module], layouts: &[Layout], options: &Options) -> Ve
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
     let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers);
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(own).min().map_or(u32::MAX, |limit| limit);
-    let of_functions = of_functions.max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS);
     for job in jobs {
-        let limit = own(job);
-        job.register_limit =
-            if job.is_kernel() { limit } else { limit.min(of_functions).max(convention::FEWEST_REGISTERS + HIDDEN_REGISTERS) };
-        job.register_limit -= HIDDEN_REGISTERS;
+        let limit = if job.is_kernel() { own(job) } else { own(job).min(of_functions) };
+        let fewest = if job.is_kernel() && !functions::has_calls(job.module, job.function()) { 0 } else { convention::FEWEST_TO_ALLOCATE };
+        job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
     }
 }
 
 /// Functions that are called and defined nowhere.
-fn unresolved(jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+fn unresolved(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
     let is_known = |name: &String| functions::is_drivers(name) || jobs.iter().any(|job| job.name() == name.as_str());
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
@@ -136,15 +135,21 @@ fn unresolved(jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
             errors.push(CompileError { module: job.module_number, function: job.name().to_owned(), span: None, fault });
         }
     }
+    for (number, module) in modules.iter().enumerate() {
+        for name in functions::taken_by_variables(module).into_iter().filter(|name| !is_known(name)) {
+            errors.push(CompileError { module: number, function: String::new(), span: None, fault: Fault::Unresolved(name) });
+        }
+    }
     errors
 }
 
-fn report(job: &Job<'_>, function: &Finished, options: &Options) -> FunctionReport {
+fn report(job: &Job<'_>, function: &Finished, file: &build::Module, options: &Options) -> FunctionReport {
+    let settled = file.functions.iter().find(|known| known.name == job.name());
     FunctionReport {
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
-        registers: registers(job, function),
-        barriers: function.barriers,
+        registers: settled.map_or(0, |settled| u32::from(settled.registers)),
+        barriers: settled.map_or(function.barriers, |settled| u32::from(settled.barriers())),
         stack_bytes: function.frame_bytes,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
@@ -159,50 +164,74 @@ pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Registers that the hardware gives each thread.
 fn registers(job: &Job<'_>, function: &Finished) -> u32 {
-    let calls = !function.callees.is_empty() || !function.indirect_calls.is_empty();
-    let fewest = if calls || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
+    let fewest = if function.has_calls() || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
 
 /// Fewer registers no kernel has.
 const FEWEST: u32 = 4;
 
-fn assemble(
+fn file(
     modules: &[&Module],
     layouts: &[Layout],
     jobs: &[Job<'_>],
     finished: &[Finished],
     options: &Options,
-) -> Result<Vec<u8>, String> {
+) -> Result<build::Module, String> {
     let Some(target) = oriole_cubin::Target::named(&options.target.to_string()) else {
         return Err(format!("no file can be written for {}", options.target));
     };
-    let functions = jobs.iter().zip(finished).rev().map(|(job, function)| built(job, function, target, options)).collect();
+    let mut functions: Vec<build::Function> = Vec::new();
+    for (job, function) in jobs.iter().zip(finished).rev() {
+        let built = built(job, function, &layouts[job.module_number], target, options);
+        if options.relocatable {
+            functions.extend(functions::aliases(job.module, job.name()).into_iter().map(|alias| copy_named(&built, alias)));
+        }
+        functions.push(built);
+    }
     let mut module = build::Module::new(target, functions);
     module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number);
     if options.relocatable {
         module.file_type = oriole_cubin::FileType::Relocatable;
     }
     for (source, layout) in modules.iter().zip(layouts) {
+        if options.relocatable {
+            variables::add_shared(&mut module, source, layout);
+        }
         variables::add(&mut module, source, layout);
     }
-    add_externs(&mut module, jobs, finished);
+    add_externs(&mut module, modules, jobs, finished);
     mark_taken(&mut module, modules);
     if !options.relocatable {
         module.settle_calls();
+        mark_unknown_stacks(&mut module);
     }
-    module.build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
+    Ok(module)
 }
 
 /// Functions that are used here and defined elsewhere.
-fn add_externs(file: &mut build::Module, jobs: &[Job<'_>], finished: &[Finished]) {
+fn add_externs(file: &mut build::Module, modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) {
+    let mut used: Vec<(&Module, String)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
-        for name in function.callees.iter().chain(&function.taken_functions) {
-            let is_defined = file.functions.iter().any(|known| known.name == *name);
-            let is_known = file.externs.iter().any(|known| known.name == *name);
-            if !is_defined && !is_known {
-                file.externs.push(functions::external(job.module, name));
-            }
+        used.extend(function.callees.iter().chain(&function.taken_functions).map(|name| (job.module, name.clone())));
+    }
+    for &module in modules {
+        used.extend(functions::taken_by_variables(module).into_iter().map(|name| (module, name)));
+    }
+    for (module, name) in used {
+        let is_defined = file.functions.iter().any(|known| known.name == name);
+        let is_known = file.externs.iter().any(|known| known.name == name);
+        if !is_defined && !is_known {
+            file.externs.push(functions::external(module, &name));
+        }
+    }
+}
+
+/// The stack of a kernel whose calls nobody can follow has no fixed size.
+fn mark_unknown_stacks(file: &mut build::Module) {
+    for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
+        for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == Code::CRS_STACK_SIZE) {
+            *attribute = Attribute::words(Code::CRS_STACK_SIZE, [u32::MAX]);
         }
     }
 }
@@ -219,10 +248,16 @@ fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
     }
 }
 
-fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
+fn built(job: &Job<'_>, function: &Finished, layout: &Layout, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
     let bounds = &job.function().bounds;
     let code_size = function.code.bytes.len() as u64;
-    let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone())];
+    let mut extra = Vec::new();
+    if job.is_kernel() || !function.code.exits.is_empty() {
+        extra.push(Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
+    }
+    if job.is_kernel() && (function.has_calls() || function.has_dynamic_stack) {
+        extra.push(Attribute::words(Code::CRS_STACK_SIZE, [0]));
+    }
     if function.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.barriers as u8)));
     }
@@ -234,7 +269,7 @@ fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Targ
     }
     build::Function {
         linkage: variables::linkage(job.function().linkage, job.is_kernel()),
-        shared: shared(job),
+        shared: shared(job, layout),
         registers: registers(job, function) as u8,
         frame_size: function.frame_bytes,
         min_stack_size: function.frame_bytes,
@@ -252,13 +287,28 @@ fn built(job: &Job<'_>, function: &Finished, target: &'static oriole_cubin::Targ
     }
 }
 
+/// A function once more, under another name: the linker wants code of its own for every name that files can see.
+fn copy_named(function: &build::Function, name: String) -> build::Function {
+    let mut copy = build::Function { name, linkage: build::Linkage::Global, ..function.clone() };
+    for relocation in copy.relocations.iter_mut().filter(|relocation| relocation.symbol == function.name) {
+        relocation.symbol.clone_from(&copy.name);
+    }
+    copy
+}
+
 fn is_extern(job: &Job<'_>, name: &str) -> bool {
     !job.module.functions.iter().any(|function| function.body.is_some() && job.module.name(function.name) == name)
 }
 
-fn shared(job: &Job<'_>) -> Option<build::Shared> {
+fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
+    if layout.linking == Linking::Relocatable {
+        let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
+        let size = variables.iter().fold(0_u64, |end, variable| end.next_multiple_of(variable.alignment) + variable.size);
+        let alignment = variables.iter().map(|variable| variable.alignment).max()?;
+        return Some(build::Shared { size, alignment, variables });
+    }
     let homes = &job.homes;
-    (homes.shared_bytes > 0 || homes.uses_dynamic_shared).then(|| build::Shared {
+    (job.is_kernel() && (homes.shared_bytes > 0 || homes.uses_dynamic_shared)).then(|| build::Shared {
         size: u64::from(homes.shared_bytes),
         alignment: u64::from(homes.shared_align.max(1)),
         variables: Vec::new(),

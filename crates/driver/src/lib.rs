@@ -20,6 +20,7 @@ mod error;
 mod functions;
 mod image;
 mod layout;
+mod machines;
 mod passes;
 mod prologue;
 mod registers;
@@ -29,6 +30,7 @@ use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 
 pub use error::{CompileError, Fault};
+pub use machines::{Obstacle, obstacle};
 pub use passes::{PASSES, Pass};
 
 /// What to compile for, and how.
@@ -107,5 +109,14 @@ pub struct FunctionReport {
 
 /// Compiles modules into one file. All errors of all functions come back, in the order of the source.
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
-    image::compile(modules, options)
+    let machine = oriole_ptx::target::Target::parse(&options.target.to_string());
+    let refused = modules.iter().enumerate().filter_map(|(number, module)| {
+        let what = match machine.and_then(|machine| obstacle(module.target, machine)) {
+            Some(obstacle) => format!("{} cannot run code for {}, {obstacle}", options.target, module.target),
+            None => return None,
+        };
+        Some(CompileError { module: number, function: String::new(), span: None, fault: Fault::Limit(what) })
+    });
+    let refused: Vec<CompileError> = refused.collect();
+    if refused.is_empty() { image::compile(modules, options) } else { Err(refused) }
 }

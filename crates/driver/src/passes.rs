@@ -1,11 +1,11 @@
 //! The list of passes, and what one function goes through.
 
 use oriole_ctrl::serial;
-use oriole_ir::{Function, verify};
+use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
 use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
-use oriole_regalloc::{Allocation, allocate};
+use oriole_regalloc::{Allocation, Environment};
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
@@ -63,10 +63,19 @@ pub struct Finished {
     pub indirect_calls: Vec<String>,
     /// Functions whose addresses it takes.
     pub taken_functions: Vec<String>,
+    /// Whether its stack has no fixed size.
+    pub has_dynamic_stack: bool,
     /// Names that patches refer to.
     pub symbols: Vec<String>,
     /// Text after the pass that was asked for.
     pub dump: Option<String>,
+}
+
+impl Finished {
+    /// Whether it calls anything.
+    pub fn has_calls(&self) -> bool {
+        !self.callees.is_empty() || !self.indirect_calls.is_empty()
+    }
 }
 
 /// Why a function failed, and where.
@@ -90,6 +99,20 @@ impl Way<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the function on registers is well formed and computes what the one on values did.
+fn check_registers(after: &Function, environment: &Environment) -> Result<(), String> {
+    let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
+    let limits = RegisterLimits {
+        general: limit(File::General),
+        uniform: limit(File::Uniform),
+        predicate: limit(File::Predicate),
+        uniform_predicate: limit(File::UniformPredicate),
+        convergence: limit(File::Convergence),
+        scoreboard: limit(File::Scoreboard),
+    };
+    verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
 /// Takes one function from PTX to machine code.
@@ -126,9 +149,14 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     way.after(GIVE_WAY)?;
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let allocation = allocate(&mut way.function, &environment).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    let allocation = convention::allocate(&mut way.function, &environment, options.verify)
+        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
+    if options.verify {
+        check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+    }
     convention::write_return_addresses(&mut way.function);
+    convention::clear_barriers(&mut way.function, target);
     prologue::run(&mut way.function, target);
     way.after(PROLOGUE)?;
     layout::run(&mut way.function);
@@ -146,6 +174,7 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
         callees: selected.callees,
         indirect_calls: selected.indirect_calls,
         taken_functions: selected.taken_functions,
+        has_dynamic_stack: selected.has_dynamic_stack,
         symbols: way.function.symbols,
         dump: way.dump,
     })

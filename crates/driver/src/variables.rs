@@ -1,8 +1,10 @@
 //! The variables of a module in the file.
 
-use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, Variable};
+use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, SharedVariable, Variable};
 use oriole_isel::{Data, DataAddress, Layout, Static};
-use oriole_ptx::ast::{Attribute, FunctionKind, Linkage, Module};
+use oriole_ptx::ast::{Attribute, Function, FunctionKind, Linkage, Module, Statement, VariableId};
+use oriole_ptx::types::StateSpace;
+use oriole_support::Index;
 
 /// Adds what a module defines and refers to.
 pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) {
@@ -26,6 +28,56 @@ pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) {
         file.externs.push(Extern::new(name.clone(), ExternKind::Global(0)));
     }
     place_globals(file);
+}
+
+/// Shared variables in a file for the linker, which places them.
+pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
+    let mentioned: Vec<VariableId> = module.functions.iter().flat_map(oriole_isel::mentioned).collect();
+    let of_kernels: Vec<VariableId> = module
+        .functions
+        .iter()
+        .filter(|function| function.kind == FunctionKind::Entry)
+        .flat_map(|kernel| own_shared(module, kernel))
+        .collect();
+    for (position, variable) in module.variables.iter().enumerate() {
+        let id = VariableId::new(position);
+        let (StateSpace::Shared, Some(name)) = (variable.space, layout.name(id)) else { continue };
+        if !mentioned.contains(&id) || of_kernels.contains(&id) {
+            continue;
+        }
+        match shared_bytes(variable) {
+            Some(bytes) if variable.linkage != Linkage::Extern => file.variables.push(Variable {
+                linkage: linkage(variable.linkage, false),
+                ..Variable::new(name, Home::Shared, bytes, variable.align_bytes().max(1))
+            }),
+            _ if file.externs.iter().any(|known| known.name == name) => {}
+            _ => file.externs.push(Extern::new(name, ExternKind::DynamicShared)),
+        }
+    }
+}
+
+/// The shared variables that a kernel declares itself.
+pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec<SharedVariable> {
+    let ids = own_shared(module, kernel).into_iter();
+    ids.filter_map(|id| {
+        let variable = &module.variables[id];
+        let (name, size) = (layout.name(id)?.to_owned(), shared_bytes(variable)?);
+        Some(SharedVariable { name, size, alignment: variable.align_bytes().max(1) })
+    })
+    .collect()
+}
+
+fn own_shared(module: &Module, function: &Function) -> Vec<VariableId> {
+    let statements = function.body.as_deref().map_or(&[][..], |body| &body.statements);
+    let declared = statements.iter().filter_map(|statement| if let Statement::Variable(id) = *statement { Some(id) } else { None });
+    let is_static = |id: &VariableId| module.variables[*id].space == StateSpace::Shared && module.variables[*id].linkage != Linkage::Extern;
+    let mentioned = oriole_isel::mentioned(function);
+    declared.filter(is_static).filter(|id| mentioned.contains(id)).collect()
+}
+
+fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
+    let bytes = u64::try_from(variable.size_bytes()?).ok()?;
+    Some(bytes.saturating_mul(u64::from(variable.count.unwrap_or(1))))
 }
 
 /// Who can see a symbol in the file. Kernels are always visible.

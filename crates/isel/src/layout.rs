@@ -289,7 +289,7 @@ fn variables_in(module: &Module, space: StateSpace) -> impl Iterator<Item = Vari
 }
 
 /// The variables that a function's code mentions, in order of declaration.
-fn mentioned(function: &Function) -> Vec<VariableId> {
+pub fn mentioned(function: &Function) -> Vec<VariableId> {
     let Some(body) = function.body.as_deref() else { return Vec::new() };
     let in_operands = body.operands.iter().filter_map(|operand| if let Operand::Variable(id) = *operand { Some(id) } else { None });
     let in_addresses = body.addresses.iter().filter_map(|address| match address.base {

@@ -55,6 +55,6 @@ pub use calls::resolved_name;
 pub use convention::{DYNAMIC_STACK, KEPT_STACK, RETURN_ADDRESS, prototype};
 pub use error::Unsupported;
 pub use initializer::{Data, DataAddress};
-pub use layout::{Layout, Linking, Static};
+pub use layout::{Layout, Linking, Static, mentioned};
 pub use select::{Selected, select_function};
 pub use variables::{ADDRESS_BANK, CONSTANT_BANK, Home, Homes, SymbolSpace};

@@ -304,7 +304,8 @@ impl<'m> Select<'m> {
 
 /// The head of an instruction as it is written.
 fn spelling(ptx: &Ptx<'_>) -> String {
-    let mut text = ptx.opcode().spelling().to_owned();
+    // The modifiers that are part of the opcode's name stand among the modifiers too.
+    let mut text = ptx.opcode().spelling().split('.').next().unwrap_or_default().to_owned();
     for value in &ptx.form.modifiers {
         text.push('.');
         text.push_str(value.modifier.spelling());

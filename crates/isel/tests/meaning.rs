@@ -222,8 +222,9 @@ fn carries_and_borrows() {
         let subtract = |n: &[u64]| kind.sub_borrow(n[0], n[1], false).1;
         check(&chain("add.cc", "addc"), &inputs, bits, &|n| kind.add_carry(n[2], n[3], add(n)).0);
         check(&chain("sub.cc", "subc"), &inputs, bits, &|n| kind.sub_borrow(n[2], n[3], subtract(n)).0);
-        check(&chain("sub.cc", "addc"), &inputs, bits, &|n| kind.add_carry(n[2], n[3], subtract(n)).0);
-        check(&chain("add.cc", "subc"), &inputs, bits, &|n| kind.sub_borrow(n[2], n[3], add(n)).0);
+        // The flag is the machine's carry: the opposite of a borrow.
+        check(&chain("sub.cc", "addc"), &inputs, bits, &|n| kind.add_carry(n[2], n[3], !subtract(n)).0);
+        check(&chain("add.cc", "subc"), &inputs, bits, &|n| kind.sub_borrow(n[2], n[3], !add(n)).0);
         let out = |operation: &str, set: &str, get: &str| {
             format!("{{ .reg .{bits} %t; {set}.{ty} %t, %a, %b; {operation}.cc.{ty} %t, %c, %d; {get}.{ty} %r, 0, 0; }}")
         };
@@ -232,15 +233,15 @@ fn carries_and_borrows() {
             let borrow = kind.sub_borrow(n[2], n[3], subtract(n)).1;
             kind.wrap(-i128::from(borrow))
         });
-        check(&out("subc", "add.cc", "addc"), &inputs, bits, &|n| u64::from(kind.sub_borrow(n[2], n[3], add(n)).1));
+        check(&out("subc", "add.cc", "addc"), &inputs, bits, &|n| u64::from(!kind.sub_borrow(n[2], n[3], !add(n)).1));
         // The flag stays what it was where a guard does not hold, and comes through a branch.
         let guarded = format!(
             "{{ .reg .{bits} %t; .reg .pred %p; setp.lt.u{w} %p, %a, %b; sub.cc.{ty} %t, %a, %b; @%p add.cc.{ty} %t, %c, %d; bra M; M: subc.{ty} %r, 0, 0; }}",
             w = kind.bits
         );
         check(&guarded, &inputs, bits, &|n| {
-            let flag = if n[0] < n[1] { kind.add_carry(n[2], n[3], false).1 } else { subtract(n) };
-            kind.wrap(-i128::from(flag))
+            let flag = if n[0] < n[1] { kind.add_carry(n[2], n[3], false).1 } else { !subtract(n) };
+            kind.wrap(-i128::from(!flag))
         });
         check(&format!("{{ .reg .{bits} %t; sub.cc.{ty} %t, %a, 0; subc.{ty} %r, %b, 0; }}"), &[bits, bits], bits, &|n| n[1]);
         for part in ["lo", "hi"] {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use oriole_ptx::target::{Suffix, Target};
+use oriole_driver::{Obstacle, obstacle};
+use oriole_ptx::target::Target;
 
 /// What `-arch` may name after `sm_`, `compute_` or `lto_`, as ptxas 13.0 has it.
 const TARGETS: &[&str] = &[
@@ -65,29 +66,13 @@ impl Arch {
 
     /// Why a module for `target` cannot be compiled for this architecture, in ptxas' words.
     pub fn refuse(self, target: Target) -> Option<String> {
-        let (wanted, have) = (target.number, self.target.number);
-        // sm_101 became sm_110. As a bound it keeps its old number.
-        let renamed = if wanted == 101 { 110 } else { wanted };
-        if have < wanted {
-            return Some("SM version specified by .target is higher than default SM version assumed".to_string());
-        }
-        match target.suffix {
-            Suffix::Plain => None,
-            Suffix::ArchSpecific if renamed == have && self.target.suffix == Suffix::ArchSpecific => None,
-            Suffix::ArchSpecific if renamed == have => {
-                Some(format!("PTX with .target '{target}' cannot be compiled for architecture '{self}'"))
-            }
-            Suffix::ArchSpecific => Some(format!("Program with .target '{target}' cannot be compiled to future architecture")),
-            Suffix::FamilySpecific if family(renamed) == family(have) => None,
-            Suffix::FamilySpecific => {
-                Some(format!("Program with .target '{target}' cannot be compiled to different SM-family architecture"))
-            }
-        }
+        Some(match obstacle(target, self.target)? {
+            Obstacle::Later => "SM version specified by .target is higher than default SM version assumed".to_string(),
+            Obstacle::WithoutFeatures => format!("PTX with .target '{target}' cannot be compiled for architecture '{self}'"),
+            Obstacle::OtherMachine => format!("Program with .target '{target}' cannot be compiled to future architecture"),
+            Obstacle::OtherFamily => format!("Program with .target '{target}' cannot be compiled to different SM-family architecture"),
+        })
     }
-}
-
-fn family(number: u16) -> u16 {
-    number / 10
 }
 
 #[cfg(test)]

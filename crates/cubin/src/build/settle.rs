@@ -24,7 +24,8 @@ impl Module {
 }
 
 impl Function {
-    fn barriers(&self) -> u8 {
+    /// Named barriers, as its attributes say.
+    pub fn barriers(&self) -> u8 {
         let number = |attribute: &Attribute| match (attribute.code, &attribute.value) {
             (Code::NUM_BARRIERS, Value::Byte(number)) => Some(*number),
             _ => None,

@@ -96,8 +96,10 @@ fn check_end(report: &mut Report<'_>, block: Block) {
     for (position, &inst) in inner.iter().enumerate() {
         let data = &function.insts[inst];
         let is_guarded_branch = data.is_machine(Opcode::BRA) && data.guard.is_some() && position + 1 == inner.len();
+        // Threads that leave the kernel need nothing of what follows, so the others just go on.
+        let is_guarded_exit = data.is_machine(Opcode::EXIT) && data.guard.is_some();
         report.inst = Some(inst);
-        report.check(!ends_block(function, inst) || is_guarded_branch, || "control flow inside a block".to_owned());
+        report.check(!ends_block(function, inst) || is_guarded_branch || is_guarded_exit, || "control flow inside a block".to_owned());
     }
 }
 

@@ -108,9 +108,10 @@ fn packing_name(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType) -> Strin
 
 /// Conversions to and from packed and alternate formats.
 pub(super) fn packed(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
-    use ScalarType::{Bf16x2, E2m1x2, E2m3x2, E3m2x2, E4m3x2, E5m2x2, F16x2, F32, Tf32};
+    use ScalarType::{Bf16x2, E2m1x2, E2m3x2, E3m2x2, E4m3x2, E5m2x2, F16x2, F32, Tf32, Ue8m0x2};
     if ptx.has(Modifier::Rs) {
-        return select.unsupported(ptx);
+        let value = stochastic(select, ptx, to, from)?;
+        return select.assign(ptx.operand(0), value);
     }
     let relu = if ptx.has(Modifier::Relu) { ".RELU" } else { "" };
     let value = match (to, from) {
@@ -135,21 +136,63 @@ pub(super) fn packed(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, fro
             let template = format!("F2FP{relu}.F16.{}.UNPACK_B $, {{}}", element_name(from));
             select.b.define(Class::R, &template, &[source])
         }
+        (Ue8m0x2, F32) => {
+            let sources = [select.source(ptx.operand(1), F32)?, select.source(ptx.operand(2), F32)?];
+            let template = format!("F2FP{}.E8.F32.PACK_AB_MERGE_C{} $, {{}}, {{}}, RZ", saturation(ptx), rounding(ptx));
+            select.b.define(Class::R, &template, &sources)
+        }
+        (Ue8m0x2, Bf16x2) => {
+            let source = select.source(ptx.operand(1), from)?;
+            let template = format!("F2FP{}.E8.BF16.UNPACK_B_MERGE_C{} $, {{}}, RZ", saturation(ptx), rounding(ptx));
+            select.b.define(Class::R, &template, &[source])
+        }
+        (Bf16x2, Ue8m0x2) => {
+            let source = select.source(ptx.operand(1), from)?;
+            select.b.define(Class::R, "F2FP.BF16.E8.UNPACK_B $, {}", &[source])
+        }
         _ => return select.unsupported(ptx),
     };
     select.assign(ptx.operand(0), value)
 }
 
+/// `.rs`: the bits to round by come as the last operand. Where they go, the result of the first two elements goes for the others.
+fn stochastic(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<Operand, Unsupported> {
+    use ScalarType::{B32, Bf16x2, E2m1x4, E2m3x4, E3m2x4, E4m3x4, E5m2x4, F16x2, F32};
+    match (to, from) {
+        (F16x2 | Bf16x2, F32) => {
+            let sources = [select.source(ptx.operand(1), F32)?, select.source(ptx.operand(2), F32)?, select.source(ptx.operand(3), B32)?];
+            let template = format!("{}.RS $, {{}}, {{}}, {{}}", packing_name(select, ptx, to));
+            Ok(select.b.define(Class::R, &template, &sources))
+        }
+        (E4m3x4 | E5m2x4 | E2m3x4 | E3m2x4 | E2m1x4, F32) => {
+            let relu = if ptx.has(Modifier::Relu) { ".RELU" } else { "" };
+            let template = format!("F2FP.SATFINITE{relu}.{}.F32.PACK_AB_MERGE_C.RS $, {{}}, {{}}, {{}}", element_name(to));
+            let mut merged = select.source(ptx.operand(2), B32)?;
+            for pair in select.elements(ptx.operand(1)).chunks_exact(2) {
+                let sources = [select.source(pair[0], F32)?, select.source(pair[1], F32)?, merged];
+                merged = select.b.define(Class::R, &template, &sources);
+            }
+            Ok(merged)
+        }
+        _ => select.unsupported(ptx),
+    }
+}
+
+fn saturation(ptx: &Ptx<'_>) -> &'static str {
+    if ptx.has(Modifier::Satfinite) { ".SATFINITE" } else { "" }
+}
+
 /// `E4M3` of `e4m3x2`.
 fn element_name(ty: ScalarType) -> String {
-    ty.spelling().trim_end_matches("x2").to_uppercase()
+    let name = ty.spelling();
+    name.split_once('x').map_or(name, |(element, _)| element).to_uppercase()
 }
 
 fn to_tf32(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Operand, Unsupported> {
     const GREATEST: u32 = 0x7f7f_e000;
     let source = select.source(ptx.operand(1), ScalarType::F32)?;
     if !ptx.has(Modifier::Rna) {
-        let saturation = if ptx.has(Modifier::Satfinite) { ".SATFINITE" } else { "" };
+        let saturation = saturation(ptx);
         let relu = if ptx.has(Modifier::Relu) { ".RELU" } else { "" };
         let template = format!("F2FP{saturation}{relu}.TF32.F32.PACK_B{} $, {{}}", rounding(ptx));
         return Ok(select.b.define(Class::R, &template, &[source]));

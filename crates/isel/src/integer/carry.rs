@@ -1,10 +1,10 @@
 //! Arithmetic with PTX' carry flag, `CC.CF`.
 //!
-//! The flag is a predicate variable of the function. After a subtraction it holds the borrow, as the manual says. The machine's
-//! subtraction is `a + ~b + carry`, whose carry is the opposite of a borrow, so the flag is inverted between the two. In a chain
-//! of subtractions the machine's own carry is passed on as it is, and the inversions turn out to be dead.
+//! The flag is a predicate variable of the function and holds the machine's carry. The machine's subtraction is `a + ~b + carry`,
+//! so after a subtraction the flag says that there was *no* borrow. The manual says the opposite, but ptxas does it this way, and
+//! code that NVIDIA's compilers generate (128-bit division) follows a subtraction with `addc` and depends on it.
 
-use oriole_ir::{Block, Class, Operand, Value};
+use oriole_ir::{Class, Operand, Value};
 use oriole_ptx::table::{Modifier, Opcode};
 
 use super::multiply::{Part, product};
@@ -17,8 +17,6 @@ use crate::select::Select;
 pub(crate) struct Carry {
     /// Its variable.
     flag: Option<Value>,
-    /// The opposite of the flag, valid in this block only: the carry of the subtraction that set it.
-    opposite: Option<(Block, Operand)>,
 }
 
 /// `add.cc`, `addc`, `sub.cc`, `subc`
@@ -50,8 +48,7 @@ fn finish(
     let mut carry = match (reads_flag, is_difference) {
         (false, false) => None,
         (false, true) => Some(Operand::PT),
-        (true, false) => Some(flag(select)),
-        (true, true) => Some(opposite_of_flag(select)),
+        (true, _) => Some(flag(select)),
     };
     let sign = if is_difference { "~" } else { "" };
     let last = a.len() - 1;
@@ -70,7 +67,8 @@ fn finish(
         }
     }
     if let (true, Some(carry)) = (writes_flag, carry) {
-        set_flag(select, carry, is_difference);
+        let value = flag_variable(select);
+        select.b.assign(value, carry);
     }
     select.assign_words(ptx.operand(0), &words)
 }
@@ -87,19 +85,4 @@ fn flag_variable(select: &mut Select<'_>) -> Value {
 fn flag(select: &mut Select<'_>) -> Operand {
     let value = flag_variable(select);
     select.b.whole(value)
-}
-
-fn opposite_of_flag(select: &mut Select<'_>) -> Operand {
-    match select.frame.carry.opposite {
-        Some((block, carry)) if block == select.b.block() => carry,
-        _ => flag(select).inverted_predicate(),
-    }
-}
-
-fn set_flag(select: &mut Select<'_>, carry: Operand, is_opposite: bool) {
-    let value = flag_variable(select);
-    let is_certain = select.b.guard.is_none();
-    select.frame.carry.opposite = (is_opposite && is_certain).then(|| (select.b.block(), carry));
-    let new = if is_opposite { select.plain_predicate(carry.inverted_predicate()) } else { carry };
-    select.b.assign(value, new);
 }

@@ -1,0 +1,219 @@
+//! Functions and calls: every module with calls compiles for every target, and the bytes keep the calling convention.
+//!
+//! What is checked on the decoded code: a return address is that of the instruction behind a call; a function gives back every register
+//! that its caller may count on; R1 goes down and up by the same amount. Allocations are checked by the allocator's own checker, as
+//! the options ask for verification. With nvlink at hand, both halves of a program link, whoever compiled them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use oriole_cubin::Cubin;
+use oriole_cubin::relocation::RelocationType;
+use oriole_cubin::section::Content;
+use oriole_driver::{Fault, Options, compile};
+use oriole_isa::Target;
+use oriole_ptx::ast::Module;
+
+const TARGETS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn checked(text: &str) -> Module {
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "{:?}", checked.diagnostics);
+    checked.module
+}
+
+fn read(path: &Path) -> Module {
+    checked(&fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+}
+
+fn options(target: &str, level: u8, relocatable: bool) -> Options {
+    Options { level, relocatable, verify: true, ..Options::new(Target::parse(target).unwrap()) }
+}
+
+/// The instructions of a function as text.
+fn lines(code: &[u8], target: Target) -> Vec<String> {
+    let words = code.chunks_exact(16).map(|word| u128::from_le_bytes(word.try_into().unwrap()));
+    words.enumerate().map(|(number, word)| oriole_isa::print(word, target, 16 * number as u64).unwrap_or_default()).collect()
+}
+
+/// What docs/abi.md says: registers that a caller finds unchanged.
+fn is_kept(register: u32) -> bool {
+    register == 2 || (16..32).contains(&register) || (register >= 32 && register % 8 >= 4)
+}
+
+/// The general registers in the first operand, which most instructions write.
+fn written(line: &str) -> Option<u32> {
+    let rest = line.split_once(' ')?.1;
+    let is_store = ["ST", "CALL", "RET", "BRA", "ISETP", "EXIT"].iter().any(|opcode| line.starts_with(opcode));
+    let number = rest.strip_prefix('R')?.split(|letter: char| !letter.is_ascii_digit()).next()?;
+    (!is_store).then(|| number.parse().ok())?
+}
+
+fn check_convention(name: &str, bytes: &[u8], target: Target) {
+    let cubin = Cubin::read(bytes).unwrap();
+    for function in cubin.functions() {
+        let lines = lines(function.code, target);
+        check_return_addresses(name, &cubin, function.name, &lines);
+        if !function.is_kernel {
+            check_registers(&format!("{name}, {}", function.name), &lines);
+        }
+    }
+}
+
+fn check_return_addresses(name: &str, cubin: &Cubin, function: &str, lines: &[String]) {
+    let calls: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].starts_with("CALL")).collect();
+    let section = [".rela.text.", ".rel.text."].iter().find_map(|prefix| cubin.section_named(&format!("{prefix}{function}")));
+    let mut returns: Vec<usize> = Vec::new();
+    if let Some(Content::Relocations(list)) = section.map(|section| &section.content) {
+        for relocation in list.iter().filter(|relocation| relocation.relocation_type == RelocationType::R_CUDA_ABS32_LO_32) {
+            if cubin.symbols()[relocation.symbol as usize].name == function && lines[relocation.offset as usize / 16].contains(" R20,") {
+                returns.push(relocation.addend.unwrap_or(0) as usize / 16 - 1);
+            }
+        }
+    }
+    returns.sort_unstable();
+    assert_eq!(returns, calls, "{name}, {function}: return addresses are behind the calls");
+}
+
+fn check_registers(name: &str, lines: &[String]) {
+    let end = lines.iter().position(|line| line.starts_with("RET")).unwrap_or(lines.len());
+    let is_address = |register: &u32| (20..22).contains(register);
+    let changed: BTreeSet<u32> = lines[..end]
+        .iter()
+        .filter_map(|line| written(line))
+        .filter(|&register| is_kept(register))
+        .filter(|register| !is_address(register))
+        .collect();
+    for register in changed {
+        let slot = lines.iter().find_map(|line| line.strip_prefix("STL [").and_then(|rest| rest.strip_suffix(&format!("], R{register}"))));
+        let slot = slot.unwrap_or_else(|| panic!("{name} changes R{register} and does not save it"));
+        let restored = format!("LDL R{register}, [{slot}]");
+        assert!(lines[..end].iter().rev().take(48).any(|line| *line == restored), "{name} does not restore R{register}");
+    }
+    let moves: Vec<i64> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("IADD3 R1, R1, ").or_else(|| line.strip_prefix("IADD3 R1, PT, PT, R1, ")))
+        .filter_map(|rest| rest.strip_suffix(", RZ"))
+        .map(|amount| match amount.strip_prefix('-') {
+            Some(down) => -i64::from_str_radix(down.trim_start_matches("0x"), 16).unwrap(),
+            None => i64::from_str_radix(amount.trim_start_matches("0x"), 16).unwrap(),
+        })
+        .collect();
+    assert_eq!(moves.iter().sum::<i64>(), 0, "{name}: the stack pointer comes back");
+}
+
+#[test]
+fn kernel_tests_with_calls_keep_the_convention() {
+    let mut count = 0;
+    for entry in fs::read_dir(root().join("tests/kernels/calls")).unwrap() {
+        let path = entry.unwrap().path();
+        let module = read(&path);
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        for target in TARGETS {
+            for (level, relocatable) in [(0, false), (3, false), (3, true)] {
+                let options = options(target, level, relocatable);
+                let compiled = compile(&[&module], &options).unwrap_or_else(|errors| panic!("{name} for {target}: {errors:?}"));
+                check_convention(&format!("{name} for {target} at -O{level}"), &compiled.cubin, options.target);
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 24 * TARGETS.len() * 3, "{count} files");
+}
+
+fn halves() -> [Module; 2] {
+    ["main", "library"].map(|name| read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/modules/{name}.ptx"))))
+}
+
+#[test]
+fn halves_of_a_program_keep_the_convention() {
+    for module in &halves() {
+        for target in TARGETS {
+            for level in [0, 3] {
+                let options = options(target, level, true);
+                let compiled = compile(&[module], &options).unwrap_or_else(|errors| panic!("{target}: {errors:?}"));
+                check_convention(&format!("{target} at -O{level}"), &compiled.cubin, options.target);
+            }
+        }
+    }
+}
+
+fn oracle(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
+    let beside = fs::canonicalize(folder.join("ptxas")).ok().and_then(|path| Some(path.parent()?.join(name)));
+    [Some(folder.join(name)), beside].into_iter().flatten().find(|path| path.exists())
+}
+
+#[test]
+fn nvlink_joins_halves_of_either_compiler() {
+    let (Some(nvlink), Some(ptxas)) = (oracle("nvlink"), oracle("ptxas")) else {
+        eprintln!("skipped: no nvlink");
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("oriole-calls-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let run = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    for target in ["sm_80", "sm_90a"] {
+        for (module, name) in halves().iter().zip(["main", "library"]) {
+            let compiled = compile(&[module], &options(target, 3, true)).unwrap();
+            fs::write(folder.join(format!("{name}.oriole.o")), compiled.cubin).unwrap();
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/modules/{name}.ptx"));
+            run(Command::new(&ptxas).args(["-c", "-arch", target, "-o"]).arg(folder.join(format!("{name}.ptxas.o"))).arg(source));
+        }
+        for (main, library) in [("oriole", "oriole"), ("oriole", "ptxas"), ("ptxas", "oriole")] {
+            let linked = folder.join("linked.cubin");
+            let parts = [folder.join(format!("main.{main}.o")), folder.join(format!("library.{library}.o"))];
+            run(Command::new(&nvlink).args(["-arch", target, "-o"]).arg(&linked).args(parts));
+            let cubin = Cubin::read(&fs::read(&linked).unwrap()).unwrap();
+            assert_eq!(cubin.kernels().count(), 1);
+            assert_eq!(cubin.functions().count(), 15, "all functions of both halves");
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+const HEADER: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
+
+#[test]
+fn what_nobody_reaches_is_left_out() {
+    let module = checked(&format!(
+        "{HEADER}.func unused() {{ ret; }}\n.visible .func seen() {{ ret; }}\n.func used() {{ ret; }}\n.entry k() {{ call used; ret; }}"
+    ));
+    let compiled = compile(&[&module], &options("sm_90a", 3, false)).unwrap();
+    let names: Vec<&str> = compiled.functions.iter().map(|function| function.name.as_str()).collect();
+    assert_eq!(names, ["seen", "used", "k"]);
+}
+
+#[test]
+fn a_function_without_definition_is_an_error_in_a_complete_file() {
+    let module = checked(&format!("{HEADER}.extern .func missing();\n.entry k() {{ call missing; ret; }}"));
+    let errors = compile(&[&module], &options("sm_90a", 3, false)).unwrap_err();
+    assert_eq!(errors[0].fault, Fault::Unresolved("missing".into()));
+    assert!(compile(&[&module], &options("sm_90a", 3, true)).is_ok());
+}
+
+#[test]
+fn a_kernel_has_the_registers_and_barriers_of_what_it_calls() {
+    let sums: String = (1..40).map(|n| format!("ld.global.u32 %r{n}, [%rd1+{}];\n", 4 * n)).collect();
+    let uses: String = (1..40).map(|n| format!("add.u32 %r0, %r0, %r{n};\n")).collect();
+    let module = checked(&format!(
+        "{HEADER}.func (.param .b32 r) sum(.param .b64 p) {{ .reg .b32 %r<41>; .reg .b64 %rd<2>; ld.param.b64 %rd1, [p];\n{sums}\
+         mov.u32 %r0, 0;\nbar.sync 5;\n{uses} st.param.b32 [r], %r0; ret; }}\n\
+         .entry k(.param .u64 p) {{ .reg .b64 %rd<2>; .reg .b32 %r<2>; ld.param.u64 %rd1, [p];\n\
+         {{ .param .b64 a; .param .b32 b; st.param.b64 [a], %rd1; call (b), sum, (a); ld.param.b32 %r1, [b]; }}\n\
+         st.global.u32 [%rd1], %r1; ret; }}"
+    ));
+    let compiled = compile(&[&module], &options("sm_90a", 3, false)).unwrap();
+    let [sum, k] = &compiled.functions[..] else { panic!("two functions") };
+    assert!(sum.registers > 40, "all values are live at the barrier: {}", sum.registers);
+    assert_eq!((k.registers, k.barriers), (sum.registers, 6));
+}

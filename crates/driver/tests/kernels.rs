@@ -1,0 +1,74 @@
+//! Every kernel of `tests/kernels` compiles: all of them for the first target, a sample for the others, with every check on.
+//!
+//! `ORIOLE_ALL_KERNELS=1` compiles all of them for all targets.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use oriole_driver::{Options, compile};
+use oriole_isa::Target;
+use rayon::prelude::*;
+
+const FIRST: &str = "sm_90a";
+const OTHERS: [&str; 9] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"];
+
+/// One of so many kernels is compiled for each of the other targets, another one for each target.
+const SAMPLE: usize = 15;
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "ptx") {
+            files.push(path);
+        }
+    }
+}
+
+/// A kernel, a target and a level.
+type Job<'a> = (&'a PathBuf, Target, u8);
+
+fn jobs(files: &[PathBuf]) -> Vec<Job<'_>> {
+    let first = Target::parse(FIRST).unwrap();
+    let mut jobs: Vec<Job<'_>> = files.iter().flat_map(|file| [(file, first, 0), (file, first, 3)]).collect();
+    let step = if env::var_os("ORIOLE_ALL_KERNELS").is_some() { 1 } else { SAMPLE };
+    for (number, name) in OTHERS.iter().enumerate() {
+        let target = Target::parse(name).unwrap();
+        jobs.extend(files.iter().skip(number % step).step_by(step).flat_map(|file| [(file, target, 0), (file, target, 3)]));
+    }
+    jobs
+}
+
+/// Why a job failed; nothing if it did not, or if the kernel is for other machines.
+fn failure(&(file, target, level): &Job<'_>) -> Option<String> {
+    let text = fs::read(file).unwrap();
+    let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+    let machine = oriole_ptx::target::Target::parse(&target.to_string()).unwrap();
+    assert!(checked.is_valid(), "{}: {:?}", file.display(), checked.diagnostics.first());
+    if oriole_driver::obstacle(checked.module.target, machine).is_some() {
+        return None;
+    }
+    let options = Options { level, verify: true, ..Options::new(target) };
+    let errors = compile(&[&checked.module], &options).err()?;
+    Some(errors[0].to_string())
+}
+
+#[test]
+fn all_kernels_compile() {
+    let mut files = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels"), &mut files);
+    files.sort();
+    assert!(files.len() > 2000, "{} kernels", files.len());
+    let jobs = jobs(&files);
+    let failures: Vec<Option<String>> = jobs.par_iter().map(failure).collect();
+    let mut report: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for ((file, target, level), failure) in jobs.iter().zip(failures) {
+        if let Some(message) = failure {
+            report.entry(message).or_default().push(format!("{} {target} -O{level}", file.file_name().unwrap().display()));
+        }
+    }
+    let lines: Vec<String> = report.iter().map(|(message, places)| format!("{} times {message}: {}", places.len(), places[0])).collect();
+    assert!(report.is_empty(), "{}", lines.join("\n"));
+}
