@@ -54,6 +54,10 @@ impl<'m> Job<'m> {
 
 /// Compiles modules into one file.
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
+    if oriole_cubin::Target::named(&options.target.to_string()).is_none() {
+        let fault = Fault::Unsupported(format!("a file for {}", options.target));
+        return Err(vec![CompileError { module: 0, function: String::new(), span: None, fault }]);
+    }
     let layouts = layouts(modules, options)?;
     let jobs = jobs(modules, &layouts, options);
     let results: Vec<_> = jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, job.register_limit, options)).collect();
