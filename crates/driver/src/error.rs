@@ -33,6 +33,7 @@ pub enum Fault {
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.fault {
+            Fault::Unsupported(feature) if self.function.is_empty() => write!(f, "{feature} is not supported yet"),
             Fault::Unsupported(feature) => write!(f, "{feature} is not supported yet (in {})", self.function),
             Fault::Limit(what) if self.function.is_empty() => f.write_str(what),
             Fault::Limit(what) => write!(f, "{what} (in {})", self.function),
