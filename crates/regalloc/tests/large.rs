@@ -30,7 +30,6 @@ fn straight() {
 }
 
 #[test]
-#[ignore = "takes long without optimization"]
 fn straight_under_pressure() {
     measure("straight, 32 registers", Shape { regions: 1, piece: 420_000, reach: 200, calls: false, wide: false }, 32);
 }
@@ -41,7 +40,6 @@ fn many_blocks() {
 }
 
 #[test]
-#[ignore = "takes long without optimization"]
 fn many_blocks_under_pressure() {
     measure("many blocks, 32 registers", Shape { regions: 7_000, piece: 20, reach: 400, calls: true, wide: false }, 32);
 }
