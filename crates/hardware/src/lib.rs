@@ -1,0 +1,6 @@
+//! The hardware model: what each GPU needs between two instructions, which units it has, and how much fits on it.
+//!
+//! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source.
+
+pub mod machine;
+pub mod occupancy;

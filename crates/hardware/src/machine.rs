@@ -1,0 +1,1 @@
+//! What a multiprocessor of each target has.

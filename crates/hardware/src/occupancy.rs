@@ -1,0 +1,1 @@
+//! How many blocks of a kernel fit on a multiprocessor.

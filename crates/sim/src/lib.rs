@@ -1,0 +1,23 @@
+//! Two machines without a GPU: [`ptx`] runs PTX by the manual's meaning and is the reference; [`sass`] runs the decoded bytes of a
+//! cubin as the hardware would. Neither uses the compiler, so each can judge it.
+//!
+//! Both run a [`Launch`] on a [`Memory`], so the same kernel test runs in either.
+
+pub mod memory;
+pub mod ptx;
+pub mod sass;
+
+pub use memory::{Fault, FaultKind, Memory};
+
+/// A kernel to run: which, how many threads, and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    pub kernel: String,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// One entry per parameter, its bytes as the kernel sees them. The engine lays them out with the alignment of the kernel's
+    /// declaration.
+    pub arguments: Vec<Vec<u8>>,
+}

@@ -1,0 +1,105 @@
+//! Global memory: separate allocations at addresses of a device's kind, with unmapped space between them.
+//!
+//! Every access names its bytes; one that is not inside one allocation is a [`Fault`], as on a GPU. Allocations are 256-byte aligned and
+//! at least a page apart, so that an index that runs over one end never lands in the next.
+
+/// Where the first allocation goes; far from the windows of shared and local memory.
+const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+const SPACING: u64 = 0x1_0000;
+
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// In ascending order of address.
+    allocations: Vec<Allocation>,
+    next: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Allocation {
+    base: u64,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+/// An access that no allocation holds, or whose address is not a multiple of its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub address: u64,
+    pub bytes: usize,
+    pub kind: FaultKind,
+    /// The nearest allocation below, and how far behind its start the access is.
+    pub near: Option<(String, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    OutOfBounds,
+    Misaligned,
+}
+
+impl Memory {
+    pub fn new() -> Self {
+        Memory { allocations: Vec::new(), next: FIRST_ADDRESS }
+    }
+
+    /// A new allocation with these contents; its address.
+    pub fn allocate(&mut self, name: &str, bytes: Vec<u8>) -> u64 {
+        let base = self.next;
+        self.next = (base + bytes.len() as u64 + SPACING).next_multiple_of(SPACING);
+        self.allocations.push(Allocation { base, name: name.to_owned(), bytes });
+        base
+    }
+
+    /// The bytes of an access.
+    pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], Fault> {
+        let (index, offset) = self.locate(address, bytes)?;
+        Ok(&self.allocations[index].bytes[offset..offset + bytes])
+    }
+
+    /// The bytes of an access that changes them.
+    pub fn write(&mut self, address: u64, bytes: usize) -> Result<&mut [u8], Fault> {
+        let (index, offset) = self.locate(address, bytes)?;
+        Ok(&mut self.allocations[index].bytes[offset..offset + bytes])
+    }
+
+    /// All bytes of the allocation that starts at an address.
+    pub fn contents(&self, base: u64) -> Option<&[u8]> {
+        let index = self.allocations.binary_search_by_key(&base, |allocation| allocation.base).ok()?;
+        Some(&self.allocations[index].bytes)
+    }
+
+    fn locate(&self, address: u64, bytes: usize) -> Result<(usize, usize), Fault> {
+        let above = self.allocations.partition_point(|allocation| allocation.base <= address);
+        let fault = |kind, near| Fault { address, bytes, kind, near };
+        let Some(index) = above.checked_sub(1) else { return Err(fault(FaultKind::OutOfBounds, None)) };
+        let allocation = &self.allocations[index];
+        let offset = address - allocation.base;
+        let near = || Some((allocation.name.clone(), offset));
+        if offset.checked_add(bytes as u64).is_none_or(|end| end > allocation.bytes.len() as u64) {
+            return Err(fault(FaultKind::OutOfBounds, near()));
+        }
+        if bytes.is_power_of_two() && address % bytes as u64 != 0 {
+            return Err(fault(FaultKind::Misaligned, near()));
+        }
+        Ok((index, offset as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_stay_inside_one_allocation() {
+        let mut memory = Memory::new();
+        let first = memory.allocate("first", vec![1, 2, 3, 4, 5]);
+        let second = memory.allocate("second", vec![0; 8]);
+        assert_eq!(memory.read(first, 4).unwrap(), [1, 2, 3, 4]);
+        assert_eq!(memory.read(first + 4, 4).unwrap_err().near, Some(("first".to_owned(), 4)));
+        assert_eq!(memory.read(second - 1, 1).unwrap_err().kind, FaultKind::OutOfBounds);
+        assert_eq!(memory.read(second + 2, 4).unwrap_err().kind, FaultKind::Misaligned);
+        memory.write(second + 4, 4).unwrap().copy_from_slice(&[9; 4]);
+        assert_eq!(memory.contents(second).unwrap(), [0, 0, 0, 0, 9, 9, 9, 9]);
+        assert_eq!(memory.read(0, 1).unwrap_err().near, None);
+    }
+}

@@ -1,0 +1,1 @@
+//! PTX by the manual: the reference that everything else is compared with.

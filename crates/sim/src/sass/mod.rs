@@ -1,0 +1,1 @@
+//! Machine code by its bytes.
