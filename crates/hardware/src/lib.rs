@@ -2,5 +2,9 @@
 //!
 //! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source.
 
+#[macro_use]
+mod facts;
 pub mod machine;
 pub mod occupancy;
+mod sheet;
+pub mod units;
