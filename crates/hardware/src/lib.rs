@@ -4,7 +4,14 @@
 
 #[macro_use]
 mod facts;
+
+pub mod class;
 pub mod machine;
+pub mod model;
 pub mod occupancy;
 mod sheet;
+pub mod tables;
 pub mod units;
+
+pub use class::{Class, Classes, Port};
+pub use model::{Kind, Model, Need, Time};

@@ -333,6 +333,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_universal_rates_are_the_least() {
+        for machine in Machine::all() {
+            for (least, other) in rates("universal").fields().zip(Rates::of_machine(machine).fields()) {
+                if let (Ok(least), Ok(rate)) = (least.value.parse::<u32>(), other.value.parse::<u32>()) {
+                    assert!(least <= rate, "{}: {}", machine.name, other.key);
+                }
+            }
+        }
+    }
+
     /// Table 30 of the CUDA Programming Guide 13: the ratio of FP32 to FP64 throughput.
     #[test]
     fn double_precision_has_the_ratio_of_the_guide() {
