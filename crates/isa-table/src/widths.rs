@@ -151,11 +151,7 @@ fn read_role(word: &str) -> Result<Role, String> {
 }
 
 /// The rules of every instruction as Rust code. `symbol` gives the code of a symbol, or nothing if no form uses it.
-pub(crate) fn rules_code(
-    mnemonics: &[&str],
-    lines: &[WidthLine],
-    symbol: &dyn Fn(&str) -> Option<String>,
-) -> Result<String, String> {
+pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     for line in lines {
         if let Some(unknown) = line.mnemonics.iter().find(|mnemonic| !mnemonics.contains(&mnemonic.as_str())) {
             return Err(format!("{}: {unknown} has no form", line.place));

@@ -66,9 +66,13 @@ pub(crate) enum Action {
 pub(crate) enum Width {
     Fixed(u8),
     /// N of a shape MxNxK among the modifiers, divided.
-    ShapeColumns { divisor: u16 },
+    ShapeColumns {
+        divisor: u16,
+    },
     /// The number of a modifier `.xN`, times this many registers.
-    Repeats { each: u16 },
+    Repeats {
+        each: u16,
+    },
     /// Set bits in the lower or upper four of the mask.
     MaskLow,
     MaskHigh,

@@ -70,7 +70,7 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
             Next::To(targets)
         }
         Opcode::WARPSYNC if target.is_some() => Next::To(target.into_iter().chain([number + 1]).collect()),
-        Opcode::EXIT if instruction.guard.is_always() && instruction.operands.is_empty() => Next::To(Vec::new()),
+        Opcode::EXIT if !is_conditional => Next::To(Vec::new()),
         Opcode::RET if instruction.guard.is_always() => Next::Return,
         Opcode::CALL => Next::Call(target),
         _ => Next::On,
@@ -121,7 +121,8 @@ impl<'a> Walk<'a> {
 
     /// Which instructions belong to code that is called inside the section.
     fn find_called(&mut self) {
-        let targets: BTreeSet<usize> = self.nexts.iter().filter_map(|next| if let Next::Call(target) = next { *target } else { None }).collect();
+        let targets: BTreeSet<usize> =
+            self.nexts.iter().filter_map(|next| if let Next::Call(target) = next { *target } else { None }).collect();
         for target in targets {
             let mut body = BTreeSet::new();
             let mut todo = vec![target];
@@ -231,24 +232,34 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// What may be in flight if one or the other is the case. The order of issue is kept where both agree on it.
 fn merge(one: &State, two: &State) -> State {
-    let mut merged = Vec::with_capacity(one.len().max(two.len()));
+    let mut merged: State = Vec::with_capacity(one.len().max(two.len()));
     let (mut at, mut other) = (0, 0);
+    let mut ranks = Vec::new();
     while at < one.len() || other < two.len() {
         match (one.get(at), two.get(other)) {
             (Some(&first), Some(&second)) if first.step == second.step => {
+                ranks.push((first.rank, second.rank));
                 merged.push(first.merge(second));
                 at += 1;
                 other += 1;
             }
             (Some(&first), second) if second.is_none_or(|second| first.step < second.step) => {
-                merged.push(first);
+                merged.push(Carried { vouches: false, ..first });
                 at += 1;
             }
-            (_, second) => {
-                merged.extend(second);
+            (_, Some(&second)) => {
+                merged.push(Carried { vouches: false, rank: 0, ..second });
                 other += 1;
             }
+            (_, None) => break,
+        }
+    }
+    ranks.sort_unstable();
+    if !ranks.is_sorted_by_key(|&(_, second)| second) || ranks.iter().any(|&(first, second)| first == 0 || second == 0) {
+        for one in &mut merged {
+            (one.rank, one.vouches) = (0, false);
         }
     }
     merged
@@ -257,7 +268,11 @@ fn merge(one: &State, two: &State) -> State {
 /// What is wrong with an instruction whatever comes before it.
 fn lone_findings(steps: &[Step]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let set: u8 = steps.iter().flat_map(|step| [step.control.write_barrier, step.control.read_barrier]).flatten().fold(0, |set, index| set | 1 << index);
+    let set: u8 = steps
+        .iter()
+        .flat_map(|step| [step.control.write_barrier, step.control.read_barrier])
+        .flatten()
+        .fold(0, |set, index| set | 1 << index);
     for (number, step) in steps.iter().enumerate() {
         let mut report = |problem| findings.push(Finding { second: number, first: number, problem });
         for scoreboard in 0..6 {
