@@ -8,17 +8,20 @@ use oriole_isa::{Access, AccessPlace, File, Instruction, Target, accesses, decod
 
 mod support;
 
+/// Registers by prefix and number, and whether they are written.
+type Marks = BTreeSet<(String, u16, bool)>;
+
 /// A register and whether it is written.
 type Touch = (File, u16, bool);
 
-fn touches(instruction: &Instruction) -> BTreeSet<(String, u16, bool)> {
+fn touches(instruction: &Instruction) -> Marks {
     let all = accesses(instruction);
     let registers = all.iter().filter(|access| access.file != File::Convergence);
     registers.flat_map(|access| access.registers().map(|number| (access.file.prefix().to_string(), number, access.written))).collect()
 }
 
 /// `R16-17^ P0v`
-fn read_touches(text: &str) -> BTreeSet<(String, u16, bool)> {
+fn read_touches(text: &str) -> Marks {
     let mut all = BTreeSet::new();
     for word in text.split_whitespace() {
         let written = word.ends_with('^');
@@ -158,7 +161,7 @@ fn untracked(touch: &(String, u16, bool)) -> bool {
 
 /// Word, text and marked registers of each instruction of a listing with hexadecimal words: each takes two lines, and the marks stand
 /// behind the second.
-fn life_ranges(listing: &str) -> Vec<(u128, String, BTreeSet<(String, u16, bool)>)> {
+fn life_ranges(listing: &str) -> Vec<(u128, String, Marks)> {
     let mut columns: Vec<(&str, usize, usize)> = Vec::new();
     let mut names: Vec<(&str, usize, usize)> = Vec::new();
     let mut first: Option<(u128, String)> = None;
@@ -203,7 +206,7 @@ fn hex_of(line: &str) -> Option<u128> {
     u128::from_str_radix(digits, 16).ok()
 }
 
-fn marks(text: &str, columns: &[(&str, usize, usize)]) -> BTreeSet<(String, u16, bool)> {
+fn marks(text: &str, columns: &[(&str, usize, usize)]) -> Marks {
     let mut all = BTreeSet::new();
     for &(file, start, end) in columns {
         for (number, mark) in text.get(start..end).unwrap_or_default().chars().enumerate() {
