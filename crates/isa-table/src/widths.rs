@@ -56,6 +56,8 @@ const ROLES: &[(&str, &str)] = &[
     ("a", "Address"),
     ("d", "Destination"),
     ("s", "Source"),
+    ("c", "Coordinates"),
+    ("e", "Extras"),
     ("u", "UniformSource"),
 ];
 
@@ -65,6 +67,10 @@ const WIDTHS: &[(&str, &str)] = &[
     ("X", "Repeats{each:1}"),
     ("2X", "Repeats{each:2}"),
     ("4X", "Repeats{each:4}"),
+    ("c", "Coordinates"),
+    ("e", "Extras"),
+    ("(c+e)/2", "HalfOfBoth{round_up:0}"),
+    ("(c+e+1)/2", "HalfOfBoth{round_up:1}"),
     ("low", "MaskLow"),
     ("high", "MaskHigh"),
     ("lower", "ComponentsLower"),
