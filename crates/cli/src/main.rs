@@ -7,6 +7,7 @@ mod disasm;
 mod output;
 mod roundtrip;
 mod sass;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ enum Command {
     Disasm(disasm::DisasmArguments),
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
+    Verify(verify::VerifyArguments),
 }
 
 fn main() -> ExitCode {
@@ -40,5 +42,6 @@ fn main() -> ExitCode {
         Command::Disasm(arguments) => disasm::run(&arguments),
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
     }
 }
