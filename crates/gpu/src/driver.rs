@@ -20,6 +20,7 @@ const FUNCTION_MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
 /// Dynamic shared memory that needs no permission.
 const DEFAULT_SHARED_LIMIT_BYTES: u32 = 48 * 1024;
 const LOG_BYTES: usize = 8192;
+const DEVICE_NAME_BYTES: usize = 256;
 
 /// A call that the driver refused, or a library that is not there.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ functions! {
     init = b"cuInit" (c_uint);
     device_get = b"cuDeviceGet" (*mut c_int, c_int);
     device_attribute = b"cuDeviceGetAttribute" (*mut c_int, c_int, c_int);
+    device_name = b"cuDeviceGetName" (*mut c_char, c_int, c_int);
+    driver_version = b"cuDriverGetVersion" (*mut c_int);
     retain_context = b"cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
     set_context = b"cuCtxSetCurrent" (Handle);
     synchronize = b"cuCtxSynchronize" ();
@@ -167,6 +170,25 @@ impl Driver {
         // SAFETY: the address is stored into a local.
         self.check("cuMemAlloc", unsafe { (self.functions.allocate)(&mut address, bytes) })?;
         Ok(DeviceMemory { driver: self, address, bytes })
+    }
+
+    /// The name of the device, such as `NVIDIA H200`.
+    pub fn device_name(&self) -> Result<String, Error> {
+        let mut name: [c_char; DEVICE_NAME_BYTES] = [0; DEVICE_NAME_BYTES];
+        // SAFETY: the buffer has the size that is told, and the driver ends the name with zero.
+        let name = unsafe {
+            self.check("cuDeviceGetName", (self.functions.device_name)(name.as_mut_ptr(), DEVICE_NAME_BYTES as c_int, 0))?;
+            CStr::from_ptr(name.as_ptr())
+        };
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    /// The newest CUDA version that the driver knows: 1000 times the major number and 10 times the minor one.
+    pub fn driver_version(&self) -> Result<u32, Error> {
+        let mut version = 0;
+        // SAFETY: the number is stored into a local.
+        self.check("cuDriverGetVersion", unsafe { (self.functions.driver_version)(&mut version) })?;
+        Ok(version as u32)
     }
 
     pub fn synchronize(&self) -> Result<(), Error> {
