@@ -135,11 +135,12 @@ pub fn global(assembler: &Assembler, address: &str) -> String {
 
 /// Copies the pattern from global to shared memory, behind what belongs to the system.
 fn fill_shared(assembler: &Assembler, lines: &mut Vec<Line>) {
-    let load = format!("LDG.E R33, {}", global(assembler, "R32.U32+UR20"));
     lines.extend(["SHF.L.U32 R32, R31, 0x2, RZ", "NOP"].map(|text| safe(assembler, text)));
     let start = lines.len();
-    let store = "STS [R32+0x400], R33".to_owned();
-    for text in [load, store, "IADD3 R32, R32, 0x80, RZ".into(), format!("ISETP.LT.AND P6, PT, R32, {PATTERN_BYTES:#x}, PT")] {
+    let load = format!("LDG.E R33, {}", global(assembler, "R2.64"));
+    let bound = format!("ISETP.LT.AND P6, PT, R32, {PATTERN_BYTES:#x}, PT");
+    let address = ["IADD3 R2, P6, R50, R32, RZ", "IADD3.X R3, R51, RZ, RZ, P6, !PT"];
+    for text in address.into_iter().chain([load.as_str(), "STS [R32+0x400], R33", "IADD3 R32, R32, 0x80, RZ", &bound]) {
         lines.push(safe(assembler, text));
     }
     lines.push(safe(assembler, "@P6 BRA `(fill)"));

@@ -138,6 +138,14 @@ fn question(job: &Job) -> Question {
 }
 
 impl Question {
+    /// The instructions of it, by name.
+    pub fn sides(&self) -> Vec<String> {
+        match self {
+            Question::Distance { hazard, first, second, .. } => vec![format!("{hazard:?} first {first}"), format!("{hazard:?} second {second}")],
+            Question::Time(timing) => vec![timing.full_name()],
+        }
+    }
+
     /// All that identifies it, in words.
     pub fn name(&self) -> String {
         match self {

@@ -3,6 +3,7 @@
 //! One worker process at a time runs experiments: times must not be disturbed. A kernel that faults takes its process with it,
 //! one that hangs is killed with it; the next experiment gets a fresh worker.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -21,6 +22,8 @@ const STARTUP_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// So many lost workers end a run: each costs seconds.
 const MOST_LOSSES: usize = 60;
+/// After so many faults of pairs with an instruction, no more of its pairs are tried.
+const MOST_FAULTS: usize = 3;
 /// Bytes of the chain of pointers that no cache holds, and the distance of its links.
 const FAR_BYTES: usize = 256 << 20;
 const FAR_STRIDE: usize = 0x10080;
@@ -64,8 +67,17 @@ pub fn run(folder: &Path, results: &Path, program: &Path) -> Result<(), String> 
     let mut put = |text: &str| writeln!(file, "{text}").map_err(|error| format!("{}: {error}", results.display()));
     put(&machine)?;
     let mut losses = 0;
+    let mut faults: HashMap<String, usize> = HashMap::new();
     for (number, experiment) in plan.experiments.iter().enumerate() {
-        let answer = match worker.ask(number) {
+        let sides = experiment.question.sides();
+        let is_hopeless = sides.iter().any(|side| faults.get(side).is_some_and(|&count| count >= MOST_FAULTS));
+        let asked = if is_hopeless { None } else { Some(worker.ask(number)) };
+        let failure = |why: String| {
+            let outcome = Outcome { question: experiment.question.clone(), answer: Answer::Failed(why) };
+            serde_json::to_string(&outcome).map_err(|error| error.to_string())
+        };
+        let answer = match asked.unwrap_or_else(|| Ok(String::new())) {
+            Ok(answer) if answer.is_empty() => failure("left out: an instruction of it faulted before".into())?,
             Ok(answer) => answer,
             Err(why) => {
                 losses += 1;
@@ -73,9 +85,11 @@ pub fn run(folder: &Path, results: &Path, program: &Path) -> Result<(), String> 
                 if losses > MOST_LOSSES {
                     return Err(format!("{losses} workers lost; stopped at experiment {number} of {}", plan.experiments.len()));
                 }
+                for side in sides {
+                    *faults.entry(side).or_default() += 1;
+                }
                 (worker, _) = Worker::start(program, folder)?;
-                let answer = Answer::Failed(why);
-                serde_json::to_string(&Outcome { question: experiment.question.clone(), answer }).map_err(|error| error.to_string())?
+                failure(why)?
             }
         };
         put(&answer)?;
