@@ -1,7 +1,7 @@
 //! From raw results to figures.
 
 use crate::environment::LANES;
-use crate::hazard::{Hazard, ITERATIONS, SHIFTS, Variant, variants};
+use crate::hazard::{Hazard, Load, SHIFTS, Variant, variants};
 
 /// What the distances of a pair showed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,19 +13,18 @@ pub struct Distances {
     pub problem: Option<String>,
 }
 
-const WORDS_PER_VARIANT: usize = ITERATIONS * LANES;
-
 /// Words that a kernel of [`crate::hazard`] writes.
-pub fn result_words(longest_cycles: u32) -> usize {
-    variants(longest_cycles).len() * WORDS_PER_VARIANT
+pub fn result_words(longest_cycles: u32, load: Load) -> usize {
+    variants(longest_cycles).len() * load.passes() * LANES
 }
 
 /// Compares every variant with the one that is surely right.
-pub fn distances(hazard: Hazard, longest_cycles: u32, results: &[u32]) -> Distances {
-    let chunk = |index: usize| &results[index * WORDS_PER_VARIANT..(index + 1) * WORDS_PER_VARIANT];
+pub fn distances(hazard: Hazard, longest_cycles: u32, load: Load, results: &[u32]) -> Distances {
+    let words = load.passes() * LANES;
+    let chunk = |index: usize| &results[index * words..(index + 1) * words];
     let (far, absent) = (chunk(0), chunk(1));
     // The very first pass of a kernel may find memory that later passes have changed.
-    let reference = &far[WORDS_PER_VARIANT - LANES..];
+    let reference = &far[words - LANES..];
     let pass_is_right = |pass: &[u32]| pass == reference;
     let problem = if !far.chunks(LANES).skip(1).all(pass_is_right) {
         Some("the passes of the longest distance differ".to_owned())
@@ -79,6 +78,8 @@ pub fn slope(few: (u32, f64), many: (u32, f64)) -> f64 {
 mod tests {
     use super::*;
 
+    const WORDS_PER_VARIANT: usize = 8 * LANES;
+
     fn results(longest: u32, right_from: u32) -> Vec<u32> {
         let value = |variant| match variant {
             Variant::Far => 7,
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn finds_the_smallest_distance() {
-        let found = distances(Hazard::Raw, 10, &results(10, 5));
+        let found = distances(Hazard::Raw, 10, Load::Quiet, &results(10, 5));
         assert_eq!(found.problem, None);
         assert_eq!(found.verdicts[0], "xxxx......");
         assert_eq!(smallest(&found.verdicts), Some(5));
@@ -102,7 +103,7 @@ mod tests {
         let mut raw = results(10, 5);
         // Variant 2 + 6 is distance 7 at shift 0; lane 3 of pass 4 is wrong.
         raw[8 * WORDS_PER_VARIANT + 4 * LANES + 3] = 3;
-        let found = distances(Hazard::Raw, 10, &raw);
+        let found = distances(Hazard::Raw, 10, Load::Quiet, &raw);
         assert_eq!(found.verdicts[0], "xxxx..~...");
         assert_eq!(smallest(&found.verdicts), Some(8));
         assert!(is_ragged(&found.verdicts));
@@ -110,15 +111,15 @@ mod tests {
 
     #[test]
     fn knows_when_nothing_is_long_enough() {
-        let found = distances(Hazard::Raw, 10, &results(10, 99));
+        let found = distances(Hazard::Raw, 10, Load::Quiet, &results(10, 99));
         assert_eq!(smallest(&found.verdicts), None);
     }
 
     #[test]
     fn knows_when_nothing_can_be_seen() {
-        let raw = vec![1; result_words(4)];
-        assert!(distances(Hazard::Raw, 4, &raw).problem.is_some());
-        assert!(distances(Hazard::Waw, 4, &raw).problem.is_none());
+        let raw = vec![1; result_words(4, Load::Quiet)];
+        assert!(distances(Hazard::Raw, 4, Load::Quiet, &raw).problem.is_some());
+        assert!(distances(Hazard::Waw, 4, Load::Quiet, &raw).problem.is_none());
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl Assembler {
 
     /// Control that releases scoreboards if the latency is variable, and waits for none.
     pub fn scoreboards(&self, text: &str) -> Control {
-        let plain = Control { stall: LONGEST_STALL, ..Control::default() };
+        // With the longest stalls the scheduler has to be free to turn to another warp: the other combination is undefined.
+        let plain = Control { stall: LONGEST_STALL, stay: false, ..Control::default() };
         let Ok(instruction) = parse(text) else { return plain };
         let properties = instruction.opcode.properties();
         let is_waited_for = properties.latency(self.target) == Latency::Variable

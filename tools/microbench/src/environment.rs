@@ -24,7 +24,7 @@ pub const SHARED_BYTES: u32 = 0x2000;
 const SHARED_SLOT: u32 = 0x1c00;
 const PATTERN_BYTES: u32 = 0x1400;
 pub const NEW_UNIFORM: u32 = 0x104;
-pub const OLD_UNIFORM: u32 = 0xe04;
+pub const OLD_UNIFORM: u32 = 0xe0c;
 
 /// Byte of the pattern at an offset, the same in global, shared and constant memory.
 pub fn pattern(offset: u32) -> u8 {
@@ -73,11 +73,11 @@ pub fn parameters(pool: u64) -> Vec<u8> {
     bytes
 }
 
-/// Puts constants of the target into a text: `{new}`, `{old}` and `{pattern}` are offsets in constant bank 0.
+/// Puts constants of the target into a text: `{new}`, `{old}`, `{pattern}` and `{stack}` are offsets in constant bank 0.
 pub fn expand(assembler: &Assembler, text: &str) -> String {
     let base = assembler.target.profile().parameters as usize;
     let offset = |parameter: usize| format!("{:#x}", base + parameter);
-    text.replace("{new}", &offset(NEW_PARAMETER)).replace("{old}", &offset(OLD_PARAMETER)).replace("{pattern}", &offset(PATTERN_PARAMETER))
+    text.replace("{new}", &offset(NEW_PARAMETER)).replace("{old}", &offset(OLD_PARAMETER)).replace("{pattern}", &offset(PATTERN_PARAMETER)).replace("{stack}", &format!("{:#x}", assembler.target.profile().stack_pointer))
 }
 
 /// An instruction that waits for everything before it.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::assembler::Assembler;
-use crate::hazard::{self, Hazard, Pair};
+use crate::hazard::{self, Hazard, Load, Pair};
 use crate::table::{self, Access, File};
 use crate::timing::{self, Timing};
 
@@ -32,7 +32,7 @@ pub struct Experiment {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
     /// From which distance on a pair of instructions is right.
-    Distance { hazard: Hazard, file: String, first: String, second: String, word: u32, longest_cycles: u32 },
+    Distance { hazard: Hazard, file: String, first: String, second: String, word: u32, load: Load, longest_cycles: u32 },
     /// How many cycles a sequence takes.
     Time(Timing),
 }
@@ -65,8 +65,13 @@ pub fn pairs() -> Vec<Pair> {
             pairs.push(pair(Hazard::Scoreboard, &first, &second, 0));
         }
     }
+    let busy: Vec<Pair> = pairs.iter().filter(|pair| !NEEDS_QUIET.contains(&pair.second.name)).map(|pair| Pair { load: Load::Busy, ..pair.clone() }).collect();
+    pairs.extend(busy);
     pairs
 }
+
+/// Consumers that all warps of the block would have to take part in.
+const NEEDS_QUIET: [&str; 1] = ["BAR.RED"];
 
 /// Consumers that are tried with scoreboards.
 const WAITERS: [&str; 10] = ["IADD3.a", "IMAD.a", "FADD.a", "HADD2.a", "STG.data", "SHFL.data", "UR.MOV", "UIADD3.a", "SEL.p", "guard.MOV"];
@@ -74,7 +79,8 @@ const WAITERS: [&str; 10] = ["IADD3.a", "IMAD.a", "FADD.a", "HADD2.a", "STG.data
 /// The words of a result that a consumer reads, one after the other.
 fn words_of(first: &Access, second: &Access) -> Vec<u32> {
     let (written, read) = (first.place, second.place);
-    if written.file != read.file || (read.is_address && written.words > 1) {
+    let is_misfit = (read.is_address && written.words > 1) || (written.is_large && second.name.contains(".addr"));
+    if written.file != read.file || is_misfit {
         return Vec::new();
     }
     let last = written.words - 1;
@@ -82,12 +88,12 @@ fn words_of(first: &Access, second: &Access) -> Vec<u32> {
 }
 
 fn pair(hazard: Hazard, first: &Access, second: &Access, word: u32) -> Pair {
-    Pair { hazard, first: first.clone(), second: second.clone(), word, longest_cycles: longest_cycles(first) }
+    Pair { hazard, first: first.clone(), second: second.clone(), word, longest_cycles: longest_cycles(first), load: Load::Quiet }
 }
 
 /// Distances worth trying behind an instruction.
 fn longest_cycles(first: &Access) -> u32 {
-    let pipe = parse(&first.text.replace("{new}", "0x0").replace("{pattern}", "0x0").replace("{D}", "R4")).map(|instruction| instruction.opcode.properties().pipe);
+    let pipe = parse(&hazard::last_part(first.text).replace("{new}", "0x0").replace("{pattern}", "0x0").replace("{D}", "R4")).map(|instruction| instruction.opcode.properties().pipe);
     match (first.place.file, pipe) {
         (_, Ok(Pipe::Tensor)) => 48,
         (_, Ok(Pipe::Double | Pipe::Lsu | Pipe::Xu)) => 40,
@@ -99,8 +105,8 @@ fn longest_cycles(first: &Access) -> u32 {
 /// Writes all cubins and the plan.
 pub fn generate(target: Target, folder: &Path, filter: Option<&str>) -> Result<Plan, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut jobs: Vec<Job> = pairs().into_iter().map(Job::Pair).collect();
-    jobs.extend(timing::all(target).into_iter().map(Job::Timing));
+    let mut jobs: Vec<Job> = timing::all(target).into_iter().map(Job::Timing).collect();
+    jobs.extend(pairs().into_iter().map(Job::Pair));
     let wanted = |job: &Job| filter.is_none_or(|word| question(job).name().contains(word));
     let jobs: Vec<Job> = jobs.into_iter().filter(wanted).collect();
     let outcomes: Vec<Result<Experiment, String>> = jobs
@@ -131,6 +137,7 @@ fn question(job: &Job) -> Question {
             first: pair.first.name.into(),
             second: pair.second.name.into(),
             word: pair.word,
+            load: pair.load,
             longest_cycles: pair.longest_cycles,
         },
         Job::Timing(timing) => Question::Time(timing.clone()),
@@ -149,7 +156,9 @@ impl Question {
     /// All that identifies it, in words.
     pub fn name(&self) -> String {
         match self {
-            Question::Distance { hazard, file, first, second, word, .. } => format!("{hazard:?} {file} {first} {second} {word}").to_lowercase(),
+            Question::Distance { hazard, file, first, second, word, load, .. } => {
+                format!("{load:?} {hazard:?} {file} {first} {second} {word}").to_lowercase()
+            },
             Question::Time(timing) => timing.full_name(),
         }
     }
@@ -174,7 +183,7 @@ fn check_latency(target: Target, pair: &Pair) -> Result<(), String> {
     if matches!(pair.hazard, Hazard::War | Hazard::Scoreboard) {
         return Ok(());
     }
-    let text = pair.first.text.replace("{new}", "0x0");
+    let text = hazard::last_part(pair.first.text).replace("{new}", "0x0");
     let instruction = parse(&text).map_err(|error| format!("{text}: {error}"))?;
     if instruction.opcode.properties().latency(target) == Latency::Variable {
         return Err(format!("{}: variable latency on {target}", pair.first.name));

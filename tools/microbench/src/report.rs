@@ -33,15 +33,15 @@ pub fn figures(machine: &Machine, outcomes: &[Outcome]) -> String {
     let mut out = String::new();
     let Machine { device, architecture, cuda_version, target } = machine;
     let _ = writeln!(out, "# Measured by tools/microbench on {device} (sm_{architecture}), code for {target}, driver for CUDA {}.{}.", cuda_version / 1000, cuda_version % 1000 / 10);
-    out.push_str("# raw, waw, war, scoreboard: kind, register file, first instruction, second instruction, word of the result, fewest cycles\n");
+    out.push_str("# raw, waw, war, scoreboard: kind, load (quiet: one warp; busy: others use all pipes), register file, first instruction, second instruction, word of the result, fewest cycles\n");
     out.push_str("#   between the two that gave the right result (1: always right; -: not even the longest tried), remark. The remark\n");
     out.push_str("#   `ragged` comes with what each distance gave at four places of the code: . right, x wrong, ~ wrong at times.\n");
     out.push_str("# time: kind, group, name, warps, instructions counted, cycles of one copy of the body (best round), cycles in all rounds.\n");
     for outcome in outcomes {
         match (&outcome.question, &outcome.answer) {
-            (Question::Distance { hazard, file, first, second, word, .. }, answer) => {
+            (Question::Distance { hazard, file, first, second, word, load, .. }, answer) => {
                 let (figure, remark) = distance(answer);
-                let kind = format!("{hazard:?}").to_lowercase();
+                let kind = format!("{hazard:?}\t{load:?}").to_lowercase();
                 let _ = writeln!(out, "{kind}\t{file}\t{first}\t{second}\t{word}\t{figure}\t{remark}");
             }
             (Question::Time(timing), answer) => {
@@ -83,12 +83,12 @@ fn summary(outcomes: &[Outcome]) -> String {
     let mut out = String::new();
     let mut unknown = 0;
     for outcome in outcomes {
-        if let Question::Distance { hazard, file, first, second, word, .. } = &outcome.question {
+        if let Question::Distance { hazard, file, first, second, word, load, .. } = &outcome.question {
             let (figure, remark) = distance(&outcome.answer);
             if figure == "?" {
                 unknown += 1;
             }
-            let _ = writeln!(out, "{:<11}{file:<3} {first:<20} {second:<14} {word} {figure:>3}  {remark}", format!("{hazard:?}").to_lowercase());
+            let _ = writeln!(out, "{:<17}{file:<3} {first:<20} {second:<14} {word} {figure:>3}  {remark}", format!("{load:?} {hazard:?}").to_lowercase());
         } else if let (Question::Time(timing), Answer::Cycles { few, many }) = (&outcome.question, &outcome.answer) {
             let cycles = per_copy(timing, few, many);
             let rate = f64::from(timing.counted * timing.warps) / cycles;

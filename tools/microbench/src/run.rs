@@ -181,9 +181,9 @@ fn one(driver: &Driver, folder: &Path, experiment: &Experiment) -> Result<Answer
     let path: PathBuf = folder.join(&experiment.cubin);
     let image = std::fs::read(&path).map_err(|error| Error { message: format!("{}: {error}", path.display()), sticky: false })?;
     match &experiment.question {
-        Question::Distance { hazard, longest_cycles, .. } => {
-            let results = launch(driver, &image, 1, analyze::result_words(*longest_cycles) * 4, false)?;
-            let found = analyze::distances(*hazard, *longest_cycles, &results);
+        Question::Distance { hazard, longest_cycles, load, .. } => {
+            let results = launch(driver, &image, load.warps(), analyze::result_words(*longest_cycles, *load) * 4, false)?;
+            let found = analyze::distances(*hazard, *longest_cycles, *load, &results);
             Ok(Answer::Distances { verdicts: found.verdicts, problem: found.problem })
         }
         Question::Time(timing) => {

@@ -12,6 +12,8 @@ pub struct Place {
     pub words: u32,
     /// The word behind the result is to be zero, as in addresses.
     pub is_address: bool,
+    /// The result is no address of anything.
+    pub is_large: bool,
 }
 
 /// A register file.
@@ -48,11 +50,13 @@ impl fmt::Display for File {
 
 impl Place {
     fn parse(text: &str) -> Option<Place> {
-        let place = |file, words, is_address| Some(Place { file, words, is_address });
+        let place = |file, words, is_address| Some(Place { file, words, is_address, is_large: text.starts_with('V') });
         match text {
             "R" => place(File::General, 1, false),
             "A" => place(File::General, 1, true),
             "R2" => place(File::General, 2, false),
+            "V2" => place(File::General, 2, false),
+            "V4" => place(File::General, 4, false),
             "R4" => place(File::General, 4, false),
             "UR" => place(File::Uniform, 1, false),
             "UA" => place(File::Uniform, 1, true),

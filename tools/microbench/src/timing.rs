@@ -117,7 +117,7 @@ fn measure(assembler: &mut Assembler, lines: &mut Vec<Line>, timing: &Timing, sl
     }
     let clock = |register: u32, stall: u8| Line {
         label: None,
-        control: Control { stall, wait: 0b11_1111, ..Control::default() },
+        control: Control { stall, stay: false, wait: 0b11_1111, ..Control::default() },
         text: format!("CS2R.32 R{register}, SR_CLOCKLO"),
     };
     lines.push(clock(2, 8));
@@ -141,7 +141,7 @@ fn measure(assembler: &mut Assembler, lines: &mut Vec<Line>, timing: &Timing, sl
 fn line(assembler: &Assembler, text: &str, slot: u32, copy: u32) -> Result<Line, String> {
     let here = format!("at{slot}_{copy}");
     let turns = |text: String| {
-        let d = 36 + 4 * (copy % 6);
+        let d = [36, 44, 52, 56][copy as usize % 4];
         text.replace("{d}", &format!("R{d}")).replace("{e}", &format!("R{}", d + 1)).replace("{k}", &copy.to_string()).replace("{here}", &here)
     };
     let mut text = expand(assembler, &turns(text.to_owned()));
