@@ -264,9 +264,14 @@ pub struct DeviceMemory<'driver> {
 
 impl DeviceMemory<'_> {
     pub fn write(&self, data: &[u8]) -> Result<(), Error> {
-        assert!(data.len() <= self.bytes, "{} bytes into {}", data.len(), self.bytes);
+        self.write_at(0, data)
+    }
+
+    /// Writes behind the first `offset` bytes.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        assert!(offset as usize + data.len() <= self.bytes, "{} bytes at {offset} into {}", data.len(), self.bytes);
         // SAFETY: the range was allocated and is large enough.
-        let status = unsafe { (self.driver.functions.copy_to_device)(self.address, data.as_ptr().cast(), data.len()) };
+        let status = unsafe { (self.driver.functions.copy_to_device)(self.address + offset, data.as_ptr().cast(), data.len()) };
         self.driver.check("cuMemcpyHtoD", status)
     }
 

@@ -18,6 +18,9 @@ pub const OLD_PARAMETER: usize = 16;
 pub const PATTERN_PARAMETER: usize = 64;
 /// Bytes of global memory: a pattern for loads, then a slot for each lane.
 pub const SCRATCH_BYTES: usize = 1 << 16;
+/// Where the second end of memory lies, for pairs that change the upper half of an address, and its first byte.
+pub const FAR_END_OFFSET: u64 = 1 << 32;
+pub const FAR_END_BYTE: u8 = 0x5a;
 const SLOT_OFFSET: u64 = 0x8000;
 const SLOT_BYTES: u64 = 16;
 pub const SHARED_BYTES: u32 = 0x2000;
@@ -46,7 +49,7 @@ pub fn pool(lane: u32, scratch: u64, output: u64) -> [u32; POOL_REGISTERS] {
     put(16, &[0; 4]);
     put(20, &[old; 4]);
     put(24, &[(f64::from(new) * 2f64.powi(-24)) as f32].map(f32::to_bits));
-    put(25, &[0x3c00_3c00, 0x3f80_3f80, 0]);
+    put(25, &[0x3c00_3c00, 0x3f80_3f80, (scratch >> 32) as u32 + 1]);
     put(28, &[NEW_UNIFORM, OLD_UNIFORM, u32::MAX, lane]);
     put(34, &halves(out));
     put(36, &[old; 4]);

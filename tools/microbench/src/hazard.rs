@@ -191,7 +191,7 @@ impl Texts {
         let first = if variant == Variant::Absent { "NOP" } else { &self.first };
         let (before, first) = first.rsplit_once(THEN).map_or(("", first), |(before, last)| (before, last));
         for text in before.split(THEN).filter(|text| !text.is_empty()) {
-            lines.push(Line { label: None, control: Control { stall: 2, ..Control::default() }, text: text.to_owned() });
+            lines.push(Line { label: None, control: Control { stall: 1, ..Control::default() }, text: text.to_owned() });
         }
         apart(assembler, lines, first, distance);
         let second = self.second.replace("{over}", &over);
@@ -283,6 +283,9 @@ fn apart(assembler: &Assembler, lines: &mut Vec<Line>, text: &str, distance: u32
 
 /// Instructions that bring the old value back.
 fn restore(first: Place, second: Place) -> Vec<String> {
+    if first.pointer_word.is_some() {
+        return vec!["MOV R4, R50".into(), "MOV R5, R51".into(), "MOV R20, R37".into()];
+    }
     let mut texts: Vec<String> = match first.file {
         File::General => (0..4).map(|word| format!("MOV R{}, R{}", 4 + word, 36 + word)).collect(),
         File::Uniform => (0..2).map(|word| format!("UMOV UR{}, {:#x}", 4 + word, environment::OLD_UNIFORM)).collect(),

@@ -21,7 +21,7 @@ enum Command {
         /// The target, such as sm_90a.
         #[arg(long)]
         arch: String,
-        /// Only experiments whose names contain this.
+        /// Only experiments whose names contain one of these words, separated by commas.
         #[arg(long)]
         only: Option<String>,
         folder: PathBuf,

@@ -32,7 +32,7 @@ pub struct Experiment {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
     /// From which distance on a pair of instructions is right.
-    Distance { hazard: Hazard, file: String, first: String, second: String, word: u32, load: Load, longest_cycles: u32 },
+    Distance { hazard: Hazard, file: String, first: String, second: String, word: u32, load: Load, longest_cycles: u32, needs_two_ends: bool },
     /// How many cycles a sequence takes.
     Time(Timing),
 }
@@ -51,7 +51,7 @@ pub fn pairs() -> Vec<Pair> {
         for second in table::consumers() {
             pairs.extend(words_of(first, &second).into_iter().map(|word| pair(Hazard::Raw, first, &second, word)));
         }
-        for second in table::second_writers().into_iter().filter(|second| second.place.file == first.place.file) {
+        for second in table::second_writers().into_iter().filter(|second| second.place.file == first.place.file && first.place.pointer_word.is_none()) {
             pairs.push(pair(Hazard::Waw, first, &second, 0));
         }
     }
@@ -80,7 +80,7 @@ const WAITERS: [&str; 10] = ["IADD3.a", "IMAD.a", "FADD.a", "HADD2.a", "STG.data
 fn words_of(first: &Access, second: &Access) -> Vec<u32> {
     let (written, read) = (first.place, second.place);
     let is_misfit = (read.is_address && written.words > 1) || (written.is_large && second.name.contains(".addr"));
-    if written.file != read.file || is_misfit {
+    if written.file != read.file || is_misfit || written.pointer_word != read.pointer_word {
         return Vec::new();
     }
     let last = written.words - 1;
@@ -107,7 +107,7 @@ pub fn generate(target: Target, folder: &Path, filter: Option<&str>) -> Result<P
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut jobs: Vec<Job> = timing::all(target).into_iter().map(Job::Timing).collect();
     jobs.extend(pairs().into_iter().map(Job::Pair));
-    let wanted = |job: &Job| filter.is_none_or(|word| question(job).name().contains(word));
+    let wanted = |job: &Job| filter.is_none_or(|words| words.split(',').any(|word| question(job).name().contains(word)));
     let jobs: Vec<Job> = jobs.into_iter().filter(wanted).collect();
     let outcomes: Vec<Result<Experiment, String>> = jobs
         .par_iter()
@@ -139,6 +139,7 @@ fn question(job: &Job) -> Question {
             word: pair.word,
             load: pair.load,
             longest_cycles: pair.longest_cycles,
+            needs_two_ends: pair.first.place.pointer_word.is_some(),
         },
         Job::Timing(timing) => Question::Time(timing.clone()),
     }

@@ -181,13 +181,15 @@ fn one(driver: &Driver, folder: &Path, experiment: &Experiment) -> Result<Answer
     let path: PathBuf = folder.join(&experiment.cubin);
     let image = std::fs::read(&path).map_err(|error| Error { message: format!("{}: {error}", path.display()), sticky: false })?;
     match &experiment.question {
-        Question::Distance { hazard, longest_cycles, load, .. } => {
-            let results = launch(driver, &image, load.warps(), analyze::result_words(*longest_cycles, *load) * 4, false)?;
+        Question::Distance { hazard, longest_cycles, load, needs_two_ends, .. } => {
+            let memory = if *needs_two_ends { Memory::TwoEnds } else { Memory::Pattern };
+            let results = launch(driver, &image, load.warps(), analyze::result_words(*longest_cycles, *load) * 4, memory)?;
             let found = analyze::distances(*hazard, *longest_cycles, *load, &results);
             Ok(Answer::Distances { verdicts: found.verdicts, problem: found.problem })
         }
         Question::Time(timing) => {
-            let results = launch(driver, &image, timing.warps, timing.warps as usize * WARP_BYTES, timing.far_memory)?;
+            let memory = if timing.far_memory { Memory::Chain } else { Memory::Pattern };
+            let results = launch(driver, &image, timing.warps, timing.warps as usize * WARP_BYTES, memory)?;
             Ok(cycles(timing, &results))
         }
     }
@@ -207,16 +209,39 @@ fn cycles(timing: &Timing, results: &[u32]) -> Answer {
     Answer::Cycles { few: (0..ROUNDS).map(|round| elapsed(round, 0)).collect(), many: (0..ROUNDS).map(|round| elapsed(round, 1)).collect() }
 }
 
+/// What the kernel finds in global memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    /// The pattern of [`environment::pattern`].
+    Pattern,
+    /// The pattern, and other bytes 4 GiB behind it.
+    TwoEnds,
+    /// A chain of pointers that no cache holds.
+    Chain,
+}
+
+impl Memory {
+    fn bytes(self) -> usize {
+        match self {
+            Memory::Pattern => environment::SCRATCH_BYTES,
+            Memory::TwoEnds => environment::FAR_END_OFFSET as usize + environment::SCRATCH_BYTES,
+            Memory::Chain => FAR_BYTES,
+        }
+    }
+}
+
 /// Launches the kernel of an image in one block and reads its results.
-fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, far_memory: bool) -> Result<Vec<u32>, Error> {
+fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, memory: Memory) -> Result<Vec<u32>, Error> {
     let module = driver.load_module(image)?;
-    let scratch = driver.allocate(if far_memory { FAR_BYTES } else { environment::SCRATCH_BYTES })?;
+    let scratch = driver.allocate(memory.bytes())?;
     let output = driver.allocate(result_bytes)?;
     output.write(&vec![0xee; result_bytes])?;
-    if far_memory {
-        scratch.write(&chain(scratch.address))?;
-    } else {
-        scratch.write(&(0..environment::SCRATCH_BYTES as u32).map(environment::pattern).collect::<Vec<u8>>())?;
+    match memory {
+        Memory::Chain => scratch.write(&chain(scratch.address))?,
+        Memory::Pattern | Memory::TwoEnds => scratch.write(&(0..environment::SCRATCH_BYTES as u32).map(environment::pattern).collect::<Vec<u8>>())?,
+    }
+    if memory == Memory::TwoEnds {
+        scratch.write_at(environment::FAR_END_OFFSET, &[environment::FAR_END_BYTE; 64])?;
     }
     let pool = driver.allocate(LANES * environment::POOL_BYTES)?;
     let mut rows = vec![0u8; LANES * environment::POOL_BYTES];

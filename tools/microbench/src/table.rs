@@ -14,6 +14,8 @@ pub struct Place {
     pub is_address: bool,
     /// The result is no address of anything.
     pub is_large: bool,
+    /// The result is this word of the address of a byte in global memory.
+    pub pointer_word: Option<u32>,
 }
 
 /// A register file.
@@ -50,11 +52,14 @@ impl fmt::Display for File {
 
 impl Place {
     fn parse(text: &str) -> Option<Place> {
-        let place = |file, words, is_address| Some(Place { file, words, is_address, is_large: text.starts_with('V') });
+        let place = |file, words, is_address| Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None });
+        let pointer = |word| place(File::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
         match text {
             "R" => place(File::General, 1, false),
             "A" => place(File::General, 1, true),
             "R2" => place(File::General, 2, false),
+            "LO" => pointer(0),
+            "HI" => pointer(1),
             "V2" => place(File::General, 2, false),
             "V4" => place(File::General, 4, false),
             "R4" => place(File::General, 4, false),
