@@ -52,7 +52,7 @@ impl Load {
 }
 
 /// What is asked of a pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hazard {
     /// Read after write.

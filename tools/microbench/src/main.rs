@@ -32,9 +32,10 @@ enum Command {
         #[arg(short)]
         output: PathBuf,
     },
-    /// Print tables of results.
+    /// Print tables of results; later files replace what earlier ones say about the same experiment.
     Report {
-        results: PathBuf,
+        #[arg(required = true)]
+        results: Vec<PathBuf>,
         /// Also write the figures, one line each.
         #[arg(long)]
         tsv: Option<PathBuf>,

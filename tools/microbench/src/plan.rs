@@ -51,7 +51,7 @@ pub fn pairs() -> Vec<Pair> {
         for second in table::consumers() {
             pairs.extend(words_of(first, &second).into_iter().map(|word| pair(Hazard::Raw, first, &second, word)));
         }
-        for second in table::second_writers().into_iter().filter(|second| second.place.file == first.place.file && first.place.pointer_word.is_none()) {
+        for second in table::second_writers().into_iter().filter(|second| second.place.file == first.place.file && first.place.pointer_word.is_none() && first.place.group_word.is_none()) {
             pairs.push(pair(Hazard::Waw, first, &second, 0));
         }
     }
@@ -79,6 +79,9 @@ const WAITERS: [&str; 10] = ["IADD3.a", "IMAD.a", "FADD.a", "HADD2.a", "STG.data
 /// The words of a result that a consumer reads, one after the other.
 fn words_of(first: &Access, second: &Access) -> Vec<u32> {
     let (written, read) = (first.place, second.place);
+    if let Some(word) = written.group_word {
+        return if read.file == written.file && read.words > word { vec![0] } else { Vec::new() };
+    }
     let is_misfit = (read.is_address && written.words > 1) || (written.is_large && second.name.contains(".addr"));
     if written.file != read.file || is_misfit || written.pointer_word != read.pointer_word {
         return Vec::new();

@@ -16,6 +16,8 @@ pub struct Place {
     pub is_large: bool,
     /// The result is this word of the address of a byte in global memory.
     pub pointer_word: Option<u32>,
+    /// The result is this word of a group that is read as a whole.
+    pub group_word: Option<u32>,
 }
 
 /// A register file.
@@ -52,12 +54,16 @@ impl fmt::Display for File {
 
 impl Place {
     fn parse(text: &str) -> Option<Place> {
-        let place = |file, words, is_address| Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None });
+        let place = |file, words, is_address| Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None });
+        let part = |word| place(File::General, 1, false).map(|place| Place { group_word: Some(word), ..place });
         let pointer = |word| place(File::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
         match text {
             "R" => place(File::General, 1, false),
             "A" => place(File::General, 1, true),
             "R2" => place(File::General, 2, false),
+            "Q1" => part(1),
+            "Q2" => part(2),
+            "Q3" => part(3),
             "LO" => pointer(0),
             "HI" => pointer(1),
             "V2" => place(File::General, 2, false),
