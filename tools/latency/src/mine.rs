@@ -66,7 +66,7 @@ impl Mine {
             *entry.stalls.entry(control.stall.into()).or_default() += 1;
         }
         self.instructions += run.steps.len() as u64;
-        dependence::each(run, |found| self.note(found));
+        dependence::each(run, |_, all| all.iter().for_each(|found| self.note(found)));
     }
 
     fn note(&mut self, found: &Dependence<'_>) {
@@ -130,7 +130,8 @@ impl Mine {
 
     /// Tables with a line for each first mnemonic and a column for each second: least distance, and the usual one of tight pairs.
     pub fn pivots(&self) -> String {
-        let mut out = "least distance / usual distance of pairs where nothing else explains the stall (how many); no scoreboard set\n".to_string();
+        let mut out =
+            "least distance / usual distance of pairs where nothing else explains the stall (how many); no scoreboard set\n".to_string();
         for kind in [Kind::Raw, Kind::Waw, Kind::War] {
             for file in [File::General, File::Predicate, File::Uniform, File::UniformPredicate] {
                 self.pivot(&mut out, kind_name(kind), file.prefix());
