@@ -2,11 +2,16 @@
 //!
 //! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source.
 
+#[macro_use]
+mod facts;
+
 pub mod class;
 pub mod machine;
 pub mod model;
 pub mod occupancy;
+mod sheet;
 pub mod tables;
+pub mod units;
 
 pub use class::{Class, Classes, Port};
 pub use model::{Kind, Model, Need, Time};
