@@ -33,6 +33,8 @@ enum Condition {
     Own(Vec<String>),
     /// One of these names is an operand.
     Named(Vec<String>),
+    /// An address that is no descriptor has a uniform register.
+    UniformAddress,
 }
 
 #[derive(Debug)]
@@ -113,6 +115,9 @@ fn condition(word: &str) -> Result<Condition, String> {
     if let Some(own) = word.strip_prefix('^') {
         return Ok(Condition::Own(own.split('/').map(ToString::to_string).collect()));
     }
+    if word == "[u]" {
+        return Ok(Condition::UniformAddress);
+    }
     if rest.starts_with('.') {
         let run = |alternative: &str| alternative.split('.').skip(1).map(|piece| format!(".{piece}")).collect();
         return Ok(Condition::Modifiers { alternatives: rest.split('/').map(run).collect(), present });
@@ -188,6 +193,7 @@ impl WidthLine {
                 }
                 Condition::Own(suffixes) => format!("Condition::Own({})", list(suffixes)?),
                 Condition::Named(names) => format!("Condition::Named({})", list(names)?),
+                Condition::UniformAddress => "Condition::UniformAddress".to_string(),
             })
         };
         let conditions: Vec<String> = self.conditions.iter().map(condition).collect::<Result<_, _>>()?;

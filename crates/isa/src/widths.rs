@@ -23,6 +23,8 @@ pub(crate) enum Condition {
     Own(&'static [Symbol]),
     /// One of these names is an operand.
     Named(&'static [Symbol]),
+    /// An address that is no descriptor has a uniform register.
+    UniformAddress,
 }
 
 /// What an operand is for, and which one of its kind; a rule without an index is for all.
@@ -152,6 +154,12 @@ fn holds(condition: &Condition, instruction: &Instruction, suffixes: &Symbols) -
         Condition::Named(names) => {
             instruction.operands.iter().any(|operand| matches!(&operand.value, Value::Name(name) if names.contains(name)))
         }
+        Condition::UniformAddress => instruction.operands.iter().any(|operand| match &operand.value {
+            Value::Address(address) if address.word.spelling().is_empty() => {
+                address.parts.iter().flat_map(|part| &part.registers).any(|register| register.file == File::Uniform)
+            }
+            _ => false,
+        }),
     }
 }
 
