@@ -153,3 +153,73 @@ fn exclusive(run: &Run, first: usize, second: usize) -> bool {
     let changed = |access: &Access| access.written && access.file == file && access.registers().contains(&one.predicate.into());
     !run.steps[first..second].iter().any(|step| step.accesses.iter().any(changed))
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_isa::{Control, parse};
+
+    use super::*;
+    use crate::code::step;
+    use crate::signature::place;
+
+    /// Dependences of lines `CONTROL INSTRUCTION`, each as `KIND FIRST->SECOND CYCLES`, with `!` behind those that are tight.
+    fn found(lines: &[&str]) -> Vec<String> {
+        let read = |line: &&str| {
+            let (control, text) = line.split_once(' ').expect("control and text");
+            let mut instruction = parse(text).expect("an instruction");
+            instruction.control = Control::parse(control).expect("a control word");
+            step(instruction)
+        };
+        let run = Run { steps: lines.iter().map(read).collect() };
+        let mut all = Vec::new();
+        each(&run, |_, dependences| {
+            for one in dependences {
+                let ends = format!("{}->{}", place(one.first, &one.first_end), place(one.second, &one.second_end));
+                all.push(format!("{:?} {ends} {}{}", one.kind, one.cycles, if one.tight { "!" } else { "" }));
+            }
+        });
+        all
+    }
+
+    #[test]
+    fn stalls_from_the_first_on_are_added_up() {
+        let lines = ["B------:R-:W-:-:S02 FADD R0, R1, R2", "B------:R-:W-:-:S03 FADD R5, R6, R7", "B------:R-:W-:-:S01 FADD R3, R0, R4"];
+        assert_eq!(found(&lines), ["Raw d0.0->s0.0 5"]);
+    }
+
+    #[test]
+    fn the_only_reason_of_a_stall_is_tight() {
+        let lines = ["B------:R-:W-:-:S04 FADD R0, R1, R2", "B------:R-:W-:-:S01 FADD R3, R0, R0"];
+        assert_eq!(found(&lines), ["Raw d0.0->s0.0 4!", "Raw d0.0->s1.0 4!"]);
+        let lines = ["B------:R-:W-:-:S01 FADD R9, R1, R2", "B------:R-:W-:-:S04 FADD R0, R1, R2", "B------:R-:W-:-:S01 FADD R3, R0, R9"];
+        assert_eq!(found(&lines), ["Raw d0.0->s0.0 4", "Raw d0.0->s1.0 5"]);
+    }
+
+    #[test]
+    fn scoreboards_that_are_waited_for_settle_a_dependence() {
+        let load = "B------:R-:W0:-:S02 LDG.E R0, desc[UR4][R2.64]";
+        assert_eq!(found(&[load, "B0-----:R-:W-:-:S01 FADD R9, R0, R4"]), [""; 0]);
+        assert_eq!(found(&[load, "B------:R-:W-:-:S01 FADD R9, R0, R4"]), ["Raw d0.0->s0.0 2"]);
+        // Overwriting a source may wait for the result, which comes later than the reading.
+        assert_eq!(found(&[load, "B0-----:R-:W-:-:S01 FADD R2, R5, R4"]), [""; 0]);
+    }
+
+    #[test]
+    fn halves_of_a_pair_are_dependences_of_their_own_and_rivals() {
+        let lines = ["B------:R-:W-:-:S06 IMAD.WIDE R2, R4, R5, R6", "B------:R-:W-:-:S01 LDG.E R0, desc[UR4][R2.64]"];
+        assert_eq!(found(&lines), ["Raw d0.0->a0.0 6", "Raw d0.1->a0.1 6"]);
+    }
+
+    #[test]
+    fn instructions_that_never_execute_both_do_not_depend() {
+        let lines = ["B------:R-:W-:-:S01 @P0 MOV R0, R1", "B------:R-:W-:-:S01 @!P0 MOV R0, R2"];
+        assert_eq!(found(&lines), [""; 0]);
+    }
+
+    #[test]
+    fn guards_and_write_orders() {
+        let lines =
+            ["B------:R-:W-:-:S13 ISETP.GE.AND P0, PT, R1, R2, PT", "B------:R-:W-:-:S02 @P0 MOV R4, R5", "B------:R-:W-:-:S01 MOV R4, R6"];
+        assert_eq!(found(&lines), ["Raw d0.0->guard 13!", "Waw d0.0->d0.0 2!"]);
+    }
+}
