@@ -2,7 +2,8 @@
 //!
 //! Two questions for every dependence that no scoreboard settles. Does the model ask for more cycles than ptxas leaves? Then its figure
 //! is too high, or the pair has a path of its own. And where the model says that this dependence decides how long the instruction has to
-//! wait, more than any other: is the stall in front of it exactly so long?
+//! wait, more than any other: is the stall in front of it exactly so long? If it is always longer, the figure is too low, and code that
+//! follows the model may read a register before it is there.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ pub struct Check {
     /// By description: how often, the least distance, what the model asks for.
     too_high: BTreeMap<String, Finding>,
     unequal: BTreeMap<String, Finding>,
+    /// All stalls that one dependence decides, by the classes of its ends.
+    by_class: BTreeMap<String, Finding>,
     without_scoreboard: BTreeMap<String, Finding>,
     without_port: BTreeMap<String, Finding>,
 }
@@ -45,6 +48,7 @@ impl Check {
             decided_equal: [0; 2],
             too_high: BTreeMap::new(),
             unequal: BTreeMap::new(),
+            by_class: BTreeMap::new(),
             without_scoreboard: BTreeMap::new(),
             without_port: BTreeMap::new(),
         }
@@ -92,10 +96,11 @@ impl Check {
     fn compare(&mut self, stall: i64, found: &Dependence<'_>) {
         let column = usize::from(!found.adjacent);
         self.decided[column] += 1;
+        let need = stall + i64::from(found.cycles - found.last_stall);
+        count(&mut self.by_class, classes(found), found.cycles, need as u8);
         if i64::from(found.last_stall) == stall {
             self.decided_equal[column] += 1;
         } else {
-            let need = stall + i64::from(found.cycles - found.last_stall);
             note(&mut self.unequal, found, need as u8);
         }
     }
@@ -126,6 +131,11 @@ impl Check {
             self.decided[1],
             share(1)
         );
+        let too_low: BTreeMap<&String, &Finding> = self.by_class.iter().filter(|(_, finding)| finding.is_never_so_close()).collect();
+        println!("  always farther apart than the model asks for, perhaps too low: {} kinds", too_low.len());
+        for (key, finding) in too_low {
+            println!("    {:6} {key}: asks for {}, found {}", finding.count, finding.need, finding.histogram());
+        }
         print("too high", &self.too_high, list);
         print("decided by one dependence, but not so long", &self.unequal, list);
         print("the model asks for a scoreboard, none is set", &self.without_scoreboard, list);
@@ -185,10 +195,44 @@ fn note(findings: &mut BTreeMap<String, Finding>, found: &Dependence<'_>, need: 
         signature(&found.second.instruction),
         place(found.second, &found.second_end)
     );
+    count(findings, key, found.cycles, need);
+}
+
+fn count(findings: &mut BTreeMap<String, Finding>, key: String, cycles: u32, need: u8) {
     let finding = findings.entry(key).or_default();
     finding.count += 1;
     finding.need = need;
-    *finding.distances.entry(found.cycles).or_default() += 1;
+    *finding.distances.entry(cycles).or_default() += 1;
+}
+
+/// Kind, file, and for both ends class and port.
+fn classes(found: &Dependence<'_>) -> String {
+    let file = found.first_end.access.file;
+    let end = |step: &Step, end: &End| {
+        let class = Class::of(&step.instruction).name();
+        match end.access.place {
+            AccessPlace::Guard => format!("{class} guard"),
+            _ if end.access.written => format!("{class} d.{}", end.part.min(1)),
+            _ => format!("{class} s{}.{}", step.slot(&end.access).unwrap_or_default(), end.part.min(1)),
+        }
+    };
+    let (first, second) = (end(found.first, &found.first_end), end(found.second, &found.second_end));
+    format!("{} {} {first} -> {second}", kind_name(found.kind), file.prefix())
+}
+
+/// So many stalls that are all longer than the model asks for are no chance.
+const NO_CHANCE: u64 = 8;
+
+impl Finding {
+    fn is_never_so_close(&self) -> bool {
+        let least = self.distances.keys().next().copied().unwrap_or_default();
+        self.count >= NO_CHANCE && least > u32::from(self.need)
+    }
+
+    fn histogram(&self) -> String {
+        let entries: Vec<String> = self.distances.iter().take(6).map(|(cycles, count)| format!("{cycles}:{count}")).collect();
+        entries.join(" ")
+    }
 }
 
 fn print(title: &str, findings: &BTreeMap<String, Finding>, list: usize) {
@@ -197,7 +241,6 @@ fn print(title: &str, findings: &BTreeMap<String, Finding>, list: usize) {
     let mut sorted: Vec<(&String, &Finding)> = findings.iter().collect();
     sorted.sort_by_key(|(key, finding)| (std::cmp::Reverse(finding.count), key.as_str()));
     for (key, finding) in sorted.into_iter().take(list) {
-        let distances: Vec<String> = finding.distances.iter().take(6).map(|(cycles, count)| format!("{cycles}:{count}")).collect();
-        println!("    {:6} {key}: asks for {}, found {}", finding.count, finding.need, distances.join(" "));
+        println!("    {:6} {key}: asks for {}, found {}", finding.count, finding.need, finding.histogram());
     }
 }
