@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::instruction::{Instruction, Symbols, Value};
-use crate::table::{File, Symbol, WIDTH_RULES};
+use crate::table::{File, Symbol, WIDTH_KINDS, WIDTH_RULES};
 
 /// A line of the file, for one instruction.
 #[derive(Debug)]
@@ -101,8 +101,17 @@ pub(crate) struct Extent {
     pub also_written: bool,
 }
 
+impl Extent {
+    /// One register.
+    pub(crate) const SINGLE: Extent = Extent { count: 1, also_read: false, also_written: false };
+}
+
 /// The extent of an operand that has any of these roles. `suffixes` are its own.
 pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Extent {
+    let named = WIDTH_KINDS[instruction.opcode as usize];
+    if roles.iter().all(|role| named >> role.kind as u16 & 1 == 0) {
+        return Extent::SINGLE;
+    }
     let said = apply(instruction, roles, suffixes);
     Extent { count: (said.decided.unwrap_or(1) + said.more).max(1), also_read: said.also_read, also_written: said.also_written }
 }
