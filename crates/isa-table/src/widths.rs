@@ -183,7 +183,7 @@ pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn F
         out.push_str(&format!("&[{}],\n", rules.join(",")));
         let named: BTreeSet<&str> = all.iter().flat_map(|line| &line.effects).map(|effect| effect.role.kind).collect();
         let bits: Vec<String> = named.iter().map(|kind| format!("1<<Kind::{kind} as u16")).collect();
-        kinds.push_str(&format!("0|{},\n", bits.join("|")));
+        kinds.push_str(&format!("{},\n", if bits.is_empty() { "0".to_string() } else { bits.join("|") }));
     }
     Ok(format!("{out}];\n{kinds}];\n"))
 }
