@@ -12,6 +12,8 @@
 //! mnemonics, or `*` for all, whose lines come last; conditions that must all hold; widths of operands by role. For each operand the
 //! first line with `=` whose conditions hold decides; every line with `+` adds to it.
 
+use std::collections::BTreeSet;
+
 use crate::parse::Error;
 
 /// A line of the file.
@@ -33,6 +35,8 @@ enum Condition {
     Own(Vec<String>),
     /// One of these names is an operand.
     Named(Vec<String>),
+    /// An address that is no descriptor has a uniform register.
+    UniformAddress,
 }
 
 #[derive(Debug)]
@@ -113,6 +117,9 @@ fn condition(word: &str) -> Result<Condition, String> {
     if let Some(own) = word.strip_prefix('^') {
         return Ok(Condition::Own(own.split('/').map(ToString::to_string).collect()));
     }
+    if word == "[u]" {
+        return Ok(Condition::UniformAddress);
+    }
     if rest.starts_with('.') {
         let run = |alternative: &str| alternative.split('.').skip(1).map(|piece| format!(".{piece}")).collect();
         return Ok(Condition::Modifiers { alternatives: rest.split('/').map(run).collect(), present });
@@ -164,14 +171,21 @@ pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn F
         }
     }
     let mut out = format!("pub(crate) static WIDTH_RULES:[&[Rule];{}]=[\n", mnemonics.len());
+    let mut kinds = format!(
+        "/// Kinds of roles that the rules of an instruction name, one bit each.\npub(crate) static WIDTH_KINDS:[u16;{}]=[\n",
+        mnemonics.len()
+    );
     for mnemonic in mnemonics {
         let own = lines.iter().filter(|line| line.mnemonics.iter().any(|other| other == mnemonic));
         let common = lines.iter().filter(|line| line.mnemonics.is_empty());
-        let rules: Vec<String> = own.chain(common).map(|line| line.code(symbol)).collect::<Result<_, _>>()?;
+        let all: Vec<&WidthLine> = own.chain(common).collect();
+        let rules: Vec<String> = all.iter().map(|line| line.code(symbol)).collect::<Result<_, _>>()?;
         out.push_str(&format!("&[{}],\n", rules.join(",")));
+        let named: BTreeSet<&str> = all.iter().flat_map(|line| &line.effects).map(|effect| effect.role.kind).collect();
+        let bits: Vec<String> = named.iter().map(|kind| format!("1<<Kind::{kind} as u16")).collect();
+        kinds.push_str(&format!("{},\n", if bits.is_empty() { "0".to_string() } else { bits.join("|") }));
     }
-    out.push_str("];\n");
-    Ok(out)
+    Ok(format!("{out}];\n{kinds}];\n"))
 }
 
 impl WidthLine {
@@ -188,6 +202,7 @@ impl WidthLine {
                 }
                 Condition::Own(suffixes) => format!("Condition::Own({})", list(suffixes)?),
                 Condition::Named(names) => format!("Condition::Named({})", list(names)?),
+                Condition::UniformAddress => "Condition::UniformAddress".to_string(),
             })
         };
         let conditions: Vec<String> = self.conditions.iter().map(condition).collect::<Result<_, _>>()?;

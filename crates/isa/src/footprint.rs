@@ -109,7 +109,7 @@ impl Lister<'_> {
         match &operand.value {
             &Value::Register(file, Some(first)) | &Value::RegisterAndNumber(file, Some(first), _) => {
                 let extent = if matches!(file, File::Predicate | File::UniformPredicate) {
-                    Extent { count: 1, also_read: false, also_written: false }
+                    Extent::SINGLE
                 } else if written {
                     extent(self.instruction, &[Role { kind: Kind::Destination, index: Some(destinations) }], &operand.suffixes)
                 } else {

@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::instruction::{Instruction, Symbols, Value};
-use crate::table::{File, Symbol, WIDTH_RULES};
+use crate::table::{File, Symbol, WIDTH_KINDS, WIDTH_RULES};
 
 /// A line of the file, for one instruction.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) enum Condition {
     Own(&'static [Symbol]),
     /// One of these names is an operand.
     Named(&'static [Symbol]),
+    /// An address that is no descriptor has a uniform register.
+    UniformAddress,
 }
 
 /// What an operand is for, and which one of its kind; a rule without an index is for all.
@@ -99,8 +101,17 @@ pub(crate) struct Extent {
     pub also_written: bool,
 }
 
+impl Extent {
+    /// One register.
+    pub(crate) const SINGLE: Extent = Extent { count: 1, also_read: false, also_written: false };
+}
+
 /// The extent of an operand that has any of these roles. `suffixes` are its own.
 pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Extent {
+    let named = WIDTH_KINDS[instruction.opcode as usize];
+    if roles.iter().all(|role| named >> role.kind as u16 & 1 == 0) {
+        return Extent::SINGLE;
+    }
     let said = apply(instruction, roles, suffixes);
     Extent { count: (said.decided.unwrap_or(1) + said.more).max(1), also_read: said.also_read, also_written: said.also_written }
 }
@@ -152,6 +163,12 @@ fn holds(condition: &Condition, instruction: &Instruction, suffixes: &Symbols) -
         Condition::Named(names) => {
             instruction.operands.iter().any(|operand| matches!(&operand.value, Value::Name(name) if names.contains(name)))
         }
+        Condition::UniformAddress => instruction.operands.iter().any(|operand| match &operand.value {
+            Value::Address(address) if address.word.spelling().is_empty() => {
+                address.parts.iter().flat_map(|part| &part.registers).any(|register| register.file == File::Uniform)
+            }
+            _ => false,
+        }),
     }
 }
 

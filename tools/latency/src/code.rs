@@ -72,7 +72,7 @@ fn starts(instructions: &[Instruction]) -> BTreeSet<usize> {
     starts
 }
 
-fn step(instruction: Instruction) -> Step {
+pub fn step(instruction: Instruction) -> Step {
     let mut waits = instruction.control.wait;
     if instruction.opcode.mnemonic() == "DEPBAR" {
         for operand in &instruction.operands {

@@ -66,7 +66,7 @@ impl Mine {
             *entry.stalls.entry(control.stall.into()).or_default() += 1;
         }
         self.instructions += run.steps.len() as u64;
-        dependence::each(run, |found| self.note(found));
+        dependence::each(run, |_, all| all.iter().for_each(|found| self.note(found)));
     }
 
     fn note(&mut self, found: &Dependence<'_>) {
@@ -130,7 +130,8 @@ impl Mine {
 
     /// Tables with a line for each first mnemonic and a column for each second: least distance, and the usual one of tight pairs.
     pub fn pivots(&self) -> String {
-        let mut out = "least distance / usual distance of pairs where nothing else explains the stall (how many); no scoreboard set\n".to_string();
+        let mut out =
+            "least distance / usual distance of pairs where nothing else explains the stall (how many); no scoreboard set\n".to_string();
         for kind in [Kind::Raw, Kind::Waw, Kind::War] {
             for file in [File::General, File::Predicate, File::Uniform, File::UniformPredicate] {
                 self.pivot(&mut out, kind_name(kind), file.prefix());
@@ -140,18 +141,18 @@ impl Mine {
     }
 
     fn pivot(&self, out: &mut String, kind: &str, file: &str) {
-        let mut cells: BTreeMap<(&str, &str), (u32, BTreeMap<u32, u64>)> = BTreeMap::new();
+        let mut cells: BTreeMap<(&str, &str), Cell> = BTreeMap::new();
         for (key, stat) in self.stats.iter().filter(|(key, _)| key.kind == kind && key.file == file && !key.barrier) {
             let guard = if key.second_place == "guard" { "@" } else { mnemonic(&key.second) };
-            let cell = cells.entry((mnemonic(&key.first), guard)).or_insert_with(|| (u32::MAX, BTreeMap::new()));
-            cell.0 = cell.0.min(stat.least);
+            let cell = cells.entry((mnemonic(&key.first), guard)).or_insert_with(|| Cell { least: u32::MAX, tight: BTreeMap::new() });
+            cell.least = cell.least.min(stat.least);
             for (&cycles, count) in &stat.tight {
-                *cell.1.entry(cycles).or_default() += count;
+                *cell.tight.entry(cycles).or_default() += count;
             }
         }
         let _ = writeln!(out, "\n== {kind} {file}");
         let mut row = "";
-        for ((first, second), (least, tight)) in &cells {
+        for ((first, second), Cell { least, tight }) in &cells {
             if *first != row {
                 let _ = write!(out, "\n{first:10}");
                 row = first;
@@ -164,6 +165,12 @@ impl Mine {
         }
         out.push('\n');
     }
+}
+
+/// A cell of a pivot table.
+struct Cell {
+    least: u32,
+    tight: BTreeMap<u32, u64>,
 }
 
 fn mnemonic(signature: &str) -> &str {

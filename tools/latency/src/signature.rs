@@ -7,10 +7,68 @@ use crate::dependence::End;
 
 /// Rounding, comparison, caching, memory order: same data path, same time.
 const IMMATERIAL: &[&str] = &[
-    ".FTZ", ".FMZ", ".RM", ".RP", ".RZ", ".RN", ".SAT", ".LT", ".LE", ".GT", ".GE", ".EQ", ".NE", ".LTU", ".LEU", ".GTU", ".GEU", ".EQU",
-    ".NEU", ".NUM", ".NAN", ".T", ".F", ".AND", ".OR", ".XOR", ".LUT", ".E", ".EF", ".EL", ".LU", ".EU", ".NA", ".STRONG", ".WEAK",
-    ".CONSTANT", ".MMIO", ".CTA", ".SM", ".GPU", ".SYS", ".VC", ".PRIVATE", ".LTC64B", ".LTC128B", ".LTC256B", ".RELU", ".NTZ", ".FLOOR",
-    ".CEIL", ".TRUNC", ".MIN", ".MAX", ".ADD", ".INC", ".DEC", ".EXCH", ".BYPASS", ".ZFILL", ".DEFER_BLOCKING", ".NODEC", ".NOINC",
+    ".FTZ",
+    ".FMZ",
+    ".RM",
+    ".RP",
+    ".RZ",
+    ".RN",
+    ".SAT",
+    ".LT",
+    ".LE",
+    ".GT",
+    ".GE",
+    ".EQ",
+    ".NE",
+    ".LTU",
+    ".LEU",
+    ".GTU",
+    ".GEU",
+    ".EQU",
+    ".NEU",
+    ".NUM",
+    ".NAN",
+    ".T",
+    ".F",
+    ".AND",
+    ".OR",
+    ".XOR",
+    ".LUT",
+    ".E",
+    ".EF",
+    ".EL",
+    ".LU",
+    ".EU",
+    ".NA",
+    ".STRONG",
+    ".WEAK",
+    ".CONSTANT",
+    ".MMIO",
+    ".CTA",
+    ".SM",
+    ".GPU",
+    ".SYS",
+    ".VC",
+    ".PRIVATE",
+    ".LTC64B",
+    ".LTC128B",
+    ".LTC256B",
+    ".RELU",
+    ".NTZ",
+    ".FLOOR",
+    ".CEIL",
+    ".TRUNC",
+    ".MIN",
+    ".MAX",
+    ".ADD",
+    ".INC",
+    ".DEC",
+    ".EXCH",
+    ".BYPASS",
+    ".ZFILL",
+    ".DEFER_BLOCKING",
+    ".NODEC",
+    ".NOINC",
 ];
 
 /// Mnemonic and the modifiers that may matter.
@@ -27,10 +85,12 @@ pub fn signature(instruction: &Instruction) -> String {
 /// Where a register stands in an instruction: `d0.1`, `s2.0`, `a1.0` inside brackets, `guard`.
 pub fn place(step: &Step, end: &End) -> String {
     let slot = step.slot(&end.access).unwrap_or_default();
-    match end.access.place {
-        AccessPlace::Guard => "guard".to_string(),
-        AccessPlace::Plain(_) if end.access.written => format!("d{slot}.{}", end.part),
-        AccessPlace::Plain(_) => format!("s{slot}.{}", end.part),
-        AccessPlace::Address(_) => format!("a{slot}.{}", end.part),
-    }
+    let letter = match end.access.place {
+        AccessPlace::Guard => return "guard".to_string(),
+        AccessPlace::Plain(_) if end.access.written => 'd',
+        AccessPlace::Plain(_) => 's',
+        AccessPlace::Address(_) => 'a',
+    };
+    // Registers of large fragments count as one.
+    if end.access.count <= 4 { format!("{letter}{slot}.{}", end.part) } else { format!("{letter}{slot}.*") }
 }
