@@ -3,10 +3,12 @@
 //! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source.
 
 pub mod class;
+pub mod file;
 pub mod machine;
 pub mod model;
 pub mod occupancy;
 pub mod tables;
 
 pub use class::{Class, Classes, Port};
-pub use model::{Kind, Model, Need, Time};
+pub use file::{Profile, ProfileError};
+pub use model::{Kind, Model, Need, Time, Waits};

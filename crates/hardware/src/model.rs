@@ -54,7 +54,7 @@ pub struct Time {
 }
 
 /// The model of a target.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Model {
     table: LatencyTable,
     /// By kind and file; rows of `STRIDE`.
@@ -63,13 +63,22 @@ pub struct Model {
     guarded: [[Box<[u8]>; 4]; 3],
     times: Vec<Option<Time>>,
     waits: Vec<Waits>,
+    base_latencies: Vec<u16>,
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-struct Waits {
-    results: bool,
-    sources: bool,
+/// What a class does with scoreboards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// Whether results have to be waited for.
+    pub results: bool,
+    /// Whether overwriting sources has to wait.
+    pub sources: bool,
+    /// Cycles between setting a scoreboard and waiting for it.
+    pub stall: u8,
 }
+
+/// What lies between setting a scoreboard and waiting for it on every machine of the tables.
+pub const SCOREBOARD_STALL: u8 = 2;
 
 impl Model {
     /// The model of a target; that of the universal table for one that has none of its own.
@@ -100,8 +109,9 @@ impl Model {
         }
         let classes = Classes::get();
         let times = classes.all().map(|class| table.times.iter().find(|row| row.class == class.name()).map(time_of)).collect();
-        let mut model = Model { table, needs, guarded, times, waits: Vec::new() };
+        let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new() };
         model.waits = classes.all().map(|class| model.waits_of(class)).collect();
+        model.base_latencies = classes.all().map(|class| model.base_latency_of(class)).collect();
         model
     }
 
@@ -145,6 +155,41 @@ impl Model {
         self.times[class.index()]
     }
 
+    /// What it does with scoreboards.
+    #[inline]
+    pub fn waits(&self, class: Class) -> Waits {
+        self.waits[class.index()]
+    }
+
+    /// Says what a class does with scoreboards, whatever the grids say.
+    pub fn set_waits(&mut self, class: Class, waits: Waits) {
+        self.waits[class.index()] = waits;
+    }
+
+    /// Cycles to the result when it is not known who reads it: the longest need of a fixed latency, the usual time of a variable one.
+    #[inline]
+    pub fn base_latency(&self, class: Class) -> u16 {
+        self.base_latencies[class.index()]
+    }
+
+    /// Says how many cycles to reckon with when it is not known who reads a result.
+    pub fn set_base_latency(&mut self, class: Class, cycles: u16) {
+        self.base_latencies[class.index()] = cycles;
+    }
+
+    fn base_latency_of(&self, class: Class) -> u16 {
+        if let Some(time) = self.time(class) {
+            return time.usual;
+        }
+        let row = class.row();
+        let longest = |file: usize| {
+            let cells = &self.table.grids[Kind::Raw as usize][file].cells;
+            let from = |port: u8| cells.iter().filter(move |((first, _), _)| *first == port).map(|(_, cell)| cell.cycles);
+            row.writes[file].iter().flat_map(|&port| from(port)).max()
+        };
+        (0..FILES.len()).filter_map(longest).max().map_or(1, u16::from)
+    }
+
     fn waits_of(&self, class: Class) -> Waits {
         let row = class.row();
         let any = |kind: usize, file: usize, port: u8| {
@@ -154,6 +199,7 @@ impl Model {
         Waits {
             results: files.clone().any(|file| row.writes[file].iter().any(|&port| any(Kind::Raw as usize, file, port))),
             sources: files.clone().any(|file| row.reads[file].iter().flatten().any(|&port| any(Kind::War as usize, file, port))),
+            stall: SCOREBOARD_STALL,
         }
     }
 }
