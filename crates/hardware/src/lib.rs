@@ -3,11 +3,15 @@
 //! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source.
 
 pub mod class;
+#[macro_use]
+mod facts;
 pub mod file;
 pub mod machine;
 pub mod model;
 pub mod occupancy;
+mod sheet;
 pub mod tables;
+pub mod units;
 
 pub use class::{Class, Classes, Port};
 pub use file::{Profile, ProfileError};
