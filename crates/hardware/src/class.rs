@@ -23,6 +23,10 @@ pub struct Classes {
     table: ClassTable,
     /// For each opcode, its rules in order; the last has no modifiers.
     rules: Vec<Vec<(Vec<Symbol>, Class)>>,
+    /// Of predicates and of uniform predicates.
+    guards: [Port; 2],
+    /// For each class the group that keeps its order.
+    orders: Vec<Option<u8>>,
 }
 
 impl Classes {
@@ -39,7 +43,10 @@ impl Classes {
                     rules[opcode as usize].push((symbols, Class(rule.class as u8)));
                 }
             }
-            Classes { table, rules }
+            let guard = |file: usize| Port(table.port(file, "guard").unwrap_or_default());
+            let guards = [guard(1), guard(3)];
+            let orders = orders(&table);
+            Classes { table, rules, guards, orders }
         })
     }
 
@@ -62,6 +69,11 @@ impl Classes {
                 rules.iter().find(|(needed, _)| needed.iter().all(|symbol| modifiers.contains(symbol))).map_or(rules[0].1, |rule| rule.1)
             }
         }
+    }
+
+    /// The port by which guards enter.
+    pub fn guard_port(&self, uniform: bool) -> Port {
+        self.guards[usize::from(uniform)]
     }
 
     /// The class of this name.
@@ -96,6 +108,11 @@ impl Class {
         self.row().attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
+    /// The group of instructions that finish, and read their sources, in the order of issue.
+    pub fn order(self) -> Option<u8> {
+        Classes::get().orders[self.index()]
+    }
+
     /// The port by which register number `part` of a result leaves; none if the class writes no such file.
     pub fn write_port(self, file: File, part: usize) -> Option<Port> {
         let ports = &self.row().writes[file_index(file)?];
@@ -108,6 +125,24 @@ impl Class {
         let ports = slots.get(slot).or(slots.last())?;
         ports.get(part).or(ports.last()).map(|&port| Port(port))
     }
+}
+
+/// Numbers for the groups that the classes name.
+fn orders(table: &ClassTable) -> Vec<Option<u8>> {
+    let mut names: Vec<&str> = Vec::new();
+    let group = |row: &ClassRow| row.attributes.iter().find(|(key, _)| key == "order").map(|(_, name)| name.clone());
+    let groups: Vec<Option<String>> = table.classes.iter().map(group).collect();
+    let mut numbers = Vec::new();
+    for name in &groups {
+        numbers.push(name.as_deref().map(|name| {
+            let known = names.iter().position(|other| *other == name);
+            known.unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            }) as u8
+        }));
+    }
+    numbers
 }
 
 /// The index of a file among those that have grids.

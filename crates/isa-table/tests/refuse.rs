@@ -10,7 +10,7 @@ fn build(table_text: &str, properties_text: &str) -> Result<String, String> {
     table.parse("foo.sass", table_text).map_err(|error| error.to_string())?;
     check(&table).map_err(|error| error.to_string())?;
     let properties = parse_properties("foo.tbl", properties_text).map_err(|error| error.to_string())?;
-    generate(&table, &properties)
+    generate(&table, &properties, &[])
 }
 
 /// Asserts that a table is refused with a message that starts with a place and goes on with a reason.
