@@ -111,7 +111,8 @@ impl Model {
         let times = classes.all().map(|class| table.times.iter().find(|row| row.class == class.name()).map(time_of)).collect();
         let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new() };
         model.waits = classes.all().map(|class| model.waits_of(class)).collect();
-        model.base_latencies = classes.all().map(|class| model.base_latency_of(class)).collect();
+        let longest = longest_needs(&model.table);
+        model.base_latencies = classes.all().map(|class| model.base_latency_of(class, &longest)).collect();
         model
     }
 
@@ -177,17 +178,13 @@ impl Model {
         self.base_latencies[class.index()] = cycles;
     }
 
-    fn base_latency_of(&self, class: Class) -> u16 {
+    fn base_latency_of(&self, class: Class, longest: &[[u8; STRIDE]; 4]) -> u16 {
         if let Some(time) = self.time(class) {
             return time.usual;
         }
         let row = class.row();
-        let longest = |file: usize| {
-            let cells = &self.table.grids[Kind::Raw as usize][file].cells;
-            let from = |port: u8| cells.iter().filter(move |((first, _), _)| *first == port).map(|(_, cell)| cell.cycles);
-            row.writes[file].iter().flat_map(|&port| from(port)).max()
-        };
-        (0..FILES.len()).filter_map(longest).max().map_or(1, u16::from)
+        let ports = longest.iter().zip(&row.writes).flat_map(|(longest, ports)| ports.iter().map(|&port| longest[usize::from(port)]));
+        ports.max().map_or(1, u16::from)
     }
 
     fn waits_of(&self, class: Class) -> Waits {
@@ -206,6 +203,18 @@ impl Model {
 
 fn time_of(row: &TimeRow) -> Time {
     Time { least: row.least, usual: row.usual, most: row.most, read: row.read }
+}
+
+/// For each file and port the most cycles until somebody can read what leaves by it.
+fn longest_needs(table: &LatencyTable) -> [[u8; STRIDE]; 4] {
+    let mut longest = [[0; STRIDE]; 4];
+    for (longest, grid) in longest.iter_mut().zip(&table.grids[Kind::Raw as usize]) {
+        for (&(first, _), cell) in &grid.cells {
+            let longest = &mut longest[usize::from(first)];
+            *longest = (*longest).max(cell.cycles);
+        }
+    }
+    longest
 }
 
 fn longest_fixed(table: &LatencyTable) -> u8 {
