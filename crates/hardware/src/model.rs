@@ -64,6 +64,7 @@ pub struct Model {
     times: Vec<Option<Time>>,
     waits: Vec<Waits>,
     base_latencies: Vec<u16>,
+    longest_needs: Vec<u8>,
 }
 
 /// What a class does with scoreboards.
@@ -109,10 +110,11 @@ impl Model {
         }
         let classes = Classes::get();
         let times = classes.all().map(|class| table.times.iter().find(|row| row.class == class.name()).map(time_of)).collect();
-        let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new() };
+        let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new(), longest_needs: Vec::new() };
         model.waits = classes.all().map(|class| model.waits_of(class)).collect();
         let longest = longest_needs(&model.table);
-        model.base_latencies = classes.all().map(|class| model.base_latency_of(class, &longest)).collect();
+        model.longest_needs = classes.all().map(|class| longest_need_of(class, &longest)).collect();
+        model.base_latencies = classes.all().map(|class| model.base_latency_of(class)).collect();
         model
     }
 
@@ -178,13 +180,14 @@ impl Model {
         self.base_latencies[class.index()] = cycles;
     }
 
-    fn base_latency_of(&self, class: Class, longest: &[[u8; STRIDE]; 4]) -> u16 {
-        if let Some(time) = self.time(class) {
-            return time.usual;
-        }
-        let row = class.row();
-        let ports = longest.iter().zip(&row.writes).flat_map(|(longest, ports)| ports.iter().map(|&port| longest[usize::from(port)]));
-        ports.max().map_or(1, u16::from)
+    /// The most cycles that any reader of its results needs, scoreboards aside.
+    #[inline]
+    pub fn longest_need(&self, class: Class) -> u8 {
+        self.longest_needs[class.index()]
+    }
+
+    fn base_latency_of(&self, class: Class) -> u16 {
+        self.time(class).map_or(self.longest_need(class).into(), |time| time.usual)
     }
 
     fn waits_of(&self, class: Class) -> Waits {
@@ -203,6 +206,11 @@ impl Model {
 
 fn time_of(row: &TimeRow) -> Time {
     Time { least: row.least, usual: row.usual, most: row.most, read: row.read }
+}
+
+fn longest_need_of(class: Class, longest: &[[u8; STRIDE]; 4]) -> u8 {
+    let files = longest.iter().zip(&class.row().writes);
+    files.flat_map(|(longest, ports)| ports.iter().map(|&port| longest[usize::from(port)])).max().unwrap_or(1)
 }
 
 /// For each file and port the most cycles until somebody can read what leaves by it.

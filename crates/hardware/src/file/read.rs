@@ -16,6 +16,9 @@ use crate::sheet::Fact;
 use crate::tables::{KINDS, LatencyTable, TimeRow, file_index, parse_cell};
 use crate::units::Rates;
 
+/// The most that the instruction's stall count holds.
+const LONGEST_STALL: u32 = 15;
+
 type Outcome<T> = Result<T, ProfileError>;
 
 /// The profile of a text.
@@ -39,13 +42,14 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
     reader.check_table(&grids, &times, &table)?;
     let mut model = Model::new(table);
     reader.latencies(&latencies, &mut model)?;
-    reader.waits(&barriers, &mut model)?;
+    reader.waits(&records[0], barriers, &mut model)?;
     let machine_records: Vec<&Record> =
         machine.entries.iter().chain(barriers.iter().filter(|record| record.kind == RecordType::BarrierData)).collect();
     let machine_sources = machine.sources();
     let facts = reader.facts(machine.header, &machine_records, &machine_sources, Machine::check, Machine::keys())?;
     let read = Machine::from_facts(root.machine, facts).map_err(|what| machine.header.error(name, Fault::Contradiction(what)))?;
     reader.check_machine(&machine_records, machine.header, &read)?;
+    reader.check_stall(&machine_records, machine.header, &read, &model)?;
     let rate_sources = rates.sources();
     let facts = reader.facts(rates.header, &rates.entries.iter().collect::<Vec<_>>(), &rate_sources, Rates::check, Rates::keys())?;
     let read_rates = Rates::from_facts(root.machine, facts).map_err(|what| rates.header.error(name, Fault::Contradiction(what)))?;
@@ -344,7 +348,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn waits(&self, barriers: &[Record], model: &mut Model) -> Outcome<()> {
+    fn waits(&self, header: &Record, barriers: &[Record], model: &mut Model) -> Outcome<()> {
         let mut seen = Vec::new();
         for record in barriers.iter().filter(|record| record.kind == RecordType::BarrierEntry) {
             self.only(record, &["class", "results", "sources", "stall"])?;
@@ -358,12 +362,38 @@ impl<'a> Reader<'a> {
                 return Err(self.error(record, "stall", Fault::Value(stall.to_string(), "a stall count, 1 to 15")));
             }
             let waits = Waits { results: self.yes_or_no(record, "results")?, sources: self.yes_or_no(record, "sources")?, stall };
+            for (field, said, needed) in
+                [("results", waits.results, model.results_wait(class)), ("sources", waits.sources, model.sources_wait(class))]
+            {
+                if needed && !said {
+                    let what = format!("the grids need a scoreboard for the {field} of `{}`", class.name());
+                    return Err(self.error(record, field, Fault::Contradiction(what)));
+                }
+            }
             model.set_waits(class, waits);
         }
-        for class in Classes::get().all().filter(|class| !seen.contains(class)) {
-            model.set_waits(class, Waits { results: false, sources: false, ..model.waits(class) });
+        let forgotten = |class: &Class| !seen.contains(class) && (model.results_wait(*class) || model.sources_wait(*class));
+        match Classes::get().all().find(forgotten) {
+            Some(class) => {
+                let what = format!("the barrier entry of `{}`, which needs a scoreboard by the grids,", class.name());
+                Err(header.error(self.file, Fault::Lacks(what)))
+            }
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The longest stall covers every fixed latency that a stall can cover.
+    fn check_stall(&self, records: &[&Record], header: &Record, machine: &Machine, model: &Model) -> Outcome<()> {
+        let needs = Classes::get().all().filter(|class| !model.results_wait(*class));
+        let coverable = needs.filter(|class| u32::from(model.longest_need(*class)) <= LONGEST_STALL);
+        match coverable.max_by_key(|class| model.longest_need(*class)) {
+            Some(class) if u32::from(model.longest_need(class)) > machine.max_stall => {
+                let record = records.iter().find(|record| record.get("name") == Some("max_stall")).copied().unwrap_or(header);
+                let what = format!("results of `{}` need {} cycles, which no stall covers then", class.name(), model.longest_need(class));
+                Err(self.error(record, "value", Fault::Contradiction(what)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Facts of a section: all keys once, with values that can be read and sources that are declared.
@@ -419,7 +449,7 @@ impl<'a> Reader<'a> {
         if let Some((key, _)) = units.iter().find(|(_, value)| *value == 0) {
             return complain(key, "must not be 0");
         }
-        if !(1..=15).contains(&machine.max_stall) {
+        if !(1..=LONGEST_STALL).contains(&machine.max_stall) {
             return complain("max_stall", "must be 1 to 15: the field of the instruction has four bits");
         }
         if !(2..=6).contains(&machine.scoreboards) {
