@@ -7,7 +7,8 @@ mod facts;
 #[path = "src/sheet.rs"]
 #[allow(dead_code, reason = "the library uses the rest")]
 mod sheet;
-
+#[path = "build/sheets.rs"]
+mod sheets;
 #[path = "src/tables.rs"]
 #[allow(dead_code)]
 mod tables;
@@ -16,18 +17,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::{env, fs, process};
 
-use facts::MACHINES;
 use oriole_isa_table::Table;
-use sheet::{Fact, Reading, Sheet};
 use tables::{ClassTable, LatencyTable};
 
 fn main() {
     println!("cargo::rerun-if-changed=data");
     println!("cargo::rerun-if-changed=../isa/data");
-    for file in ["src/tables.rs", "src/facts.rs", "src/sheet.rs"] {
+    for file in ["build", "src/facts.rs", "src/sheet.rs", "src/tables.rs"] {
         println!("cargo::rerun-if-changed={file}");
     }
-    if let Err(message) = run().and_then(|()| check_sheets()) {
+    if let Err(message) = sheets::check_sheets().and_then(|()| run()) {
         eprintln!("error: {message}");
         process::exit(1);
     }
@@ -104,45 +103,4 @@ fn files(folder: &Path, extension: &str) -> Result<BTreeMap<String, std::path::P
         .filter(|path| path.extension().is_some_and(|found| found == extension))
         .map(|path| (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), path))
         .collect())
-}
-
-type Check = (&'static str, fn(&'static str) -> Result<(), String>);
-
-macro_rules! checks {
-    ($($key:ident: $kind:ty, $meaning:literal;)*) => {
-        &[$((stringify!($key), |value| <$kind as Reading>::read(value).map(drop)),)*]
-    };
-}
-
-/// The sheet describes the machines of the list in its order; what stands above them, others may be like.
-fn check_names(sheet: Sheet) -> Result<(), String> {
-    let names = sheet.text.lines().filter_map(|line| line.strip_prefix("machine ")?.split_whitespace().next());
-    if names.skip(1).eq(MACHINES) { Ok(()) } else { Err(format!("{}: the machines are not `every` and those of the list", sheet.file)) }
-}
-
-fn check_sheet(sheet: Sheet, checks: &[Check]) -> Result<(), String> {
-    check_names(sheet)?;
-    for machine in MACHINES {
-        let facts = sheet.facts(machine)?;
-        for Fact { key, value, source } in &facts {
-            let Some((_, read)) = checks.iter().find(|check| check.0 == *key) else {
-                return Err(format!("{}: `{machine}` has `{key}`, which nobody reads", sheet.file));
-            };
-            read(value).map_err(|message| format!("{}: `{key}` of `{machine}`: {message}", sheet.file))?;
-            if !sheet.sources().any(|(name, _)| name == *source) {
-                return Err(format!("{}: `{key}` of `{machine}`: there is no source `{source}`", sheet.file));
-            }
-        }
-        if let Some((key, _)) = checks.iter().find(|check| facts.iter().all(|fact| fact.key != check.0)) {
-            return Err(format!("{}: `{machine}` lacks `{key}`", sheet.file));
-        }
-    }
-    Ok(())
-}
-
-fn check_sheets() -> Result<(), String> {
-    let machines = Sheet { file: "data/machines.tbl", text: include_str!("data/machines.tbl") };
-    check_sheet(machines, machine_facts!(checks))?;
-    let units = Sheet { file: "data/units.tbl", text: include_str!("data/units.tbl") };
-    check_sheet(units, unit_rates!(checks))
 }

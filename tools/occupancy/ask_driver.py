@@ -153,17 +153,15 @@ def ask(folder):
     attributes = {code: driver.device_attribute(code) for code in (1, 8, 9, 10, 12, 39, 75, 76, 81, 82, 97, 106, 111)}
     print("# device attributes: " + " ".join(f"{code}={value}" for code, value in attributes.items()))
     print("\t".join(["static", "barriers", "registers", "dynamic", "carve_out"] + [str(size) for size in BLOCK_SIZES]))
-    loaded = None
     for static_bytes, barriers, registers, dynamic, carve_out in questions():
         # Loaded anew for each line: attributes set for an earlier one would stay.
         module, function = driver.load(with_registers(images[static_bytes, barriers], registers))
         seen = driver.function_attribute(function, Driver.NUM_REGS)
         if seen != registers:
-            print(f"# asked for {registers} registers, the driver sees {seen}")
-        if (static_bytes, barriers) != loaded:
-            loaded = static_bytes, barriers
-            shared = driver.function_attribute(function, Driver.SHARED_BYTES)
-            print(f"# the driver sees {shared} bytes of static shared memory for the {static_bytes} of the source")
+            raise SystemExit(f"asked for {registers} registers, the driver sees {seen}")
+        shared = driver.function_attribute(function, Driver.SHARED_BYTES)
+        if shared != static_bytes:
+            raise SystemExit(f"asked for {static_bytes} bytes of static shared memory, the driver sees {shared}")
         allowed = dynamic + static_bytes <= 48 * KIB or driver.set_attribute(function, Driver.MAX_DYNAMIC, dynamic)
         if carve_out >= 0 and not driver.set_attribute(function, Driver.CARVE_OUT, carve_out):
             raise SystemExit("the carve-out is refused")

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use oriole_isa::{File, Instruction, Opcode, Symbol};
 
-use crate::tables::{ClassRow, ClassTable};
+use crate::tables::{ClassRow, ClassTable, GUARD};
 
 const TABLE: &str = include_str!("../data/classes.tbl");
 
@@ -25,8 +25,10 @@ pub struct Classes {
     rules: Vec<Vec<(Vec<Symbol>, Class)>>,
     /// Of predicates and of uniform predicates.
     guards: [Port; 2],
-    /// For each class the group that keeps its order.
+    /// For each class the group that finishes in order.
     orders: Vec<Option<u8>>,
+    /// For each class the group that reads its sources in order.
+    queues: Vec<Option<u8>>,
 }
 
 impl Classes {
@@ -43,10 +45,10 @@ impl Classes {
                     rules[opcode as usize].push((symbols, Class(rule.class as u8)));
                 }
             }
-            let guard = |file: usize| Port(table.port(file, "guard").unwrap_or_default());
+            let guard = |file: usize| Port(table.port(file, GUARD).unwrap_or_default());
             let guards = [guard(1), guard(3)];
-            let orders = orders(&table);
-            Classes { table, rules, guards, orders }
+            let (orders, queues) = (groups(&table, "order"), groups(&table, "queue"));
+            Classes { table, rules, guards, orders, queues }
         })
     }
 
@@ -108,9 +110,14 @@ impl Class {
         self.row().attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// The group of instructions that finish, and read their sources, in the order of issue.
+    /// The group of instructions that finish in the order of issue.
     pub fn order(self) -> Option<u8> {
         Classes::get().orders[self.index()]
+    }
+
+    /// The group of instructions that read their sources in the order of issue.
+    pub fn queue(self) -> Option<u8> {
+        Classes::get().queues[self.index()]
     }
 
     /// The port by which register number `part` of a result leaves; none if the class writes no such file.
@@ -127,10 +134,10 @@ impl Class {
     }
 }
 
-/// Numbers for the groups that the classes name.
-fn orders(table: &ClassTable) -> Vec<Option<u8>> {
+/// Numbers for the groups that the classes name by an attribute.
+fn groups(table: &ClassTable, attribute: &str) -> Vec<Option<u8>> {
     let mut names: Vec<&str> = Vec::new();
-    let group = |row: &ClassRow| row.attributes.iter().find(|(key, _)| key == "order").map(|(_, name)| name.clone());
+    let group = |row: &ClassRow| row.attributes.iter().find(|(key, _)| key == attribute).map(|(_, name)| name.clone());
     let groups: Vec<Option<String>> = table.classes.iter().map(group).collect();
     let mut numbers = Vec::new();
     for name in &groups {

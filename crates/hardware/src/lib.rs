@@ -2,9 +2,10 @@
 //!
 //! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source.
 
-pub mod class;
 #[macro_use]
 mod facts;
+
+pub mod class;
 pub mod file;
 pub mod machine;
 pub mod model;

@@ -247,10 +247,9 @@ mod tests {
         launch.occupancy(machine(name)).unwrap().blocks
     }
 
-    /// Every line and column of the answers: static, barriers, registers, dynamic, carve-out, then the blocks for each block size.
-    #[test]
-    fn the_driver_of_an_h200_agrees() {
-        let text = include_str!("../data/measured/occupancy_sm_90.tsv");
+    /// Compares every line and column of a table of answers: static, barriers, registers, dynamic, carve-out, then the blocks for each
+    /// block size. Returns how many were compared, and how many of them were refusals.
+    fn compare(name: &str, text: &str) -> (usize, usize) {
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let sizes: Vec<u32> = lines.next().unwrap().split('\t').skip(5).map(|size| size.parse().unwrap()).collect();
         let (mut compared, mut refused) = (0, 0);
@@ -267,13 +266,36 @@ mod tests {
                     dynamic_shared: number(3) as u32,
                     carve_out: u32::try_from(number(4)).ok(),
                 };
-                let ours = launch.occupancy(machine("sm_90")).map_or("-".to_string(), |occupancy| occupancy.blocks.to_string());
-                assert_eq!(ours, *answer, "{launch:?}");
+                let ours = launch.occupancy(machine(name)).map_or("-".to_string(), |occupancy| occupancy.blocks.to_string());
+                assert_eq!(ours, *answer, "{name} {launch:?}");
                 compared += 1;
                 refused += usize::from(*answer == "-");
             }
         }
-        assert_eq!((compared, refused), (44_075, 1_505));
+        (compared, refused)
+    }
+
+    #[test]
+    fn the_driver_of_an_h200_agrees() {
+        assert_eq!(compare("sm_90", include_str!("../data/measured/occupancy_sm_90.tsv")), (44_075, 1_505));
+    }
+
+    /// The tables that `tools/occupancy/calculator.c` writes.
+    #[test]
+    fn the_calculator_of_cuda_agrees() {
+        let Some(folder) = std::env::var_os("ORIOLE_OCCUPANCY_DIR") else {
+            println!("skipped: ORIOLE_OCCUPANCY_DIR names no folder of tables");
+            return;
+        };
+        let mut tables = 0;
+        for machine in Machine::all() {
+            let path = std::path::Path::new(&folder).join(format!("occupancy_{}.tsv", machine.name));
+            if let Ok(text) = std::fs::read_to_string(&path) {
+                println!("{}: {:?}", machine.name, compare(machine.name, &text));
+                tables += 1;
+            }
+        }
+        assert_ne!(tables, 0, "no tables in {folder:?}");
     }
 
     /// The CUDA Best Practices Guide's example: registers round up, so on a multiprocessor of 65,536 registers and 2,048 threads blocks of

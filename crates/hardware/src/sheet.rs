@@ -16,6 +16,12 @@ pub struct Fact {
     pub source: &'static str,
 }
 
+fn parse_fact(line: &'static str) -> Option<Fact> {
+    let (key, rest) = line.split_once(char::is_whitespace)?;
+    let (value, source) = rest.trim().rsplit_once(char::is_whitespace)?;
+    Some(Fact { key, value: value.trim(), source })
+}
+
 /// The text of a data sheet.
 #[derive(Clone, Copy, Debug)]
 pub struct Sheet {
@@ -81,23 +87,33 @@ impl Reading for Vec<(u32, u32)> {
 }
 
 const COMMENT: char = '#';
+const HEADING: &str = "machine ";
+
+fn without_comment(line: &'static str) -> &'static str {
+    line.split(COMMENT).next().unwrap_or_default().trim()
+}
 
 impl Sheet {
-    fn lines(self) -> impl Iterator<Item = (usize, &'static str)> {
-        let without_comment = |line: &'static str| line.split(COMMENT).next().unwrap_or_default().trim();
-        self.text.lines().enumerate().map(move |(number, line)| (number + 1, without_comment(line))).filter(|(_, line)| !line.is_empty())
-    }
-
-    fn error(self, line: usize, message: &str) -> String {
+    /// An error at a place in the text.
+    fn error(self, place: usize, message: &str) -> String {
+        let line = self.text[..place].lines().count() + 1;
         format!("{}:{line}: {message}", self.file)
     }
 
     /// The sources, by name and description, in the order of the sheet.
     pub fn sources(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.lines().filter_map(|(_, line)| {
-            let (name, description) = line.strip_prefix("source ")?.split_once(' ')?;
+        self.text.lines().filter_map(|line| {
+            let (name, description) = without_comment(line).strip_prefix("source ")?.split_once(' ')?;
             Some((name, description.trim()))
         })
+    }
+
+    /// Where the heading of a machine starts, among the first bytes of the text.
+    fn heading(self, name: &str, end: usize) -> Option<usize> {
+        let starts_line = |place: usize| place == 0 || self.text.as_bytes()[place - 1] == b'\n';
+        let is_named = |place: usize| self.text[place + HEADING.len()..].split_whitespace().next() == Some(name);
+        let headings = self.text[..end].match_indices(HEADING).map(|(place, _)| place);
+        headings.filter(|place| starts_line(*place)).find(|place| is_named(*place))
     }
 
     /// The facts of a machine: its own first, then those of the machines it is like. Each key occurs once.
@@ -105,41 +121,36 @@ impl Sheet {
         let mut facts: Vec<Fact> = Vec::new();
         let mut next = Some(machine);
         // A machine is like one above it, so this ends.
-        let mut end = usize::MAX;
+        let mut end = self.text.len();
         while let Some(name) = next {
-            let start = self
-                .lines()
-                .take_while(|(number, _)| *number < end)
-                .find(|(_, line)| line.strip_prefix("machine ").is_some_and(|rest| rest.split_whitespace().next() == Some(name)))
-                .ok_or_else(|| format!("{}: no machine `{name}` where it is asked for", self.file))?;
-            end = start.0;
-            let mut heading = start.1.split_whitespace().skip(2);
-            next = match (heading.next(), heading.next(), heading.next()) {
+            let missing = || format!("{}: no machine `{name}` where it is asked for", self.file);
+            let start = self.heading(name, end).ok_or_else(missing)?;
+            end = start;
+            let mut place = start;
+            let mut lines = self.text[start..].split_inclusive('\n');
+            let heading = lines.next().unwrap_or_default();
+            let mut words = without_comment(heading).split_whitespace().skip(2);
+            next = match (words.next(), words.next(), words.next()) {
                 (None, ..) => None,
                 (Some("like"), Some(base), None) => Some(base),
-                _ => return Err(self.error(end, "expected `machine NAME [like NAME]`")),
+                _ => return Err(self.error(start, "expected `machine NAME [like NAME]`")),
             };
+            place += heading.len();
             let known = facts.len();
-            for (number, line) in
-                self.lines().skip_while(|(number, _)| *number <= end).take_while(|(_, line)| !line.starts_with("machine "))
-            {
-                let fact = self.fact(number, line)?;
-                match facts.iter().position(|earlier| earlier.key == fact.key) {
-                    None => facts.push(fact),
-                    Some(place) if place >= known => return Err(self.error(number, &format!("`{}` is given twice", fact.key))),
-                    Some(_) => {}
+            for line in lines.take_while(|line| !line.starts_with(HEADING)) {
+                let text = without_comment(line);
+                if !text.is_empty() {
+                    let fact = parse_fact(text).ok_or_else(|| self.error(place, "expected a key, a value and a source"))?;
+                    match facts.iter().position(|earlier| earlier.key == fact.key) {
+                        None => facts.push(fact),
+                        Some(index) if index >= known => return Err(self.error(place, &format!("`{}` is given twice", fact.key))),
+                        Some(_) => {}
+                    }
                 }
+                place += line.len();
             }
         }
         Ok(facts)
-    }
-
-    fn fact(self, number: usize, line: &'static str) -> Result<Fact, String> {
-        let parts = line.split_once(char::is_whitespace).and_then(|(key, rest)| {
-            let (value, source) = rest.trim().rsplit_once(char::is_whitespace)?;
-            Some(Fact { key, value: value.trim(), source })
-        });
-        parts.ok_or_else(|| self.error(number, "expected a key, a value and a source"))
     }
 
     /// Reads the value of a key among the facts of a machine.
@@ -147,5 +158,50 @@ impl Sheet {
         let fact = facts.iter().find(|fact| fact.key == key);
         let fact = fact.ok_or_else(|| format!("{}: `{machine}` lacks `{key}`", self.file))?;
         T::read(fact.value).map_err(|message| format!("{}: `{key}` of `{machine}`: {message}", self.file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet(text: &'static str) -> Sheet {
+        Sheet { file: "test.tbl", text }
+    }
+
+    const TEXT: &str = "source book  A book # not this\n\
+        machine old\n  size 8K book\n  parts 1 2 book\n\
+        # in between\n\
+        machine new like old\n  size 9 book # smaller\n";
+
+    #[test]
+    fn a_machine_has_its_own_facts_and_those_it_is_like() {
+        let facts = sheet(TEXT).facts("new").unwrap();
+        let size = Fact { key: "size", value: "9", source: "book" };
+        assert_eq!(facts, [size, Fact { key: "parts", value: "1 2", source: "book" }]);
+        assert_eq!(sheet(TEXT).value("new", &facts, "parts"), Ok(vec![1, 2]));
+        assert_eq!(sheet(TEXT).value::<u32>("old", &sheet(TEXT).facts("old").unwrap(), "size"), Ok(8192));
+        assert_eq!(sheet(TEXT).sources().collect::<Vec<_>>(), [("book", "A book")]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |text, machine| sheet(text).facts(machine).unwrap_err();
+        assert_eq!(error(TEXT, "newer"), "test.tbl: no machine `newer` where it is asked for");
+        // Only machines above count, so nothing is like itself.
+        assert_eq!(error("machine a like a\n", "a"), "test.tbl: no machine `a` where it is asked for");
+        assert_eq!(error("machine a\nsize 1\n", "a"), "test.tbl:2: expected a key, a value and a source");
+        assert_eq!(error("machine a\nsize 1 book\nsize 2 book\n", "a"), "test.tbl:3: `size` is given twice");
+        assert_eq!(error("machine a unlike b\n", "a"), "test.tbl:1: expected `machine NAME [like NAME]`");
+        let facts = sheet(TEXT).facts("new").unwrap();
+        assert_eq!(sheet(TEXT).value::<u32>("new", &facts, "weight").unwrap_err(), "test.tbl: `new` lacks `weight`");
+        assert_eq!(sheet(TEXT).value::<u32>("new", &facts, "parts").unwrap_err(), "test.tbl: `parts` of `new`: `1 2` is no number");
+    }
+
+    #[test]
+    fn values() {
+        assert_eq!((u32::read("64K"), Option::<u32>::read("?"), bool::read("1")), (Ok(65536), Ok(None), Ok(true)));
+        assert_eq!((Vec::<u32>::read("-"), Vec::<(u32, u32)>::read("1:2 3:4")), (Ok(vec![]), Ok(vec![(1, 2), (3, 4)])));
+        assert!(u32::read("4194304K").is_err() && bool::read("2").is_err() && Vec::<(u32, u32)>::read("1").is_err());
     }
 }

@@ -18,6 +18,9 @@ pub const FILES: [&str; 4] = ["R", "P", "UR", "UP"];
 /// Dependences that have grids, in the order of indices.
 pub const KINDS: [&str; 3] = ["raw", "war", "waw"];
 
+/// The port by which the guard of any instruction enters.
+pub const GUARD: &str = "guard";
+
 /// What is wrong with a table, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableError {
@@ -203,6 +206,7 @@ impl ClassTable {
     pub fn ports_in_use(&self, file: usize, written: bool) -> Vec<u8> {
         let mut ports: Vec<u8> =
             self.classes.iter().flat_map(|class| if written { class.writes[file].clone() } else { class.reads[file].concat() }).collect();
+        ports.extend(if written { None } else { self.port(file, GUARD) });
         ports.sort_unstable();
         ports.dedup();
         ports

@@ -56,6 +56,8 @@ const ROLES: &[(&str, &str)] = &[
     ("a", "Address"),
     ("d", "Destination"),
     ("s", "Source"),
+    ("c", "Coordinates"),
+    ("e", "Extras"),
     ("u", "UniformSource"),
 ];
 
@@ -65,6 +67,10 @@ const WIDTHS: &[(&str, &str)] = &[
     ("X", "Repeats{each:1}"),
     ("2X", "Repeats{each:2}"),
     ("4X", "Repeats{each:4}"),
+    ("c", "Coordinates"),
+    ("e", "Extras"),
+    ("(c+e)/2", "HalfOfBoth{round_up:0}"),
+    ("(c+e+1)/2", "HalfOfBoth{round_up:1}"),
     ("low", "MaskLow"),
     ("high", "MaskHigh"),
     ("lower", "ComponentsLower"),
@@ -151,11 +157,7 @@ fn read_role(word: &str) -> Result<Role, String> {
 }
 
 /// The rules of every instruction as Rust code. `symbol` gives the code of a symbol, or nothing if no form uses it.
-pub(crate) fn rules_code(
-    mnemonics: &[&str],
-    lines: &[WidthLine],
-    symbol: &dyn Fn(&str) -> Option<String>,
-) -> Result<String, String> {
+pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     for line in lines {
         if let Some(unknown) = line.mnemonics.iter().find(|mnemonic| !mnemonics.contains(&mnemonic.as_str())) {
             return Err(format!("{}: {unknown} has no form", line.place));

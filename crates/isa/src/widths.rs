@@ -44,6 +44,10 @@ pub(crate) enum Kind {
     Address,
     /// A uniform register there.
     UniformAddress,
+    /// No operand: how many coordinates a texture is given, for widths that depend on it.
+    Coordinates,
+    /// No operand: how many other things it is given.
+    Extras,
     /// `desc[UR]`
     Descriptor,
     /// `gdesc[UR]`
@@ -66,9 +70,19 @@ pub(crate) enum Action {
 pub(crate) enum Width {
     Fixed(u8),
     /// N of a shape MxNxK among the modifiers, divided.
-    ShapeColumns { divisor: u16 },
+    ShapeColumns {
+        divisor: u16,
+    },
     /// The number of a modifier `.xN`, times this many registers.
-    Repeats { each: u16 },
+    Repeats {
+        each: u16,
+    },
+    /// What [`Kind::Coordinates`], [`Kind::Extras`] or half of both add up to.
+    Coordinates,
+    Extras,
+    HalfOfBoth {
+        round_up: u16,
+    },
     /// Set bits in the lower or upper four of the mask.
     MaskLow,
     MaskHigh,
@@ -87,9 +101,26 @@ pub(crate) struct Extent {
 
 /// The extent of an operand that has any of these roles. `suffixes` are its own.
 pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Extent {
-    let mut decided = None;
-    let mut more = 0;
-    let mut extent = Extent { count: 1, also_read: false, also_written: false };
+    let said = apply(instruction, roles, suffixes);
+    Extent { count: (said.decided.unwrap_or(1) + said.more).max(1), also_read: said.also_read, also_written: said.also_written }
+}
+
+/// What the rules add up to for something that is no operand.
+fn sum(instruction: &Instruction, kind: Kind) -> u16 {
+    let said = apply(instruction, &[Role { kind, index: None }], &Symbols::new());
+    said.decided.unwrap_or(0) + said.more
+}
+
+#[derive(Default)]
+struct Said {
+    decided: Option<u16>,
+    more: u16,
+    also_read: bool,
+    also_written: bool,
+}
+
+fn apply(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Said {
+    let mut said = Said::default();
     for rule in WIDTH_RULES[instruction.opcode as usize] {
         let mut actions = rule.effects.iter().filter(|(role, _)| roles.iter().any(|own| fits(role, own))).peekable();
         if actions.peek().is_none() || !rule.conditions.iter().all(|condition| holds(condition, instruction, suffixes)) {
@@ -97,15 +128,14 @@ pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbo
         }
         for &(_, action) in actions {
             match action {
-                Action::Is(width) => decided = decided.or_else(|| Some(registers(width, instruction))),
-                Action::Plus(number) => more += u16::from(number),
-                Action::AlsoRead => extent.also_read = true,
-                Action::AlsoWritten => extent.also_written = true,
+                Action::Is(width) => said.decided = said.decided.or_else(|| Some(registers(width, instruction))),
+                Action::Plus(number) => said.more += u16::from(number),
+                Action::AlsoRead => said.also_read = true,
+                Action::AlsoWritten => said.also_written = true,
             }
         }
     }
-    extent.count = (decided.unwrap_or(1) + more).max(1);
-    extent
+    said
 }
 
 fn fits(rule: &Role, operand: &Role) -> bool {
@@ -130,6 +160,9 @@ fn registers(width: Width, instruction: &Instruction) -> u16 {
         Width::Fixed(number) => u16::from(number),
         Width::ShapeColumns { divisor } => number_in_modifier(instruction, shape_columns).unwrap_or(1) / divisor,
         Width::Repeats { each } => number_in_modifier(instruction, repeats).unwrap_or(1) * each,
+        Width::Coordinates => sum(instruction, Kind::Coordinates),
+        Width::Extras => sum(instruction, Kind::Extras),
+        Width::HalfOfBoth { round_up } => (sum(instruction, Kind::Coordinates) + sum(instruction, Kind::Extras) + round_up) / 2,
         Width::MaskLow => (mask(instruction) & 0xf).count_ones() as u16,
         Width::MaskHigh => (mask(instruction) >> 4 & 0xf).count_ones() as u16,
         Width::ComponentsLower => (mask(instruction) & 0xf).count_ones().min(2) as u16,

@@ -6,6 +6,7 @@
 //! before. Instructions of one unit that finish in order ([`Step::order`]) vouch for the earlier ones.
 
 use oriole_hardware::{Kind, Model};
+use oriole_isa::File;
 use smallvec::SmallVec;
 
 use super::step::{Step, Touch};
@@ -13,6 +14,9 @@ use super::{Finding, Problem, REGISTERS, Register};
 
 /// After as many cycles nothing of fixed latency is in flight.
 const LONGEST: i64 = 64;
+/// Six, and the counter of groups of matrix products.
+const SCOREBOARDS: usize = 7;
+const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// How many that read a register late and announce nothing are remembered; an overwriting one offends against each of them.
 const READERS: usize = 8;
 
@@ -32,6 +36,10 @@ pub struct Carried {
     pub age: u8,
     pub results: Pending,
     pub reads: Pending,
+    /// Place in the order of issue, from 1; 0 if paths do not agree on it.
+    pub rank: u32,
+    /// Whether it is in flight on all paths, so that waiting for it says something about those before it.
+    pub vouches: bool,
 }
 
 impl Carried {
@@ -46,6 +54,8 @@ impl Carried {
             age: self.age.min(other.age),
             results: both(self.results, other.results),
             reads: both(self.reads, other.reads),
+            rank: self.rank,
+            vouches: self.vouches && other.vouches,
         }
     }
 }
@@ -56,6 +66,7 @@ struct Flight {
     issued: i64,
     /// Place in the order of issue of this path; those carried into it from different places have none.
     rank: u32,
+    vouches: bool,
     results: Pending,
     reads: Pending,
 }
@@ -78,10 +89,12 @@ pub struct Tracker<'a> {
     entries: Vec<SmallVec<[Entry; 4]>>,
     touched: Vec<Register>,
     /// For each scoreboard who sets it and is not known to be done.
-    setters: [Vec<u32>; 6],
+    setters: [Vec<u32>; SCOREBOARDS],
     /// For each order group the rank up to which all results, all reads are done.
     results_done: [u32; 8],
     reads_done: [u32; 8],
+    /// When each predicate was written last, by rank.
+    predicate_written: [u32; 8],
 }
 
 impl<'a> Tracker<'a> {
@@ -98,6 +111,7 @@ impl<'a> Tracker<'a> {
             setters: Default::default(),
             results_done: [0; 8],
             reads_done: [0; 8],
+            predicate_written: [0; 8],
         }
     }
 
@@ -108,10 +122,13 @@ impl<'a> Tracker<'a> {
         }
         self.flights.clear();
         self.setters = Default::default();
-        (self.now, self.rank) = (0, 1);
+        (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; 8], [0; 8]);
-        for one in carried {
-            self.launch(Flight { step: one.step, issued: -i64::from(one.age), rank: 0, results: one.results, reads: one.reads });
+        self.predicate_written = [self.rank; 8];
+        let mut in_order: SmallVec<[&Carried; 16]> = carried.iter().collect();
+        in_order.sort_by_key(|one| one.rank);
+        for &&Carried { step, age, results, reads, rank, vouches } in &in_order {
+            self.launch(Flight { step, issued: -i64::from(age), rank, vouches, results, reads });
         }
     }
 
@@ -125,6 +142,8 @@ impl<'a> Tracker<'a> {
                 age: (self.now - flight.issued).min(LONGEST) as u8,
                 results: self.results_of(flight),
                 reads: self.reads_of(flight),
+                rank: flight.rank,
+                vouches: flight.vouches,
             })
             .filter(|one| {
                 let fixed = i64::from(one.age) < LONGEST;
@@ -132,11 +151,19 @@ impl<'a> Tracker<'a> {
                 (one.results != Pending::Done && step.results_wait) || (one.reads != Pending::Done && step.sources_wait) || fixed
             })
             .collect();
-        carried.sort_by_key(|one| (one.step, one.age));
-        carried.dedup_by(|two, one| {
-            let same = one.step == two.step;
+        carried.sort_by_key(|one| one.rank);
+        let (mut last, mut dense) = (0, 0);
+        for one in &mut carried {
+            dense += u32::from(one.rank != last);
+            last = one.rank;
+            one.rank = dense;
+        }
+        carried.sort_by_key(|one| (one.step, std::cmp::Reverse(one.rank)));
+        carried.dedup_by(|older, one| {
+            let same = one.step == older.step;
             if same {
-                *one = one.merge(*two);
+                let rank = one.rank;
+                *one = Carried { rank, vouches: one.vouches, ..one.merge(*older) };
             }
             same
         });
@@ -161,11 +188,16 @@ impl<'a> Tracker<'a> {
         for touch in &step.writes {
             self.meet(number, *touch, true, report);
         }
-        let until = |scoreboard: Option<u8>| scoreboard.map_or(0, |index| 1 << index);
-        let write = until(step.control.write_barrier);
+        if let Some(queue) = step.queue.filter(|_| step.drains_queue) {
+            self.reads_done[usize::from(queue)] = self.rank;
+        }
+        let (write, read) = step.announces;
         let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
-        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(write | until(step.control.read_barrier)) };
-        self.launch(Flight { step: number as u32, issued: self.now, rank: self.rank, results, reads });
+        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(write | read) };
+        self.launch(Flight { step: number as u32, issued: self.now, rank: self.rank, vouches: true, results, reads });
+        for touch in step.writes.iter().filter(|touch| touch.register.file() == File::Predicate) {
+            self.predicate_written[usize::from(touch.register.0 % 8)] = self.rank;
+        }
         self.rank += 1;
         self.now += i64::from(step.control.stall.max(1));
     }
@@ -175,7 +207,7 @@ impl<'a> Tracker<'a> {
         let step = &steps[flight.step as usize];
         let number = self.flights.len() as u32;
         let announced = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
-        for scoreboard in 0..6 {
+        for scoreboard in 0..SCOREBOARDS {
             if (announced(flight.results) | announced(flight.reads)) >> scoreboard & 1 == 1 {
                 self.setters[scoreboard].push(number);
             }
@@ -191,7 +223,8 @@ impl<'a> Tracker<'a> {
                 self.touched.push(entry.touch.register);
             }
             if list.len() >= READERS && !entry.write {
-                let oldest = list.iter().position(|other| !other.write).filter(|_| list.iter().filter(|other| !other.write).count() >= READERS);
+                let oldest =
+                    list.iter().position(|other| !other.write).filter(|_| list.iter().filter(|other| !other.write).count() >= READERS);
                 if let Some(oldest) = oldest {
                     list.remove(oldest);
                 }
@@ -202,41 +235,54 @@ impl<'a> Tracker<'a> {
 
     /// The path has waited until no more than `count` of those that set a scoreboard are left.
     fn wait(&mut self, scoreboard: usize, count: usize) {
+        if scoreboard == MATRIX_GROUPS && count == 0 {
+            let group = self.steps.iter().find(|step| step.announces.0 >> MATRIX_GROUPS & 1 == 1).and_then(|step| step.order);
+            if let Some(group) = group {
+                self.results_done[usize::from(group)] = self.rank;
+                self.reads_done[usize::from(group)] = self.rank;
+            }
+        }
         let keep = self.setters[scoreboard].len().saturating_sub(count);
         let done: Vec<u32> = self.setters[scoreboard].drain(..keep).collect();
         for number in done {
             let flight = &mut self.flights[number as usize];
             let holds = |pending: Pending| matches!(pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1);
             let step = &self.steps[flight.step as usize];
-            let order = step.order.map(usize::from);
-            if holds(flight.results) && step.control.write_barrier == Some(scoreboard as u8) {
+            if step.announces.0 >> scoreboard & 1 == 1 && holds(flight.results) {
                 flight.results = Pending::Done;
-                flight.reads = Pending::Done;
-                if let Some(group) = order {
+                if let Some(group) = step.order.map(usize::from).filter(|_| flight.vouches) {
                     self.results_done[group] = self.results_done[group].max(flight.rank);
-                    self.reads_done[group] = self.reads_done[group].max(flight.rank);
                 }
-            } else if holds(flight.reads) {
-                flight.reads = Pending::Done;
-                if let Some(group) = order {
-                    self.reads_done[group] = self.reads_done[group].max(flight.rank);
-                }
+            }
+            flight.reads = Pending::Done;
+            if let Some(queue) = step.queue.map(usize::from).filter(|_| flight.vouches) {
+                self.reads_done[queue] = self.reads_done[queue].max(flight.rank);
             }
         }
     }
 
     fn results_of(&self, flight: &Flight) -> Pending {
-        self.vouched(flight, &self.results_done, flight.results)
+        match self.steps[flight.step as usize].order {
+            Some(group) if flight.rank < self.results_done[usize::from(group)] => Pending::Done,
+            _ => flight.results,
+        }
     }
 
     fn reads_of(&self, flight: &Flight) -> Pending {
-        self.vouched(flight, &self.reads_done, flight.reads)
+        match self.steps[flight.step as usize].queue {
+            Some(queue) if flight.rank < self.reads_done[usize::from(queue)] => Pending::Done,
+            _ if self.results_of(flight) == Pending::Done && !self.steps[flight.step as usize].writes.is_empty() => Pending::Done,
+            _ => flight.reads,
+        }
     }
 
-    fn vouched(&self, flight: &Flight, done: &[u32; 8], own: Pending) -> Pending {
-        match self.steps[flight.step as usize].order {
-            Some(group) if flight.rank < done[usize::from(group)] => Pending::Done,
-            _ => own,
+    /// Whether the guards of the two are opposites, so that a thread executes only one of them.
+    fn excludes(&self, flight: &Flight, before: &Step, after: &Step) -> bool {
+        match (before.guard, after.guard) {
+            (Some((one, negated)), Some((two, other))) => {
+                one == two && negated != other && self.predicate_written[usize::from(one.0 % 8)] <= flight.rank
+            }
+            _ => false,
         }
     }
 
@@ -260,14 +306,21 @@ impl<'a> Tracker<'a> {
             } else {
                 self.model.need(kind, file, entry.touch.port, touch.port)
             };
-            let pending = if entry.write { self.results_of(flight) } else { self.reads_of(flight) };
+            let early = self.steps[first].tells_early && touch.register.file() == File::Predicate;
+            let pending = if entry.write && !early { self.results_of(flight) } else { self.reads_of(flight) };
             let register = touch.register;
+            let (before, after) = (&self.steps[first], &self.steps[number]);
+            let in_order = match kind {
+                Kind::Waw => before.order.is_some() && before.order == after.order,
+                Kind::War => before.queue.is_some() && before.queue == after.queue,
+                Kind::Raw => false,
+            };
+            let excluded = self.excludes(flight, before, after);
             let kind = kind.into();
             let problem = match pending {
+                _ if in_order || excluded => None,
                 _ if !need.scoreboard && cycles >= i64::from(need.cycles) => None,
-                _ if !need.scoreboard => {
-                    Some(Problem::TooSoon { kind, register, cycles: cycles as u32, needed: u32::from(need.cycles) })
-                }
+                _ if !need.scoreboard => Some(Problem::TooSoon { kind, register, cycles: cycles as u32, needed: u32::from(need.cycles) }),
                 Pending::Done => None,
                 Pending::Until(0) => Some(Problem::NotAnnounced { kind, register }),
                 Pending::Until(mask) => Some(Problem::NotWaited { kind, register, scoreboard: mask.trailing_zeros() as u8 }),
