@@ -5,6 +5,7 @@ mod check;
 mod compile;
 mod disasm;
 mod output;
+mod profile;
 mod roundtrip;
 mod sass;
 
@@ -30,6 +31,7 @@ enum Command {
     Disasm(disasm::DisasmArguments),
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
+    Profile(profile::ProfileArguments),
 }
 
 fn main() -> ExitCode {
@@ -40,5 +42,6 @@ fn main() -> ExitCode {
         Command::Disasm(arguments) => disasm::run(&arguments),
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
     }
 }

@@ -19,6 +19,9 @@ use crate::units::Rates;
 /// The most that the instruction's stall count holds.
 const LONGEST_STALL: u32 = 15;
 
+/// No figure of a multiprocessor that others are multiplied with is larger; products fit 32 bits.
+const MOST_OF_ANYTHING: u32 = 1 << 20;
+
 type Outcome<T> = Result<T, ProfileError>;
 
 /// The profile of a text.
@@ -436,8 +439,11 @@ impl<'a> Reader<'a> {
             let record = records.iter().find(|record| record.get("name") == Some(key)).copied().unwrap_or(header);
             Err(self.error(record, "value", Fault::Contradiction(format!("`{key}` {what}"))))
         };
+        if machine.threads_per_warp != 32 || machine.schedulers > 64 {
+            let key = if machine.schedulers > 64 { "schedulers" } else { "threads_per_warp" };
+            return complain(key, "must be 32 threads for a warp, 64 schedulers at most");
+        }
         let units = [
-            ("threads_per_warp", machine.threads_per_warp),
             ("schedulers", machine.schedulers),
             ("issue_per_scheduler", machine.issue_per_scheduler),
             ("register_unit", machine.register_unit),
@@ -448,6 +454,13 @@ impl<'a> Reader<'a> {
         ];
         if let Some((key, _)) = units.iter().find(|(_, value)| *value == 0) {
             return complain(key, "must not be 0");
+        }
+        let absurd = units.iter().find(|(_, value)| *value > MOST_OF_ANYTHING);
+        if let Some((key, _)) = absurd {
+            return complain(key, "is more than any machine has");
+        }
+        if !machine.register_unit.is_multiple_of(machine.threads_per_warp) {
+            return complain("register_unit", "must be a multiple of `threads_per_warp`");
         }
         if !(1..=LONGEST_STALL).contains(&machine.max_stall) {
             return complain("max_stall", "must be 1 to 15: the field of the instruction has four bits");
