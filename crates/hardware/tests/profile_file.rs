@@ -185,10 +185,11 @@ fn damage_is_noticed_or_harmless() {
     }
     for (at, line) in lines.iter().enumerate().skip(1).filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         let equals: Vec<usize> = line.match_indices('=').map(|(place, _)| place).collect();
-        // The rows of the grids have many fields of the same kind: three of each are enough.
+        // The rows of the grids have many fields of the same kind, so some of each are enough; values take turns.
         let step = equals.len().div_ceil(6);
-        for &place in equals.iter().step_by(step) {
-            for value in ["", "-1", "99999999999999999999", "\"", "é", "0"] {
+        const VALUES: [&str; 6] = ["", "-1", "99999999999999999999", "\"", "é", "0"];
+        for (turn, &place) in equals.iter().step_by(step).enumerate() {
+            for value in [VALUES[(at + turn) % 6], VALUES[(at + turn + 3) % 6]] {
                 let end = line[place..].find(' ').map_or(line.len(), |end| place + end);
                 let mut damaged = owned.clone();
                 damaged[at] = format!("{}={value}{}", &line[..place], &line[end..]);

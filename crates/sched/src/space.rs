@@ -53,19 +53,24 @@ impl Space {
         Space::ALL.into_iter().find(|space| space.code() == code)
     }
 
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Generic => "generic",
+            Space::Local => "local",
+            Space::Shared => "shared",
+            Space::Constant => "constant",
+            Space::IndexedConstant => "indexed",
+            Space::Surface => "surface",
+            Space::Global => "global",
+            Space::Texture => "texture",
+        }
+    }
+
     /// The space that instructions of a class reach, as the table of classes names it.
     pub fn of_class(class: Class) -> Option<Space> {
-        Some(match class.attribute("space")? {
-            "generic" => Space::Generic,
-            "local" => Space::Local,
-            "shared" => Space::Shared,
-            "constant" => Space::Constant,
-            "indexed" => Space::IndexedConstant,
-            "surface" => Space::Surface,
-            "global" => Space::Global,
-            "texture" => Space::Texture,
-            _ => return None,
-        })
+        let name = class.attribute("space")?;
+        Space::ALL.into_iter().find(|space| space.name() == name)
     }
 
     /// The space that an instruction reaches. A constant bank is an indexed one only if a register takes part in the address.

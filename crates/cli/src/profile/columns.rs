@@ -18,15 +18,15 @@ impl Columns {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Appends the table to a text: numbers to the right, words to the left, two spaces between columns.
+    /// Appends the table to a text: numbers to the right, words and the last column to the left, two spaces between columns.
     pub fn print(&self, text: &mut String) {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let cell = |row: usize, column: usize| self.rows[row].get(column).map_or("", String::as_str);
         let width = |column| (0..self.rows.len()).map(|row| cell(row, column).chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..count).map(width).collect();
         let starts_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-        let is_number: Vec<bool> =
-            (0..count).map(|column| self.rows.len() > 1 && (1..self.rows.len()).all(|row| starts_with_digit(cell(row, column)))).collect();
+        let has_numbers = |column: usize| self.rows.len() > 1 && (1..self.rows.len()).all(|row| starts_with_digit(cell(row, column)));
+        let is_number: Vec<bool> = (0..count).map(|column| column + 1 < count && has_numbers(column)).collect();
         for row in 0..self.rows.len() {
             let mut line = String::from("  ");
             for column in 0..count {

@@ -7,7 +7,7 @@ use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
 use oriole_sched::Descriptor;
 use oriole_sched::rate::ThroughputClass;
-use oriole_sched::space::is_long_latency;
+use oriole_sched::space::{estimated_latency, is_long_latency};
 use serde_json::{Map, Value, json};
 
 use super::sources::{Source, count};
@@ -87,9 +87,9 @@ fn class_value(profile: &Profile, class: Class) -> Value {
         "unit": descriptor.unit.name(),
         "rate": descriptor.throughput.name(),
         "busy_cycles": ThroughputClass::of(class).cycles(&profile.rates, &profile.machine),
-        "space": descriptor.space.map(|space| json!({ "name": format!("{space:?}").to_lowercase(), "code": space.code(),
+        "space": descriptor.space.map(|space| json!({ "name": space.name(), "code": space.code(),
             "hot": space.is_hot(), "cold": space.is_cold() })),
-        "latency": profile.model.base_latency(class),
+        "latency": estimated_latency(&profile.model, class),
         "long_latency": is_long_latency(&profile.model, class),
         "results_wait": waits.results,
         "sources_wait": waits.sources,

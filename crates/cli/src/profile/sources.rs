@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::{Class, Classes, Profile};
+use oriole_sched::space::estimated_latency;
 
 use super::columns::Columns;
 
@@ -85,7 +86,8 @@ pub fn text(profile: &Profile) -> String {
     for (class, letters) in &sources.classes {
         let list: Vec<String> = letters.iter().map(|(letter, figures)| format!("{letter} {figures}")).collect();
         let list = if list.is_empty() { "nothing is written or read late".to_owned() } else { list.join(", ") };
-        columns.row([class.name().to_owned(), profile.model.base_latency(*class).to_string(), list]);
+        let latency = estimated_latency(&profile.model, *class).map_or("?".to_owned(), |cycles| cycles.to_string());
+        columns.row([class.name().to_owned(), latency, list]);
     }
     columns.print(&mut text);
     text

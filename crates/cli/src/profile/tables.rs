@@ -7,7 +7,7 @@ use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
 use oriole_sched::rate::ThroughputClass;
-use oriole_sched::space::is_long_latency;
+use oriole_sched::space::{estimated_latency, is_long_latency};
 use oriole_sched::{Descriptor, Space};
 
 use super::columns::Columns;
@@ -95,7 +95,7 @@ fn classes(text: &mut String, profile: &Profile) {
             descriptor.throughput.name().to_owned(),
             busy.map_or("?".to_owned(), |cycles| cycles.to_string()),
             descriptor.space.map_or("-".to_owned(), space_name),
-            profile.model.base_latency(class).to_string(),
+            estimated_latency(&profile.model, class).map_or("?".to_owned(), |cycles| cycles.to_string()),
             if is_long_latency(&profile.model, class) { "yes" } else { "no" }.to_owned(),
             waits_text(profile, class).to_owned(),
             members(class).join(" "),
@@ -106,11 +106,11 @@ fn classes(text: &mut String, profile: &Profile) {
 
 /// A space and its temperature.
 pub fn space_name(space: Space) -> String {
-    let name = format!("{space:?}").to_lowercase();
+    let name = space.name();
     match (space.is_hot(), space.is_cold()) {
         (true, _) => format!("{name}, hot"),
         (_, true) => format!("{name}, cold"),
-        _ => name,
+        _ => name.to_owned(),
     }
 }
 

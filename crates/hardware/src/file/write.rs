@@ -77,7 +77,9 @@ fn barriers(profile: &Profile) -> Vec<Record> {
 }
 
 fn classes(profile: &Profile) -> Vec<Record> {
-    let all: Vec<Class> = Classes::get().all().collect();
+    let mut all: Vec<Class> = Classes::get().all().collect();
+    let units: Vec<&str> = all.iter().map(|class| unit(*class)).collect();
+    all.sort_by_key(|class| units.iter().position(|other| *other == unit(*class)));
     let mut records = Vec::new();
     for group in all.chunk_by(|a, b| unit(*a) == unit(*b)) {
         records.push(Record::new(RecordType::GroupBoundary).with("unit", unit(group[0])).with("entries", group.len()));
