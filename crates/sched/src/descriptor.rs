@@ -289,7 +289,10 @@ mod tests {
             packed.set(field, value);
             packed.0
         };
-        assert_eq!([PipeMask::A, PipeMask::B, PipeMask::C].map(|pipe| with(Packed::PIPE, pipe.number().into())), [0x8000, 0x1_0000, 0x1_8000]);
+        assert_eq!(
+            [PipeMask::A, PipeMask::B, PipeMask::C].map(|pipe| with(Packed::PIPE, pipe.number().into())),
+            [0x8000, 0x1_0000, 0x1_8000]
+        );
         let subs = [SubClass::Control, SubClass::Integer, SubClass::Single, SubClass::Double];
         assert_eq!(subs.map(|sub| with(Packed::SUB_CLASS, sub.number().into()) >> 16), [0x10, 0x20, 0x30, 0x40]);
         let flags = [PipeFlags::Narrow, PipeFlags::Alu, PipeFlags::Memory, PipeFlags::Special, PipeFlags::Double, PipeFlags::Tensor];

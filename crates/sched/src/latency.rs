@@ -53,6 +53,32 @@ pub fn latency(model: &Model, meeting: Meeting, first: Class, first_is_guarded: 
     }
 }
 
+/// Where an instruction of a class touches a register: register number `part` of source number `slot`, or of the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The class.
+    pub class: Class,
+    /// The source, from 0; results have none.
+    pub slot: usize,
+    /// The register inside the operand, from 0.
+    pub part: usize,
+}
+
+impl Place {
+    #[inline]
+    fn port(self, file: File, written: bool) -> Option<Port> {
+        if written { self.class.write_port(file, self.part) } else { self.class.read_port(file, self.slot, self.part) }
+    }
+}
+
+/// Cycles between two instructions for one operand of each; none if one of the classes does not touch such a file there.
+#[inline]
+pub fn operand_latency(model: &Model, kind: Kind, file: File, first: Place, second: Place, first_is_guarded: bool) -> Option<i32> {
+    let (first_port, second_port) = (first.port(file, kind != Kind::War)?, second.port(file, kind != Kind::Raw)?);
+    let meeting = Meeting { kind, file, register: 0, first: first_port, second: second_port };
+    Some(latency(model, meeting, first.class, first_is_guarded))
+}
+
 /// A register that an instruction touches, and by which port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
@@ -148,6 +174,19 @@ mod tests {
         let found: Vec<(Kind, u16)> = meetings(&first, &second).into_iter().map(|meeting| (meeting.kind, meeting.register)).collect();
         assert_eq!(found, [(Kind::Raw, 0), (Kind::Raw, 0), (Kind::War, 1)]);
         assert!(second.iter().any(|touch| touch.file == File::Predicate && touch.register == 0 && !touch.written));
+    }
+
+    #[test]
+    fn operands_are_asked_for_by_number() {
+        let at = |text: &str, slot, part| Place { class: Class::of(&instruction(text)), slot, part };
+        let sum = "IADD3 R9, R2, R8, RZ";
+        let between = |kind, file, first, second| operand_latency(model("sm_80"), kind, file, first, second, false);
+        let halves = [0, 1].map(|part| between(Kind::Raw, File::General, at("IMAD.WIDE R2, R4, R5, R6", 0, part), at(sum, 0, 0)));
+        assert!(halves[0].is_some() && halves[0] < halves[1]);
+        // The addend of a wide product is read later than its factors.
+        let wide = |slot| between(Kind::Raw, File::General, at("IMAD R2, R4, R5, R6", 0, 0), at("IMAD.WIDE R2, R4, R5, R6", slot, 1));
+        assert!(wide(2) < wide(0));
+        assert_eq!(between(Kind::Raw, File::Uniform, at(sum, 0, 0), at(sum, 0, 0)), None);
     }
 
     #[test]

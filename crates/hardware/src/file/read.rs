@@ -484,4 +484,3 @@ fn place(key: &str, kind: RecordType) -> bool {
         _ => true,
     }
 }
-

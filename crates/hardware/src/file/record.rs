@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn lines_come_back_as_they_were() {
-        let record = Record::new(RecordType::CategoryHeader).with("name", "grids").with("entries", 3).with("n", "a \"b\" \\ c").with("e", "");
+        let record =
+            Record::new(RecordType::CategoryHeader).with("name", "grids").with("entries", 3).with("n", "a \"b\" \\ c").with("e", "");
         let text = record.to_string();
         assert_eq!(text, r#"'!' category name=grids entries=3 n="a \"b\" \\ c" e="""#);
         let back = Record::parse("f", 7, 2, &text).unwrap();

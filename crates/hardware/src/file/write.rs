@@ -9,7 +9,8 @@ use crate::machine::Field;
 use crate::tables::{ClassTable, FILES, KINDS};
 
 /// The machine's facts that stand with the barriers.
-pub const BARRIER_FACTS: &[&str] = &["barriers_per_block", "barriers_per_sm", "barriers_limit_blocks", "scoreboards", "convergence_barriers"];
+pub const BARRIER_FACTS: &[&str] =
+    &["barriers_per_block", "barriers_per_sm", "barriers_limit_blocks", "scoreboards", "convergence_barriers"];
 /// The machine's facts that stand with the variants.
 pub const VARIANT_FACTS: &[&str] = &["page_variants", "page_default_issue_width", "page_issue_widths"];
 /// The sections in their order.
@@ -41,7 +42,11 @@ pub fn records(profile: &Profile) -> Vec<Record> {
         (SECTIONS[1], times(profile), Vec::new()),
         (SECTIONS[2], machine(profile), profile.machine_sources.clone()),
         (SECTIONS[3], rates(profile), profile.rate_sources.clone()),
-        (SECTIONS[4], grids(profile), profile.model.table().sources.iter().map(|(letter, text)| (letter.to_string(), text.clone())).collect()),
+        (
+            SECTIONS[4],
+            grids(profile),
+            profile.model.table().sources.iter().map(|(letter, text)| (letter.to_string(), text.clone())).collect(),
+        ),
     ] {
         let mark = |kind| Record::new(kind).with("name", name).with("entries", entries.len());
         let header = sources.iter().fold(mark(RecordType::CategoryHeader), |header, (name, text)| header.with(name, text));
@@ -151,7 +156,8 @@ fn grids(profile: &Profile) -> Vec<Record> {
             let mut places: Vec<(u8, u8)> = cells.keys().copied().collect();
             places.sort_unstable();
             for row in places.chunk_by(|a, b| a.0 == b.0) {
-                let start = Record::new(RecordType::Dimension).with("kind", kind_name).with("file", file_name).with("first", name(row[0].0));
+                let start =
+                    Record::new(RecordType::Dimension).with("kind", kind_name).with("file", file_name).with("first", name(row[0].0));
                 records.push(row.iter().fold(start, |record, place| record.with(name(place.1), cells[place])));
             }
         }
