@@ -30,7 +30,7 @@ struct Query {
 
 fn main() {
     let is_measured = env::args().any(|argument| argument == "--bench");
-    let rounds = if is_measured { 50 } else { 1 };
+    let rounds = if is_measured { 300 } else { 1 };
     let target = Target::parse(TARGET).expect("a target of the table");
     let code = corpus(target, if is_measured { usize::MAX } else { 2 });
     let touched: Vec<Vec<Touch>> = code.iter().map(touches).collect();

@@ -131,7 +131,7 @@ impl Costs {
     pub fn new(profile: &Profile) -> Costs {
         let cost = |class: Class| {
             let cycles = ThroughputClass::of(class).cycles(&profile.rates, &profile.machine).unwrap_or(1);
-            (unit(class).map_or(0, |unit| unit.index()), cycles as i32)
+            (unit(class).map_or(0, oriole_hardware::units::Unit::index), cycles as i32)
         };
         Costs { classes: oriole_hardware::Classes::get().all().map(cost).collect() }
     }
