@@ -5,6 +5,7 @@ mod check;
 mod compile;
 mod disasm;
 mod output;
+mod profile;
 mod roundtrip;
 mod sass;
 mod verify;
@@ -32,6 +33,7 @@ enum Command {
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
     Verify(verify::VerifyArguments),
+    Profile(profile::ProfileArguments),
 }
 
 fn main() -> ExitCode {
@@ -43,5 +45,6 @@ fn main() -> ExitCode {
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
     }
 }

@@ -6,6 +6,7 @@
 mod facts;
 
 pub mod class;
+pub mod file;
 pub mod machine;
 pub mod model;
 pub mod occupancy;
@@ -14,4 +15,5 @@ pub mod tables;
 pub mod units;
 
 pub use class::{Class, Classes, Port};
-pub use model::{Kind, Model, Need, Time};
+pub use file::{Profile, ProfileError};
+pub use model::{Kind, Model, Need, Time, Waits};

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use oriole_isa::Target;
 
 use crate::facts::MACHINES;
-use crate::sheet::{Fact, Sheet};
+use crate::sheet::{Fact, Reading, Sheet};
 
 const SHEET: Sheet = Sheet { file: "data/machines.tbl", text: include_str!("../data/machines.tbl") };
 
@@ -51,14 +51,27 @@ macro_rules! define_machine {
 
         const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
 
-        fn read_machine(name: &'static str) -> Result<Machine, String> {
-            let facts = SHEET.facts(name)?;
+        fn machine_of(name: &'static str, mut facts: Vec<Fact>) -> Result<Machine, String> {
+            let order = |fact: &Fact| MEANINGS.iter().position(|(key, _)| *key == fact.key);
+            facts.sort_by_key(order);
             Ok(Machine { name, $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
+        }
+
+        /// Whether a value can be read for a key; none if no machine has such a fact.
+        fn check_value(key: &str, value: &'static str) -> Option<Result<(), String>> {
+            match key {
+                $(stringify!($key) => Some(<$kind as Reading>::read(value).map(drop)),)*
+                _ => None,
+            }
         }
     };
 }
 
 machine_facts!(define_machine);
+
+fn read_machine(name: &'static str) -> Result<Machine, String> {
+    machine_of(name, SHEET.facts(name)?)
+}
 
 /// The position of a target's machine among those of the sheets.
 pub(crate) fn machine_index(target: Target) -> usize {
@@ -92,6 +105,21 @@ impl Machine {
     fn at(index: usize) -> &'static Machine {
         static READ: [OnceLock<Machine>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
         READ[index].get_or_init(|| read_machine(MACHINES[index]).expect("the build has read every machine"))
+    }
+
+    /// A machine of these facts, one for each field.
+    pub(crate) fn from_facts(name: &'static str, facts: Vec<Fact>) -> Result<Machine, String> {
+        machine_of(name, facts)
+    }
+
+    /// Whether a value can be read for a field; none if there is no such field.
+    pub(crate) fn check(key: &str, value: &'static str) -> Option<Result<(), String>> {
+        check_value(key, value)
+    }
+
+    /// The names of all fields.
+    pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+        MEANINGS.iter().map(|(key, _)| *key)
     }
 
     /// All facts, in the order of [`Machine`]'s fields.

@@ -55,7 +55,7 @@ pub struct Time {
 }
 
 /// The model of a target.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Model {
     table: LatencyTable,
     /// By kind and file; rows of `STRIDE`.
@@ -64,13 +64,23 @@ pub struct Model {
     guarded: [[Box<[u8]>; 4]; 3],
     times: Vec<Option<Time>>,
     waits: Vec<Waits>,
+    base_latencies: Vec<u16>,
+    longest_needs: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-struct Waits {
-    results: bool,
-    sources: bool,
+/// What a class does with scoreboards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// Whether results have to be waited for.
+    pub results: bool,
+    /// Whether overwriting sources has to wait.
+    pub sources: bool,
+    /// Cycles between setting a scoreboard and waiting for it.
+    pub stall: u8,
 }
+
+/// What lies between setting a scoreboard and waiting for it on every machine of the tables.
+pub const SCOREBOARD_STALL: u8 = 2;
 
 impl Model {
     /// The model of a target; that of the universal table for one that has none of its own.
@@ -101,8 +111,11 @@ impl Model {
         }
         let classes = Classes::get();
         let times = classes.all().map(|class| table.times.iter().find(|row| row.class == class.name()).map(time_of)).collect();
-        let mut model = Model { table, needs, guarded, times, waits: Vec::new() };
+        let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new(), longest_needs: Vec::new() };
         model.waits = classes.all().map(|class| model.waits_of(class)).collect();
+        let longest = longest_needs(&model.table);
+        model.longest_needs = classes.all().map(|class| longest_need_of(class, &longest)).collect();
+        model.base_latencies = classes.all().map(|class| model.base_latency_of(class)).collect();
         model
     }
 
@@ -146,6 +159,38 @@ impl Model {
         self.times[class.index()]
     }
 
+    /// What it does with scoreboards.
+    #[inline]
+    pub fn waits(&self, class: Class) -> Waits {
+        self.waits[class.index()]
+    }
+
+    /// Says what a class does with scoreboards, whatever the grids say.
+    pub fn set_waits(&mut self, class: Class, waits: Waits) {
+        self.waits[class.index()] = waits;
+    }
+
+    /// Cycles to the result when it is not known who reads it: the longest need of a fixed latency, the usual time of a variable one.
+    #[inline]
+    pub fn base_latency(&self, class: Class) -> u16 {
+        self.base_latencies[class.index()]
+    }
+
+    /// Says how many cycles to reckon with when it is not known who reads a result.
+    pub fn set_base_latency(&mut self, class: Class, cycles: u16) {
+        self.base_latencies[class.index()] = cycles;
+    }
+
+    /// The most cycles that any reader of its results needs, scoreboards aside.
+    #[inline]
+    pub fn longest_need(&self, class: Class) -> u8 {
+        self.longest_needs[class.index()]
+    }
+
+    fn base_latency_of(&self, class: Class) -> u16 {
+        self.time(class).map_or(self.longest_need(class).into(), |time| time.usual)
+    }
+
     fn waits_of(&self, class: Class) -> Waits {
         let row = class.row();
         let any = |kind: usize, file: usize, port: u8| {
@@ -155,12 +200,30 @@ impl Model {
         Waits {
             results: files.clone().any(|file| row.writes[file].iter().any(|&port| any(Kind::Raw as usize, file, port))),
             sources: files.clone().any(|file| row.reads[file].iter().flatten().any(|&port| any(Kind::War as usize, file, port))),
+            stall: SCOREBOARD_STALL,
         }
     }
 }
 
 fn time_of(row: &TimeRow) -> Time {
     Time { least: row.least, usual: row.usual, most: row.most, read: row.read }
+}
+
+fn longest_need_of(class: Class, longest: &[[u8; STRIDE]; 4]) -> u8 {
+    let files = longest.iter().zip(&class.row().writes);
+    files.flat_map(|(longest, ports)| ports.iter().map(|&port| longest[usize::from(port)])).max().unwrap_or(1)
+}
+
+/// For each file and port the most cycles until somebody can read what leaves by it.
+fn longest_needs(table: &LatencyTable) -> [[u8; STRIDE]; 4] {
+    let mut longest = [[0; STRIDE]; 4];
+    for (longest, grid) in longest.iter_mut().zip(&table.grids[Kind::Raw as usize]) {
+        for (&(first, _), cell) in &grid.cells {
+            let longest = &mut longest[usize::from(first)];
+            *longest = (*longest).max(cell.cycles);
+        }
+    }
+    longest
 }
 
 fn longest_fixed(table: &LatencyTable) -> u8 {

@@ -13,7 +13,7 @@ use oriole_isa::{Memory, Pipe, Properties, Target};
 
 use crate::facts::MACHINES;
 use crate::machine::{Field, Machine, machine_index};
-use crate::sheet::{Fact, Sheet};
+use crate::sheet::{Fact, Reading, Sheet};
 
 const SHEET: Sheet = Sheet { file: "data/units.tbl", text: include_str!("../data/units.tbl") };
 
@@ -112,14 +112,27 @@ macro_rules! define_rates {
 
         const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
 
-        fn read_rates(name: &'static str) -> Result<Rates, String> {
-            let facts = SHEET.facts(name)?;
+        fn rates_of(name: &'static str, mut facts: Vec<Fact>) -> Result<Rates, String> {
+            let order = |fact: &Fact| MEANINGS.iter().position(|(key, _)| *key == fact.key);
+            facts.sort_by_key(order);
             Ok(Rates { name, $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
+        }
+
+        /// Whether a value can be read for a key; none if there is no such rate.
+        fn check_value(key: &str, value: &'static str) -> Option<Result<(), String>> {
+            match key {
+                $(stringify!($key) => Some(<$kind as Reading>::read(value).map(drop)),)*
+                _ => None,
+            }
         }
     };
 }
 
 unit_rates!(define_rates);
+
+fn read_rates(name: &'static str) -> Result<Rates, String> {
+    rates_of(name, SHEET.facts(name)?)
+}
 
 impl Rates {
     /// The rates of a target; the universal ones for targets without figures.
@@ -135,6 +148,21 @@ impl Rates {
     fn at(index: usize) -> &'static Rates {
         static READ: [OnceLock<Rates>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
         READ[index].get_or_init(|| read_rates(MACHINES[index]).expect("the build has read every machine"))
+    }
+
+    /// Rates of these facts, one for each field.
+    pub(crate) fn from_facts(name: &'static str, facts: Vec<Fact>) -> Result<Rates, String> {
+        rates_of(name, facts)
+    }
+
+    /// Whether a value can be read for a field; none if there is no such field.
+    pub(crate) fn check(key: &str, value: &'static str) -> Option<Result<(), String>> {
+        check_value(key, value)
+    }
+
+    /// The names of all fields.
+    pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+        MEANINGS.iter().map(|(key, _)| *key)
     }
 
     /// All rates with their sources, in the order of [`Rates`]' fields.
