@@ -17,6 +17,13 @@ pub struct Class(u8);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Port(pub(crate) u8);
 
+impl Port {
+    /// Its name in the table, among those of a file.
+    pub fn name(self, file: File) -> &'static str {
+        file_index(file).and_then(|file| Classes::get().table.ports[file].get(usize::from(self.0))).map_or("?", String::as_str)
+    }
+}
+
 /// All classes and the rules that lead to them.
 #[derive(Debug)]
 pub struct Classes {

@@ -6,6 +6,7 @@
 
 pub mod analyze;
 pub mod assembler;
+pub mod compare;
 pub mod environment;
 pub mod hazard;
 pub mod plan;

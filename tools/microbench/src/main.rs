@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use oriole_isa::Target;
-use oriole_microbench::{plan, report, run};
+use oriole_microbench::{compare, plan, report, run};
 
 #[derive(Parser)]
 #[command(name = "oriole-microbench", about = "Measures latencies, issue rates and hazards of a GPU")]
@@ -40,6 +40,14 @@ enum Command {
         #[arg(long)]
         tsv: Option<PathBuf>,
     },
+    /// Compare figures with the hardware model.
+    Compare {
+        /// The target, such as sm_90a.
+        #[arg(long)]
+        arch: String,
+        /// A file that `report --tsv` wrote.
+        figures: PathBuf,
+    },
     #[command(hide = true)]
     Work { folder: PathBuf },
 }
@@ -60,6 +68,16 @@ fn execute(command: Command) -> Result<(), String> {
             run::run(&folder, &output, &program)
         }
         Command::Report { results, tsv } => report::report(&results, tsv.as_deref()),
+        Command::Compare { arch, figures } => {
+            let target = Target::parse(&arch).ok_or_else(|| format!("there is no target {arch}"))?;
+            let text = std::fs::read_to_string(&figures).map_err(|error| format!("{}: {error}", figures.display()))?;
+            let compared = compare::compare(&text, target);
+            print!("{}", compare::summary(&compared));
+            for one in compared.iter().filter(|one| one.measured > one.model) {
+                println!("{}: the GPU needs {}, the model asks for {}", one.pair, one.measured, one.model);
+            }
+            Ok(())
+        }
         Command::Work { folder } => run::work(&folder),
     }
 }
