@@ -246,7 +246,7 @@ fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, memory
     match memory {
         Memory::Chain => scratch.write(&chain(scratch.address))?,
         Memory::Pattern | Memory::TwoEnds => {
-            scratch.write(&(0..environment::SCRATCH_BYTES as u32).map(environment::pattern).collect::<Vec<u8>>())?
+            scratch.write(&(0..environment::SCRATCH_BYTES as u32).map(environment::pattern).collect::<Vec<u8>>())?;
         }
     }
     if memory == Memory::TwoEnds {
