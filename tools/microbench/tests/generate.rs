@@ -81,7 +81,7 @@ fn every_fixed_latency_is_measured() {
         };
         let missing: Vec<&str> = Opcode::all()
             .filter(is_wanted)
-            .map(|opcode| opcode.mnemonic())
+            .map(Opcode::mnemonic)
             .filter(|name| !measured.contains(name) && !NO_PRODUCER.contains(name))
             .collect();
         if !missing.is_empty() {
@@ -89,4 +89,25 @@ fn every_fixed_latency_is_measured() {
         }
     }
     assert!(gaps.is_empty(), "{gaps:#?}");
+}
+
+/// The figures that the project keeps are those of the tables, and the plainest of them are as everybody knows them.
+#[test]
+fn kept_figures_belong_to_the_tables() {
+    let kept = include_str!("../../../crates/hardware/data/measured/sm_90.tsv");
+    let firsts: BTreeSet<&str> =
+        [table::producers(), table::readers(), table::scoreboard_setters()].concat().iter().map(|access| access.name).collect();
+    let seconds: BTreeSet<&str> = [table::consumers(), table::second_writers()].concat().iter().map(|access| access.name).collect();
+    let mut pairs = 0;
+    for line in kept.lines().filter(|line| !line.starts_with('#') && !line.starts_with("time\t")) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [_, _, first, second, _, quiet, busy, _] = columns.as_slice() else { panic!("eight columns expected: {line}") };
+        assert!(firsts.contains(first) && seconds.contains(second), "{line}");
+        assert!([quiet, busy].iter().all(|figure| ["", "?", "-"].contains(figure) || figure.parse::<u32>().is_ok()), "{line}");
+        pairs += 1;
+    }
+    assert!(pairs > 10_000, "{pairs}");
+    for known in ["raw\tR\tIADD3\tIADD3.a\t0\t4\t", "raw\tR\tFFMA\tFFMA.a\t0\t4\t", "raw\tP\tISETP\tguard.BRA\t0\t13\t"] {
+        assert!(kept.lines().any(|line| line.starts_with(known)), "{known}");
+    }
 }
