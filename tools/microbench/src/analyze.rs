@@ -55,7 +55,12 @@ fn verdict(passes: impl Iterator<Item = bool>) -> char {
 
 /// The smallest distance from which on every longer one is right, at every shift; none if even the longest is wrong.
 pub fn smallest(verdicts: &[String]) -> Option<u32> {
-    verdicts.iter().map(|row| last_wrong(row)).max().map(|wrong| wrong + 1).filter(|&distance| verdicts.iter().all(|row| distance <= row.len() as u32))
+    verdicts
+        .iter()
+        .map(|row| last_wrong(row))
+        .max()
+        .map(|wrong| wrong + 1)
+        .filter(|&distance| verdicts.iter().all(|row| distance <= row.len() as u32))
 }
 
 /// The longest wrong distance.
@@ -84,7 +89,13 @@ mod tests {
         let value = |variant| match variant {
             Variant::Far => 7,
             Variant::Absent => 3,
-            Variant::Near(distance, _) => if distance >= right_from { 7 } else { 3 },
+            Variant::Near(distance, _) => {
+                if distance >= right_from {
+                    7
+                } else {
+                    3
+                }
+            }
         };
         variants(longest).into_iter().flat_map(|variant| vec![value(variant); WORDS_PER_VARIANT]).collect()
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter, Value};
-use oriole_isa::{Control, Effect, Latency, Target, encode, parse, parse_at};
+use oriole_isa::{Control, Effect, File, Latency, Target, encode, parse, parse_at};
 
 const INSTRUCTION_BYTES: usize = 16;
 const CODE_ALIGN_BYTES: usize = 128;
@@ -55,12 +55,21 @@ impl Assembler {
         if let Some(&word) = self.words.get(text) {
             return Ok(word);
         }
-        let instruction = parse(text).map_err(|error| format!("{text}: {error}"))?;
-        let word = encode(&instruction, self.target).map_err(|error| format!("{text}: {error}"))?;
+        let first_error = match encoded(text, self.target) {
+            Ok(word) => return Ok(self.remember(text, word)),
+            Err(error) => error,
+        };
+        match spellings(text).iter().find_map(|other| encoded(other, self.target).ok()) {
+            Some(word) => Ok(self.remember(text, word)),
+            None => Err(format!("{text}: {first_error}")),
+        }
+    }
+
+    fn remember(&mut self, text: &str, word: u128) -> u128 {
         // Flags of the reuse cache stay: they belong to operands.
         let word = word & (!Control::MASK | ONLY_REUSE.bits());
         self.words.insert(text.to_owned(), word);
-        Ok(word)
+        word
     }
 
     /// Control under which an instruction disturbs nothing and is disturbed by nothing.
@@ -87,15 +96,19 @@ impl Assembler {
 
     /// Words of all lines.
     pub fn words(&mut self, lines: &[Line]) -> Result<Vec<u128>, String> {
-        let labels: HashMap<&str, u64> =
-            lines.iter().enumerate().filter_map(|(index, line)| Some((line.label.as_deref()?, (index * INSTRUCTION_BYTES) as u64))).collect();
+        let labels: HashMap<&str, u64> = lines
+            .iter()
+            .enumerate()
+            .filter_map(|(index, line)| Some((line.label.as_deref()?, (index * INSTRUCTION_BYTES) as u64)))
+            .collect();
         let mut words = Vec::with_capacity(lines.len());
         for (index, line) in lines.iter().enumerate() {
             let bare = if line.text.contains('`') {
                 let address = (index * INSTRUCTION_BYTES) as u64;
-                let instruction = parse_at(&line.text, address, &|name| labels.get(name).copied())
-                    .map_err(|error| format!("{}: {error}", line.text))?;
-                encode(&instruction, self.target).map_err(|error| format!("{}: {error}", line.text))? & !Control::MASK
+                let instruction =
+                    parse_at(&line.text, address, &|name| labels.get(name).copied()).map_err(|error| format!("{}: {error}", line.text))?;
+                let word = encode(&instruction, self.target).map_err(|error| format!("{}: {error}", line.text))?;
+                word & !Control::MASK
             } else {
                 self.word(&line.text)?
             };
@@ -115,7 +128,8 @@ impl Assembler {
         while !(words.len() * INSTRUCTION_BYTES).is_multiple_of(CODE_ALIGN_BYTES) {
             words.push(nop);
         }
-        let exits = lines.iter().enumerate().filter(|(_, line)| line.text.contains("EXIT")).map(|(index, _)| (index * INSTRUCTION_BYTES) as u32);
+        let exits =
+            lines.iter().enumerate().filter(|(_, line)| line.text.contains("EXIT")).map(|(index, _)| (index * INSTRUCTION_BYTES) as u32);
         let mut extra = vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits.collect::<Vec<_>>())];
         if needs.barriers > 0 {
             extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(needs.barriers)));
@@ -135,5 +149,63 @@ impl Assembler {
         };
         let cubin = Module::new(target, vec![kernel]).build().map_err(|error| error.to_string())?;
         cubin.write().map_err(|error| error.to_string())
+    }
+}
+
+fn encoded(text: &str, target: Target) -> Result<u128, String> {
+    let instruction = parse(text).map_err(|error| error.to_string())?;
+    encode(&instruction, target).map_err(|error| error.to_string())
+}
+
+/// Other ways to write an instruction: newer targets spell out predicate results that nobody wants, and types.
+fn spellings(text: &str) -> Vec<String> {
+    let typed = text.replacen("VIMNMX ", "VIMNMX.S32 ", 1);
+    let mut list = vec![typed.clone()];
+    list.extend([text, &typed].into_iter().filter_map(with_all_results));
+    list
+}
+
+/// The text with `PT` or `UPT` for every predicate result that is left out.
+pub fn with_all_results(text: &str) -> Option<String> {
+    let properties = parse(text).ok()?.opcode.properties();
+    let (head, operands) = text.split_once(' ').filter(|(head, _)| !head.starts_with('@'))?;
+    let mut operands: Vec<&str> = operands.split(", ").collect();
+    let is_predicate = |operand: &str| operand.starts_with('P') || operand.starts_with("UP");
+    let wanted = properties.leading.iter().skip(1).filter(|operand| operand.files.iter().any(|file| is_predicate_file(*file))).count();
+    let present = operands.iter().skip(1).take_while(|operand| is_predicate(operand)).count();
+    let unused = if head.starts_with('U') { "UPT" } else { "PT" };
+    for _ in present..wanted {
+        operands.insert(1 + present, unused);
+    }
+    (present < wanted).then(|| format!("{head} {}", operands.join(", ")))
+}
+
+fn is_predicate_file(file: File) -> bool {
+    matches!(file, File::Predicate | File::UniformPredicate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_that_are_left_out_can_be_spelled_out() {
+        assert_eq!(with_all_results("IADD3 R4, R8, R16, RZ").as_deref(), Some("IADD3 R4, PT, PT, R8, R16, RZ"));
+        assert_eq!(with_all_results("IADD3 R4, P6, R8, R16, RZ").as_deref(), Some("IADD3 R4, P6, PT, R8, R16, RZ"));
+        assert_eq!(with_all_results("UIADD3 UR4, UR8, UR12, URZ").as_deref(), Some("UIADD3 UR4, UPT, UPT, UR8, UR12, URZ"));
+        assert_eq!(with_all_results("MOV R4, R8"), None);
+    }
+
+    #[test]
+    fn long_stalls_leave_the_scheduler_free() {
+        // nvdisasm calls a stall of 12 and more without that undefined, and the hardware ignores it.
+        let assembler = Assembler::new(Target::parse("sm_90a").unwrap());
+        for text in ["NOP", "LDS R4, [R8]", "STG.E desc[UR16][R48.64], R8"] {
+            let control = assembler.safe_control(text);
+            assert!(control.stall < 12 || !control.stay, "{text}: {control}");
+        }
+        assert_eq!(assembler.scoreboards("LDS R4, [R8]").write_barrier, Some(RESULT_SCOREBOARD));
+        assert_eq!(assembler.scoreboards("STG.E desc[UR16][R48.64], R8").write_barrier, None);
+        assert_eq!(assembler.scoreboards("IADD3 R4, R8, R16, RZ").read_barrier, None);
     }
 }

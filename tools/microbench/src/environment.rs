@@ -80,7 +80,10 @@ pub fn parameters(pool: u64) -> Vec<u8> {
 pub fn expand(assembler: &Assembler, text: &str) -> String {
     let base = assembler.target.profile().parameters as usize;
     let offset = |parameter: usize| format!("{:#x}", base + parameter);
-    text.replace("{new}", &offset(NEW_PARAMETER)).replace("{old}", &offset(OLD_PARAMETER)).replace("{pattern}", &offset(PATTERN_PARAMETER)).replace("{stack}", &format!("{:#x}", assembler.target.profile().stack_pointer))
+    text.replace("{new}", &offset(NEW_PARAMETER))
+        .replace("{old}", &offset(OLD_PARAMETER))
+        .replace("{pattern}", &offset(PATTERN_PARAMETER))
+        .replace("{stack}", &format!("{:#x}", assembler.target.profile().stack_pointer))
 }
 
 /// An instruction that waits for everything before it.
@@ -112,9 +115,24 @@ pub fn prologue(assembler: &Assembler, with_shared: bool) -> Vec<Line> {
         let load = if target.has(Opcode::ULDC) { "ULDC" } else { "LDCU" };
         texts.push(format!("{load}.64 UR16, c[0x0][{descriptor:#x}]"));
     }
-    texts.extend((1..POOL_REGISTERS / 4).map(|quad| format!("LDG.E.128 R{}, {}", quad * 4, global(assembler, &format!("R2.64+{:#x}", quad * 16)))));
+    texts.extend(
+        (1..POOL_REGISTERS / 4).map(|quad| format!("LDG.E.128 R{}, {}", quad * 4, global(assembler, &format!("R2.64+{:#x}", quad * 16)))),
+    );
     texts.extend(["R2UR UR20, R50".into(), "R2UR UR21, R51".into()]);
-    for (register, value) in [(8, NEW_UNIFORM), (9, NEW_UNIFORM), (10, 0), (11, 0), (12, 0), (13, 1), (14, u32::MAX), (15, 0x800), (18, 0), (19, 0), (22, 0), (23, 0)] {
+    for (register, value) in [
+        (8, NEW_UNIFORM),
+        (9, NEW_UNIFORM),
+        (10, 0),
+        (11, 0),
+        (12, 0),
+        (13, 1),
+        (14, u32::MAX),
+        (15, 0x800),
+        (18, 0),
+        (19, 0),
+        (22, 0),
+        (23, 0),
+    ] {
         texts.push(format!("UMOV UR{register}, {value:#x}"));
     }
     texts.push("ISETP.NE.AND P2, PT, R40, RZ, PT".into());

@@ -205,7 +205,13 @@ impl Texts {
             lines.push(Line { label, ..safe(assembler, text) });
         }
         pause(lines, 1);
-        for text in [self.store.as_str(), "IADD3 R34, P6, R34, 0x80, RZ", "IADD3.X R35, R35, RZ, RZ, P6, !PT", "IADD3 R32, R32, -0x1, RZ", "ISETP.NE.AND P6, PT, R32, RZ, PT"] {
+        for text in [
+            self.store.as_str(),
+            "IADD3 R34, P6, R34, 0x80, RZ",
+            "IADD3.X R35, R35, RZ, RZ, P6, !PT",
+            "IADD3 R32, R32, -0x1, RZ",
+            "ISETP.NE.AND P6, PT, R32, RZ, PT",
+        ] {
             lines.push(safe(assembler, text));
         }
         lines.push(safe(assembler, format!("@P6 BRA `(loop{index})")));
@@ -219,7 +225,8 @@ const DONE_FLAG: u32 = 0x23f0;
 /// The first warp goes on; the others go to where they keep busy.
 fn part_warps(assembler: &Assembler, lines: &mut Vec<Line>) {
     let flag = format!("MOV R1, {DONE_FLAG:#x}");
-    let texts = [&flag, "STS [R1], RZ", "S2R R0, SR_TID.X", "BAR.SYNC.DEFER_BLOCKING 0x0", "ISETP.GE.AND P6, PT, R0, 0x20, PT", "@P6 BRA `(busy)"];
+    let texts =
+        [&flag, "STS [R1], RZ", "S2R R0, SR_TID.X", "BAR.SYNC.DEFER_BLOCKING 0x0", "ISETP.GE.AND P6, PT, R0, 0x20, PT", "@P6 BRA `(busy)"];
     lines.extend(texts.map(|text| safe(assembler, text)));
     pause(lines, 1);
 }
@@ -272,7 +279,11 @@ const CODE_LINE_INSTRUCTIONS: usize = 8;
 /// The first instruction, and nothing else until `distance` cycles after it.
 fn apart(assembler: &Assembler, lines: &mut Vec<Line>, text: &str, distance: u32) {
     let stall = distance.min(LONGEST_PIECE);
-    lines.push(Line { label: None, control: Control { stall: stall as u8, stay: true, ..assembler.scoreboards(text) }, text: text.to_owned() });
+    lines.push(Line {
+        label: None,
+        control: Control { stall: stall as u8, stay: true, ..assembler.scoreboards(text) },
+        text: text.to_owned(),
+    });
     let mut left = distance - stall;
     while left > 0 {
         let stall = left.min(LONGEST_PIECE);

@@ -32,7 +32,16 @@ pub struct Experiment {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
     /// From which distance on a pair of instructions is right.
-    Distance { hazard: Hazard, file: String, first: String, second: String, word: u32, load: Load, longest_cycles: u32, needs_two_ends: bool },
+    Distance {
+        hazard: Hazard,
+        file: String,
+        first: String,
+        second: String,
+        word: u32,
+        load: Load,
+        longest_cycles: u32,
+        needs_two_ends: bool,
+    },
     /// How many cycles a sequence takes.
     Time(Timing),
 }
@@ -51,7 +60,9 @@ pub fn pairs() -> Vec<Pair> {
         for second in table::consumers() {
             pairs.extend(words_of(first, &second).into_iter().map(|word| pair(Hazard::Raw, first, &second, word)));
         }
-        for second in table::second_writers().into_iter().filter(|second| second.place.file == first.place.file && first.place.pointer_word.is_none() && first.place.group_word.is_none()) {
+        for second in table::second_writers().into_iter().filter(|second| {
+            second.place.file == first.place.file && first.place.pointer_word.is_none() && first.place.group_word.is_none()
+        }) {
             pairs.push(pair(Hazard::Waw, first, &second, 0));
         }
     }
@@ -61,11 +72,17 @@ pub fn pairs() -> Vec<Pair> {
         }
     }
     for first in table::scoreboard_setters() {
-        for second in table::consumers().into_iter().filter(|second| WAITERS.contains(&second.name) && second.place.file == first.place.file) {
+        for second in
+            table::consumers().into_iter().filter(|second| WAITERS.contains(&second.name) && second.place.file == first.place.file)
+        {
             pairs.push(pair(Hazard::Scoreboard, &first, &second, 0));
         }
     }
-    let busy: Vec<Pair> = pairs.iter().filter(|pair| !NEEDS_QUIET.contains(&pair.second.name)).map(|pair| Pair { load: Load::Busy, ..pair.clone() }).collect();
+    let busy: Vec<Pair> = pairs
+        .iter()
+        .filter(|pair| !NEEDS_QUIET.contains(&pair.second.name))
+        .map(|pair| Pair { load: Load::Busy, ..pair.clone() })
+        .collect();
     pairs.extend(busy);
     pairs
 }
@@ -96,7 +113,8 @@ fn pair(hazard: Hazard, first: &Access, second: &Access, word: u32) -> Pair {
 
 /// Distances worth trying behind an instruction.
 fn longest_cycles(first: &Access) -> u32 {
-    let pipe = parse(&hazard::last_part(first.text).replace("{new}", "0x0").replace("{pattern}", "0x0").replace("{D}", "R4")).map(|instruction| instruction.opcode.properties().pipe);
+    let pipe = parse(&hazard::last_part(first.text).replace("{new}", "0x0").replace("{pattern}", "0x0").replace("{D}", "R4"))
+        .map(|instruction| instruction.opcode.properties().pipe);
     match (first.place.file, pipe) {
         (_, Ok(Pipe::Tensor)) => 48,
         (_, Ok(Pipe::Double | Pipe::Lsu | Pipe::Xu)) => 40,
@@ -152,7 +170,9 @@ impl Question {
     /// The instructions of it, by name.
     pub fn sides(&self) -> Vec<String> {
         match self {
-            Question::Distance { hazard, first, second, .. } => vec![format!("{hazard:?} first {first}"), format!("{hazard:?} second {second}")],
+            Question::Distance { hazard, first, second, .. } => {
+                vec![format!("{hazard:?} first {first}"), format!("{hazard:?} second {second}")]
+            }
             Question::Time(timing) => vec![timing.full_name()],
         }
     }
@@ -162,7 +182,7 @@ impl Question {
         match self {
             Question::Distance { hazard, file, first, second, word, load, .. } => {
                 format!("{load:?} {hazard:?} {file} {first} {second} {word}").to_lowercase()
-            },
+            }
             Question::Time(timing) => timing.full_name(),
         }
     }

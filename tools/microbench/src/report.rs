@@ -106,7 +106,9 @@ impl Figures {
     pub fn tsv(&self, machine: &Machine) -> String {
         let Machine { device, architecture, cuda_version, target } = machine;
         let (major, minor) = (cuda_version / 1000, cuda_version % 1000 / 10);
-        let mut out = format!("# Measured by tools/microbench on {device} (sm_{architecture}), code for {target}, driver for CUDA {major}.{minor}.\n");
+        let mut out = format!(
+            "# Measured by tools/microbench on {device} (sm_{architecture}), code for {target}, driver for CUDA {major}.{minor}.\n"
+        );
         out.push_str(HEADER);
         for figure in &self.pairs {
             let PairFigure { hazard, file, first, second, word, quiet, busy, remark } = figure;
@@ -128,7 +130,8 @@ impl Figures {
             for file in ["R", "P", "UR", "UP"] {
                 let pairs: Vec<&PairFigure> = self.pairs.iter().filter(|pair| pair.hazard == hazard && pair.file == file).collect();
                 if !pairs.is_empty() {
-                    let _ = writeln!(out, "\n{} {file}: fewest cycles from the first (columns) to the second instruction (rows)", kind(hazard));
+                    let _ =
+                        writeln!(out, "\n{} {file}: fewest cycles from the first (columns) to the second instruction (rows)", kind(hazard));
                     out.push_str(&grid(&pairs));
                 }
             }

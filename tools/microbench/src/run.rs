@@ -38,9 +38,15 @@ pub struct Outcome {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    Distances { verdicts: Vec<String>, problem: Option<String> },
+    Distances {
+        verdicts: Vec<String>,
+        problem: Option<String>,
+    },
     /// Cycles of few and of many copies, in each round.
-    Cycles { few: Vec<u32>, many: Vec<u32> },
+    Cycles {
+        few: Vec<u32>,
+        many: Vec<u32>,
+    },
     Failed(String),
 }
 
@@ -162,7 +168,8 @@ pub fn work(folder: &Path) -> Result<(), String> {
     println!("{READY} {}", serde_json::to_string(&machine).map_err(|error| error.to_string())?);
     for line in std::io::stdin().lines() {
         let line = line.map_err(|error| error.to_string())?;
-        let experiment: &Experiment = line.parse().ok().and_then(|number: usize| plan.experiments.get(number)).ok_or("no such experiment")?;
+        let experiment: &Experiment =
+            line.parse().ok().and_then(|number: usize| plan.experiments.get(number)).ok_or("no such experiment")?;
         let answer = match one(&driver, folder, experiment) {
             Ok(answer) => answer,
             Err(error) if error.sticky => {
@@ -238,7 +245,9 @@ fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, memory
     output.write(&vec![0xee; result_bytes])?;
     match memory {
         Memory::Chain => scratch.write(&chain(scratch.address))?,
-        Memory::Pattern | Memory::TwoEnds => scratch.write(&(0..environment::SCRATCH_BYTES as u32).map(environment::pattern).collect::<Vec<u8>>())?,
+        Memory::Pattern | Memory::TwoEnds => {
+            scratch.write(&(0..environment::SCRATCH_BYTES as u32).map(environment::pattern).collect::<Vec<u8>>())?;
+        }
     }
     if memory == Memory::TwoEnds {
         scratch.write_at(environment::FAR_END_OFFSET, &[environment::FAR_END_BYTE; 64])?;

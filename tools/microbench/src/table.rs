@@ -54,7 +54,9 @@ impl fmt::Display for File {
 
 impl Place {
     fn parse(text: &str) -> Option<Place> {
-        let place = |file, words, is_address| Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None });
+        let place = |file, words, is_address| {
+            Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
+        };
         let part = |word| place(File::General, 1, false).map(|place| Place { group_word: Some(word), ..place });
         let pointer = |word| place(File::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
         match text {

@@ -93,7 +93,14 @@ pub fn kernel(assembler: &mut Assembler, timing: &Timing) -> Result<Vec<u8>, Str
         measure(assembler, &mut lines, timing, slot, copies)?;
     }
     let step = format!("IADD3 R34, P6, R34, {ROUND_BYTES:#x}, RZ");
-    for text in [step.as_str(), "IADD3.X R35, R35, RZ, RZ, P6, !PT", "IADD3 R32, R32, -0x1, RZ", "ISETP.NE.AND P6, PT, R32, RZ, PT", "@P6 BRA `(round)", "EXIT"] {
+    for text in [
+        step.as_str(),
+        "IADD3.X R35, R35, RZ, RZ, P6, !PT",
+        "IADD3 R32, R32, -0x1, RZ",
+        "ISETP.NE.AND P6, PT, R32, RZ, PT",
+        "@P6 BRA `(round)",
+        "EXIT",
+    ] {
         lines.push(safe(assembler, text));
     }
     let needs = Needs {
@@ -142,7 +149,10 @@ fn line(assembler: &Assembler, text: &str, slot: u32, copy: u32) -> Result<Line,
     let here = format!("at{slot}_{copy}");
     let turns = |text: String| {
         let d = [36, 44, 52, 56][copy as usize % 4];
-        text.replace("{d}", &format!("R{d}")).replace("{e}", &format!("R{}", d + 1)).replace("{k}", &copy.to_string()).replace("{here}", &here)
+        text.replace("{d}", &format!("R{d}"))
+            .replace("{e}", &format!("R{}", d + 1))
+            .replace("{k}", &copy.to_string())
+            .replace("{here}", &here)
     };
     let mut text = expand(assembler, &turns(text.to_owned()));
     if assembler.target.profile().descriptor.is_none() {
