@@ -8,6 +8,7 @@ mod output;
 mod profile;
 mod roundtrip;
 mod sass;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,7 @@ enum Command {
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
     Profile(profile::ProfileArguments),
+    Verify(verify::VerifyArguments),
 }
 
 fn main() -> ExitCode {
@@ -43,5 +45,6 @@ fn main() -> ExitCode {
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
     }
 }

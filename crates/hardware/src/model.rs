@@ -18,6 +18,7 @@ const TABLES: &[(&str, &str)] = &[
     ("ada", include_str!("../data/latency/ada.tbl")),
     ("hopper", include_str!("../data/latency/hopper.tbl")),
     ("blackwell", include_str!("../data/latency/blackwell.tbl")),
+    ("blackwell_ultra", include_str!("../data/latency/blackwell_ultra.tbl")),
     ("blackwell_consumer", include_str!("../data/latency/blackwell_consumer.tbl")),
     ("universal", include_str!("../data/latency/universal.tbl")),
 ];

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Opcode, Value};
 
-use super::track::{Carried, Pending, Tracker};
-use super::{Finding, Problem, Step};
+use super::track::{Carried, Tracker};
+use super::{Finding, Step};
 
 /// What may be in flight; by number of the instruction.
 type State = Vec<Carried>;
@@ -40,7 +40,6 @@ pub fn check_function(
     let mut tracker = Tracker::new(&steps, model);
     walk.settle(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
-    findings.extend(lone_findings(&steps));
     findings.sort();
     findings.dedup();
     findings
@@ -263,28 +262,4 @@ fn merge(one: &State, two: &State) -> State {
         }
     }
     merged
-}
-
-/// What is wrong with an instruction whatever comes before it.
-fn lone_findings(steps: &[Step]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let set: u8 = steps
-        .iter()
-        .flat_map(|step| [step.control.write_barrier, step.control.read_barrier])
-        .flatten()
-        .fold(0, |set, index| set | 1 << index);
-    for (number, step) in steps.iter().enumerate() {
-        let mut report = |problem| findings.push(Finding { second: number, first: number, problem });
-        for scoreboard in 0..6 {
-            if step.control.wait >> scoreboard & 1 == 1 && set >> scoreboard & 1 == 0 {
-                report(Problem::NeverSet { scoreboard });
-            }
-        }
-    }
-    findings
-}
-
-/// Whether nothing is open.
-pub fn is_clear(state: &[Carried]) -> bool {
-    state.iter().all(|one| one.results == Pending::Done && one.reads == Pending::Done)
 }
