@@ -11,6 +11,7 @@
 //! **After**: each instruction has its control word. Jumps carry waits like any other instruction, so nothing is in flight on the edges
 //! of the flow graph; where a block falls through, the first instruction of the next one waits.
 
+use oriole_hardware::model::SCOREBOARD_STALL;
 use oriole_hardware::{Class, Classes, Model, Profile, Waits};
 use oriole_ir::{File, Function, Inst, Op, OperandKind, Target};
 use oriole_isa::{Control, Latency, Opcode, Symbol};
@@ -27,7 +28,7 @@ const LONGEST_STALL: u8 = 15;
 /// Control words for all instructions; `profile` is one that the user gave.
 pub fn assign(function: &Function, target: Target, profile: Option<&Profile>) -> Controls {
     let mut controls = Controls::new(function);
-    let machine = Machine { target, known: Model::of(target), profile };
+    let machine = Machine { target, profile: profile.map(|profile| (profile, &**Model::of(target))) };
     let mut wait = 0;
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
@@ -42,8 +43,8 @@ pub fn assign(function: &Function, target: Target, profile: Option<&Profile>) ->
 /// What is known about the machine.
 struct Machine<'a> {
     target: Target,
-    known: &'a Model,
-    profile: Option<&'a Profile>,
+    /// What the user says, and the model that this is compared with.
+    profile: Option<(&'a Profile, &'a Model)>,
 }
 
 impl Machine<'_> {
@@ -71,30 +72,33 @@ impl Machine<'_> {
     }
 
     fn longest_stall(&self) -> u8 {
-        self.profile.and_then(|profile| u8::try_from(profile.machine.max_stall).ok()).map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
+        let said = self.profile.and_then(|(profile, _)| u8::try_from(profile.machine.max_stall).ok());
+        said.map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
     }
 
     /// What an instruction does with scoreboards.
     fn waits(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
         let is_variable = opcode.properties().latency(self.target) == Latency::Variable;
-        let class = Classes::get().of(opcode, modifiers);
-        let usual = Waits { results: is_variable, sources: is_variable, stall: self.known.waits(class).stall };
+        let usual = Waits { results: is_variable, sources: is_variable, stall: SCOREBOARD_STALL };
         match self.profile {
-            Some(profile) => self.changed(&profile.model, class).unwrap_or(usual),
+            Some((profile, known)) => {
+                let class = Classes::get().of(opcode, modifiers);
+                changed(&profile.model, known, class, self.longest_stall()).unwrap_or(usual)
+            }
             None => usual,
         }
     }
+}
 
-    /// What a profile says about a class, if that is not what is known: other waits, or a fixed latency that no stall covers.
-    fn changed(&self, model: &Model, class: Class) -> Option<Waits> {
-        let (said, known) = (model.waits(class), self.known.waits(class));
-        if said != known {
-            return Some(said);
-        }
-        let need = model.longest_need(class);
-        let is_too_long = need > self.longest_stall() && need != self.known.longest_need(class);
-        is_too_long.then_some(Waits { results: true, sources: true, ..said })
+/// What a model says about a class, if that is not what is known: other waits, or a fixed latency that no stall covers.
+fn changed(model: &Model, known: &Model, class: Class, longest_stall: u8) -> Option<Waits> {
+    let said = model.waits(class);
+    if said != known.waits(class) {
+        return Some(said);
     }
+    let need = model.longest_need(class);
+    let is_too_long = need > longest_stall && need != known.longest_need(class);
+    is_too_long.then_some(Waits { results: true, sources: true, ..said })
 }
 
 /// Whether an operand is in registers that scoreboards guard; convergence barriers are not.

@@ -112,7 +112,8 @@ impl Model {
         let classes = Classes::get();
         let times = classes.all().map(|class| table.times.iter().find(|row| row.class == class.name()).map(time_of)).collect();
         let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new(), longest_needs: Vec::new() };
-        model.waits = classes.all().map(|class| model.waits_of(class)).collect();
+        let (late_results, late_sources) = (scoreboard_ports(&model.table, Kind::Raw), scoreboard_ports(&model.table, Kind::War));
+        model.waits = classes.all().map(|class| waits_of(class, &late_results, &late_sources)).collect();
         let longest = longest_needs(&model.table);
         model.longest_needs = classes.all().map(|class| longest_need_of(class, &longest)).collect();
         model.base_latencies = classes.all().map(|class| model.base_latency_of(class)).collect();
@@ -190,23 +191,32 @@ impl Model {
     fn base_latency_of(&self, class: Class) -> u16 {
         self.time(class).map_or(self.longest_need(class).into(), |time| time.usual)
     }
-
-    fn waits_of(&self, class: Class) -> Waits {
-        let row = class.row();
-        let any = |kind: usize, file: usize, port: u8| {
-            self.table.grids[kind][file].cells.iter().any(|(&(first, _), cell)| first == port && cell.scoreboard)
-        };
-        let files = 0..FILES.len();
-        Waits {
-            results: files.clone().any(|file| row.writes[file].iter().any(|&port| any(Kind::Raw as usize, file, port))),
-            sources: files.clone().any(|file| row.reads[file].iter().flatten().any(|&port| any(Kind::War as usize, file, port))),
-            stall: SCOREBOARD_STALL,
-        }
-    }
 }
 
 fn time_of(row: &TimeRow) -> Time {
     Time { least: row.least, usual: row.usual, most: row.most, read: row.read }
+}
+
+/// For each file and port whether anything that follows needs a scoreboard.
+fn scoreboard_ports(table: &LatencyTable, kind: Kind) -> [[bool; STRIDE]; 4] {
+    let mut ports = [[false; STRIDE]; 4];
+    for (ports, grid) in ports.iter_mut().zip(&table.grids[kind as usize]) {
+        for (&(first, _), cell) in &grid.cells {
+            ports[usize::from(first)] |= cell.scoreboard;
+        }
+    }
+    ports
+}
+
+fn waits_of(class: Class, late_results: &[[bool; STRIDE]; 4], late_sources: &[[bool; STRIDE]; 4]) -> Waits {
+    let row = class.row();
+    let is_late = |late: &[[bool; STRIDE]; 4], file: usize, port: &u8| late[file][usize::from(*port)];
+    let mut files = 0..FILES.len();
+    Waits {
+        results: files.clone().any(|file| row.writes[file].iter().any(|port| is_late(late_results, file, port))),
+        sources: files.any(|file| row.reads[file].iter().flatten().any(|port| is_late(late_sources, file, port))),
+        stall: SCOREBOARD_STALL,
+    }
 }
 
 fn longest_need_of(class: Class, longest: &[[u8; STRIDE]; 4]) -> u8 {

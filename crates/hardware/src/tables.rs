@@ -345,8 +345,9 @@ impl LatencyTable {
     pub fn missing(&self, classes: &ClassTable) -> Option<String> {
         for (kind, kind_name) in KINDS.iter().enumerate() {
             for (file, file_name) in FILES.iter().enumerate() {
+                let seconds = classes.ports_in_use(file, kind != 0);
                 for first in classes.ports_in_use(file, kind != 1) {
-                    for second in classes.ports_in_use(file, kind != 0) {
+                    for &second in &seconds {
                         if !self.grids[kind][file].cells.contains_key(&(first, second)) {
                             let name = |port: u8| &classes.ports[file][usize::from(port)];
                             return Some(format!("{}: no figure for {kind_name} {file_name} {} {}", self.name, name(first), name(second)));

@@ -183,9 +183,11 @@ fn damage_is_noticed_or_harmless() {
         swapped.swap(at, at + 1);
         check(&swapped);
     }
-    for (at, line) in lines.iter().enumerate().skip(1).filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+    let is_chosen =
+        |at: usize, line: &str| !line.is_empty() && !line.starts_with('#') && (!line.starts_with("'1'") || at.is_multiple_of(4));
+    for (at, line) in lines.iter().enumerate().skip(1).filter(|(at, line)| is_chosen(*at, line)) {
         let equals: Vec<usize> = line.match_indices('=').map(|(place, _)| place).collect();
-        // The rows of the grids have many fields of the same kind, so some of each are enough; values take turns.
+        // The rows of the grids, and their fields, are many of the same kind, so some are enough; values take turns.
         let step = equals.len().div_ceil(6);
         const VALUES: [&str; 6] = ["", "-1", "99999999999999999999", "\"", "é", "0"];
         for (turn, &place) in equals.iter().step_by(step).enumerate() {

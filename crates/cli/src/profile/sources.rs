@@ -55,9 +55,9 @@ fn of_class(profile: &Profile, class: Class) -> BTreeMap<char, usize> {
     let table = profile.model.table();
     let row = class.row();
     let mut letters = BTreeMap::new();
-    for kind in 0..KINDS.len() {
+    for (kind, kind_name) in KINDS.iter().enumerate() {
         for file in 0..FILES.len() {
-            let is_war = KINDS[kind] == "war";
+            let is_war = *kind_name == "war";
             let ports: Vec<u8> = if is_war { row.reads[file].concat() } else { row.writes[file].clone() };
             let own = table.grids[kind][file].cells.iter().filter(|((first, _), _)| ports.contains(first));
             own.for_each(|(_, cell)| *letters.entry(cell.source).or_default() += 1);

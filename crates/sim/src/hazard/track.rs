@@ -6,7 +6,7 @@
 //! before. Instructions of one unit that finish in order ([`Step::order`]) vouch for the earlier ones.
 
 use oriole_hardware::{Kind, Model};
-use oriole_isa::File;
+use oriole_isa::{Control, File};
 use smallvec::SmallVec;
 
 use super::step::{Step, Touch};
@@ -16,6 +16,8 @@ use super::{Finding, Problem, REGISTERS, Register};
 const LONGEST: i64 = 64;
 /// Six, and the counter of groups of matrix products.
 const SCOREBOARDS: usize = 7;
+/// At most as many groups of classes finish, or read, in order.
+const GROUPS: usize = 16;
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// How many that read a register late and announce nothing are remembered; an overwriting one offends against each of them.
 const READERS: usize = 8;
@@ -91,8 +93,8 @@ pub struct Tracker<'a> {
     /// For each scoreboard who sets it and is not known to be done.
     setters: [Vec<u32>; SCOREBOARDS],
     /// For each order group the rank up to which all results, all reads are done.
-    results_done: [u32; 8],
-    reads_done: [u32; 8],
+    results_done: [u32; GROUPS],
+    reads_done: [u32; GROUPS],
     /// When each predicate was written last, by rank.
     predicate_written: [u32; 8],
 }
@@ -109,8 +111,8 @@ impl<'a> Tracker<'a> {
             entries: vec![SmallVec::new(); REGISTERS],
             touched: Vec::new(),
             setters: Default::default(),
-            results_done: [0; 8],
-            reads_done: [0; 8],
+            results_done: [0; GROUPS],
+            reads_done: [0; GROUPS],
             predicate_written: [0; 8],
         }
     }
@@ -123,7 +125,7 @@ impl<'a> Tracker<'a> {
         self.flights.clear();
         self.setters = Default::default();
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
-        (self.results_done, self.reads_done) = ([0; 8], [0; 8]);
+        (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         self.predicate_written = [self.rank; 8];
         let mut in_order: SmallVec<[&Carried; 16]> = carried.iter().collect();
         in_order.sort_by_key(|one| one.rank);
@@ -199,7 +201,7 @@ impl<'a> Tracker<'a> {
             self.predicate_written[usize::from(touch.register.0 % 8)] = self.rank;
         }
         self.rank += 1;
-        self.now += i64::from(step.control.stall.max(1));
+        self.now += i64::from(cycles_of(step.control));
     }
 
     fn launch(&mut self, flight: Flight) {
@@ -333,5 +335,13 @@ impl<'a> Tracker<'a> {
             keep && !write
         });
         self.entries[at] = list;
+    }
+}
+
+/// Cycles until the next instruction. The hardware heeds stalls of 12 and more only where the scheduler may turn to other warps.
+fn cycles_of(control: Control) -> u8 {
+    match control.stall {
+        12.. if control.stay => 1,
+        stall => stall.max(1),
     }
 }
