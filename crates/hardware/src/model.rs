@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn halves_of_a_wide_product_are_ready_one_after_the_other() {
-        let model = Model::of(Target::parse("sm_80").expect("a target"));
+        let model = Model::of(Target::parse("sm_90").expect("a target"));
         let (wide, add) = (class("IMAD.WIDE R2, R4, R5, R6"), class("IADD3 R8, R2, R3, RZ"));
         let need = |part| {
             let first = wide.write_port(File::General, part).expect("it writes registers");
