@@ -115,7 +115,7 @@ fn out_of_bounds() {
     reported(OutOfBounds, "", ".local .b32 v[4];\nmov.u64 %rd1, v;\nld.local.u32 %r1, [%rd1+4096]; // here", 1);
     reported(OutOfBounds, ".const .b32 c[4];", "mov.u64 %rd1, c;\nld.const.u32 %r1, [%rd1+16]; // here", 1);
     reported(OutOfBounds, "", "ld.param.u64 %rd1, [out+8]; // here", 1);
-    reported(OutOfBounds, AREA, "mov.u64 %rd1, area;\ncvta.shared.u64 %rd1, %rd1;\nld.u32 %r1, [%rd1-4]; // here", 1);
+    reported(OutOfBounds, AREA, "mov.u64 %rd1, area;\ncvta.shared.u64 %rd1, %rd1;\nld.u32 %r1, [%rd1+-4]; // here", 1);
     clean(AREA, "mov.u32 %r1, area;\nst.shared.u32 [%r1+252], 1;\nst.global.u32 [%out+252], 1;", 1);
     clean(".const .b32 c[4];", "mov.u64 %rd1, c;\nld.const.u32 %r1, [%rd1+12];\nst.global.u32 [%out], %r1;", 1);
 }

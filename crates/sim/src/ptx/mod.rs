@@ -50,6 +50,7 @@ mod variables;
 pub use finding::{Error, Finding, FindingKind};
 use oriole_ptx::ast::Module;
 pub use program::Program;
+use program::Target;
 use variables::Image;
 
 use crate::Launch;
@@ -87,6 +88,9 @@ pub struct Report {
 
 impl Program {
     /// Decodes a module that [`oriole_ptx::check`] found valid. The text is what it was made from, for line numbers.
+    ///
+    /// A function with an instruction that the interpreter does not support is an error for whoever launches a kernel that needs it;
+    /// see [`Program::refused`].
     pub fn new(module: &Module, text: &[u8]) -> Result<Program, Error> {
         decode::decode(module, text)
     }
@@ -96,6 +100,15 @@ impl Program {
         let mut names: Vec<&str> = self.kernels.keys().map(String::as_str).collect();
         names.sort_unstable();
         names
+    }
+
+    /// The functions that cannot be run, each with the first reason.
+    pub fn refused(&self) -> Vec<(&str, &Error)> {
+        let refused = self.functions.iter().filter_map(|target| match target {
+            Target::Refused { name, error } => Some((name.as_str(), error)),
+            _ => None,
+        });
+        refused.collect()
     }
 
     /// Puts the global variables into memory.

@@ -7,6 +7,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::finding::Error;
+
 /// A register of a frame. A 128-bit register takes two, a vector register one or two for each element.
 pub(crate) type Slot = u32;
 
@@ -315,6 +317,8 @@ pub(crate) enum Special {
 pub(crate) struct FunctionCode {
     pub(crate) name: String,
     pub(crate) entry: u32,
+    /// One past its last instruction.
+    pub(crate) end: u32,
     pub(crate) registers: u32,
     pub(crate) frame_bytes: u32,
     pub(crate) frame_align: u32,
@@ -346,6 +350,8 @@ pub(crate) enum Target {
     Builtin(Builtin),
     /// Declared and never defined.
     Missing(String),
+    /// Has something that the interpreter does not support.
+    Refused { name: String, error: Error },
 }
 
 /// A PTX module, decoded.

@@ -77,7 +77,7 @@ impl Missing {
     }
 }
 
-/// Decodes a whole module. The text is needed for line numbers only.
+/// Decodes a whole module. The text is needed for line numbers only. A function with something unsupported is refused when it is needed.
 pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
     let lines = LineIndex::new(text);
     let functions = Functions::of(module);
@@ -99,7 +99,14 @@ pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
                 if function.kind == FunctionKind::Entry {
                     program.kernels.insert(name.to_owned(), number as u32);
                 }
-                Target::Code(decode_function(module, &functions, &mut program, &lines, function, body)?)
+                let start = program.code.len();
+                match decode_function(module, &functions, &mut program, &lines, function, body) {
+                    Ok(code) => Target::Code(code),
+                    Err(error) => {
+                        program.code.truncate(start);
+                        Target::Refused { name: name.to_owned(), error }
+                    }
+                }
             }
             None => match name {
                 "vprintf" => Target::Builtin(Builtin::Print),
@@ -234,6 +241,7 @@ fn decode_function<'m>(
     Ok(FunctionCode {
         name: module.name(function.name).to_owned(),
         entry,
+        end: decoder.program.code.len() as u32,
         registers: decoder.next_slot,
         frame_bytes: decoder.frame_bytes,
         frame_align: decoder.frame_align,

@@ -127,6 +127,10 @@ impl Warp {
                         self.deliver(lane, place, &Parcel { bytes: result.to_le_bytes().to_vec(), undefined: vec![0; 8] });
                     }
                 }
+                Target::Refused { name, error } => {
+                    let message = format!("{name} cannot be run: {error}");
+                    return Err(machine.stop(FindingKind::BadCall, block, self, lane, line, message));
+                }
                 Target::Missing(name) => {
                     let message = format!("the function {name} is not defined in this module");
                     return Err(machine.stop(FindingKind::BadCall, block, self, lane, line, message));

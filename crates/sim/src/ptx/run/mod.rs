@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 
 use super::finding::{Error, Finding, FindingKind};
-use super::program::{Program, Target};
+use super::program::{Action, Callee, Program, Target};
 use super::variables::Image;
 use super::{Options, Report};
 use crate::Launch;
@@ -61,6 +61,7 @@ pub(crate) struct Machine<'a> {
 pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mut Memory, options: &Options) -> Result<Report, Error> {
     let unknown = || Error::Launch(format!("there is no kernel {}", launch.kernel));
     let &number = program.kernels.get(&launch.kernel).ok_or_else(unknown)?;
+    check_callees(program, number)?;
     let Target::Code(function) = &program.functions[number as usize] else { return Err(unknown()) };
     let Some(kernel) = &function.kernel else { return Err(unknown()) };
     let threads: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
@@ -135,6 +136,28 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         }
     }
     Ok(Report { findings: machine.findings, instructions: machine.instructions, output: machine.output })
+}
+
+/// Finds whatever a kernel calls by name and the interpreter does not support.
+fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
+    let mut seen = FxHashSet::from_iter([kernel]);
+    let mut open = vec![kernel];
+    while let Some(number) = open.pop() {
+        let code = match &program.functions[number as usize] {
+            Target::Code(code) => code,
+            Target::Refused { error, .. } => return Err(error.clone()),
+            Target::Builtin(_) | Target::Missing(_) => continue,
+        };
+        for op in &program.code[code.entry as usize..code.end as usize] {
+            if let Action::Call(call) = &op.action
+                && let Callee::Function(callee) = call.callee
+                && seen.insert(callee)
+            {
+                open.push(callee);
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Machine<'_> {
