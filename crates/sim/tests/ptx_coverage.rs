@@ -12,11 +12,47 @@ const FORMS_PER_ROW: usize = 40;
 
 /// Instructions that are not supported: what the compiler does not have either, and few more.
 const LEFT_OUT: &[&str] = &[
-    "barrier.cluster", "clusterlaunchcontrol", "cp.", "getctarank", "griddepcontrol", "istypep", "mapa", "mbarrier", "mma", "multimem",
-    "red.async", "setmaxnreg", "st.async", "st.bulk", "suld", "suq", "sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq",
-    "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub", "wgmma", "wmma",
+    "barrier.cluster",
+    "clusterlaunchcontrol",
+    "cp.",
+    "getctarank",
+    "griddepcontrol",
+    "istypep",
+    "mapa",
+    "mbarrier",
+    "mma",
+    "multimem",
+    "red.async",
+    "setmaxnreg",
+    "st.async",
+    "st.bulk",
+    "suld",
+    "suq",
+    "sured",
+    "sust",
+    "tcgen05",
+    "tensormap",
+    "tex",
+    "tld4",
+    "txq",
+    "vabsdiff",
+    "vadd",
+    "vavrg",
+    "vmad",
+    "vmax",
+    "vmin",
+    "vset",
+    "vshl",
+    "vshr",
+    "vsub",
+    "wgmma",
+    "wmma",
     // Shapes of new targets, stochastic rounding, scale factors, and the NaN of tensor copies, which the manual does not give.
-    "ldmatrix", "stmatrix", "cvt.rs", "ue8m0x2", "oob",
+    "ldmatrix",
+    "stmatrix",
+    "cvt.rs",
+    "ue8m0x2",
+    "oob",
 ];
 
 #[test]
@@ -49,7 +85,9 @@ fn every_form_is_decoded_or_refused_by_name() {
                 let Error::Unsupported { feature, line } = error else { panic!("{error}") };
                 assert!(*line > 0, "{error}");
                 let opcode = ROWS[row].opcode.spelling();
-                let is_known = LEFT_OUT.iter().any(|part| opcode.starts_with(part) || feature.contains(part) || feature.contains(&part.replace("cvt.", "")));
+                let is_known = LEFT_OUT
+                    .iter()
+                    .any(|part| opcode.starts_with(part) || feature.contains(part) || feature.contains(&part.replace("cvt.", "")));
                 if !is_known {
                     unexpected.entry(opcode.to_owned()).or_insert_with(|| error.to_string());
                 }

@@ -51,7 +51,8 @@ impl Decoder<'_> {
         match (int_type(to), format_of(to), int_type(from), format_of(from)) {
             (Some(to), _, Some(from), _) => {
                 let extend = extended(to, width);
-                let taint = if sat || from.signed && to.bits > from.bits || to.signed && width > to.bits { Taint::Whole } else { Taint::Follow };
+                let taint =
+                    if sat || from.signed && to.bits > from.bits || to.signed && width > to.bits { Taint::Whole } else { Taint::Follow };
                 self.compute(d, &[a], Pure::One(Box::new(move |a| extend(int_to_int(to, from, a, sat)))), taint);
             }
             (Some(to), _, _, Some((from, 1))) => {
