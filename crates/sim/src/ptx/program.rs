@@ -16,7 +16,9 @@ pub(crate) type Slot = u32;
 pub(crate) const CARRY: Slot = 0;
 /// Takes results that nobody wants (`_`).
 pub(crate) const SINK: Slot = 1;
-pub(crate) const FIRST_REGISTER: Slot = 2;
+/// Values that live inside of one PTX instruction.
+pub(crate) const FIRST_TEMPORARY: Slot = 2;
+pub(crate) const FIRST_REGISTER: Slot = 66;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

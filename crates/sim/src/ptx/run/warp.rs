@@ -205,6 +205,7 @@ impl Warp {
                 }
                 action => {
                     if is_poll(action) {
+                        machine.polls += 1;
                         done += POLL_STEPS;
                     }
                     self.act(machine, block, op, pc, lanes, active)?
