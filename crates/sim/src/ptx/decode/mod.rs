@@ -8,6 +8,7 @@ mod float;
 mod integer;
 mod logic;
 mod memory;
+mod mma;
 mod moves;
 mod operands;
 mod special;
@@ -460,6 +461,7 @@ impl Decoder<'_> {
             Isspacep => self.isspacep(ptx),
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
+            Mma => self.mma(ptx),
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),
             Fence | Membar => { self.push(Action::Fence); Ok(()) }
