@@ -110,6 +110,26 @@ fn matrices_are_loaded_and_stored_transposed() {
 }
 
 #[test]
+fn copies_happen_when_they_are_waited_for() {
+    let area = ".shared .align 16 .b8 area[512];";
+    let copy = "mov.u32 %r1, area;\nmad.lo.u32 %r2, %t, 4, %r1;\nadd.u32 %r3, %t, 100;\nst.global.u32 [%at], %r3;\n\
+                st.shared.u32 [%r2], 7;\nst.shared.u32 [%r2+128], 8;\nand.b32 %r4, %t, 3;\n\
+                cp.async.ca.shared.global [%r2], [%at], 4;\ncp.async.commit_group;\n\
+                cp.async.ca.shared.global [%r2+128], [%at], 4, %r4;\ncp.async.commit_group;\n";
+    let read = "ld.shared.u32 %r5, [%r2];\nld.shared.u32 %r6, [%r2+128];\nmad.lo.u32 %r5, %r5, 1000, %r6;\nst.global.u32 [%at], %r5;";
+    let words = |wait: &str| run(area, &format!("{copy}{wait}{read}"), 32, 1).words;
+    assert_eq!(words("")[..32], [7008; 32]);
+    let first = words("cp.async.wait_group 1;\n");
+    let all = words("cp.async.wait_all;\n");
+    for thread in 0..32_u32 {
+        let value = 100 + thread;
+        assert_eq!(first[thread as usize], 1000 * value + 8);
+        let kept = value & ((1 << (8 * (thread % 4))) - 1);
+        assert_eq!(all[thread as usize], 1000 * value + kept);
+    }
+}
+
+#[test]
 fn printing() {
     let declarations = ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n\
                         .global .align 1 .b8 format[9] = {37, 117, 32, 37, 108, 120, 10, 0};";

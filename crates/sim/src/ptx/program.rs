@@ -110,6 +110,14 @@ pub(crate) enum Action {
     Atomic(Box<Atomic>),
     Matrix(Box<Matrix>),
     Mma(Box<Mma>),
+    CopyAsync(Box<CopyAsync>),
+    /// Makes a group of the copies so far.
+    CommitCopies,
+    /// Waits for all groups but the last, and perhaps for copies that are in no group.
+    WaitCopies {
+        all_but: u32,
+        uncommitted: bool,
+    },
     /// Prefetches and the like: nothing but an address, which is not even checked.
     Nothing,
     /// Orders memory; matters to the race checker only.
@@ -235,6 +243,17 @@ pub(crate) enum MatrixKind {
     Load,
     Store,
     Move,
+}
+
+/// `cp.async`
+pub(crate) struct CopyAsync {
+    pub(crate) to: Address,
+    pub(crate) from: Address,
+    pub(crate) bytes: u8,
+    /// How many bytes are read; the rest is zero.
+    pub(crate) source_bytes: Option<Source>,
+    /// A predicate that makes all of them zero.
+    pub(crate) ignored: Option<Source>,
 }
 
 /// `mma.sync`

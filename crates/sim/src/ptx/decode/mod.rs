@@ -4,6 +4,7 @@ mod atomic;
 mod compare;
 mod control;
 mod convert;
+mod copy;
 mod float;
 mod integer;
 mod logic;
@@ -462,6 +463,7 @@ impl Decoder<'_> {
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
             Mma => self.mma(ptx),
+            CpAsync | CpAsyncCommitGroup | CpAsyncWaitGroup | CpAsyncWaitAll => self.copy_async(ptx),
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),
             Fence | Membar => { self.push(Action::Fence); Ok(()) }

@@ -84,7 +84,7 @@ fn global_refusal(fault: &Fault) -> (FindingKind, String) {
 
 impl Warp {
     /// Where an access of a thread goes.
-    fn place(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: &Address, line: u32) -> Place {
+    pub(crate) fn place(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: &Address, line: u32) -> Place {
         if machine.options.undefined_values && self.read_undefined(address.base, lane) != 0 {
             machine.uninitialized(block, self, lane, line, "the address of this access was never written");
         }
@@ -130,7 +130,7 @@ impl Warp {
 
     /// Changes memory; `write` says for each byte what it becomes, with its undefined bits, or that it stays.
     #[allow(clippy::too_many_arguments)]
-    fn poke(
+    pub(crate) fn poke(
         &mut self,
         machine: &mut Machine<'_>,
         block: &mut Block,
@@ -376,7 +376,15 @@ impl Warp {
     }
 
     /// Tells the race checker of an access, and reports what it finds.
-    fn check_race(&self, machine: &mut Machine<'_>, block: &mut Block, lane: usize, place: Place, access: Access, contents: &[u8]) {
+    pub(crate) fn check_race(
+        &self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        lane: usize,
+        place: Place,
+        access: Access,
+        contents: &[u8],
+    ) {
         if place.space != Space::Shared {
             return;
         }

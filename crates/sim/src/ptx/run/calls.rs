@@ -250,8 +250,7 @@ impl Warp {
             self.pc[lane] = frame.call + 1;
         }
         if exited != 0 {
-            self.exit(exited);
-            self.try_together(machine, block)?;
+            self.exit(machine, block, exited)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 mod access;
 mod block;
 mod calls;
+mod copy;
 mod mma;
 mod print;
 mod races;

@@ -9,6 +9,7 @@
 //! functions, so each has its own first row. Beside each value is a mask of its undefined bits.
 
 use super::block::Block;
+use super::copy::Copies;
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Op, Pure, Slot, Source, Special, Taint};
@@ -56,6 +57,7 @@ pub(crate) struct Warp {
     pub(crate) local_base: [u32; LANES],
     pub(crate) local_top: [u32; LANES],
     pub(crate) locals: [Local; LANES],
+    pub(crate) copies: [Copies; LANES],
     pub(crate) values: Vec<u64>,
     pub(crate) undefined: Vec<u64>,
     starving: u32,
@@ -106,6 +108,7 @@ impl Warp {
             local_base: [0; LANES],
             local_top: [0; LANES],
             locals: std::array::from_fn(|_| Local::default()),
+            copies: std::array::from_fn(|_| Copies::default()),
             values: Vec::new(),
             undefined: Vec::new(),
             starving: 0,
@@ -353,6 +356,11 @@ impl Warp {
             Action::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
             Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
             Action::Mma(mma) => self.mma(machine, block, mma, active, op.line)?,
+            Action::CopyAsync(copy) => self.start_copies(machine, block, copy, active, op.line)?,
+            Action::CommitCopies => self.commit_copies(active),
+            Action::WaitCopies { all_but, uncommitted } => {
+                self.wait_copies(machine, block, active, *all_but as usize, *uncommitted)?;
+            }
             Action::Fence => {
                 if let Some(races) = &mut block.races {
                     lanes_of(active).for_each(|lane| races.fence(self.thread(lane)));
@@ -385,8 +393,7 @@ impl Warp {
             }
             Action::Exit => {
                 self.set_pc(lanes, pc + 1);
-                self.exit(active);
-                self.try_together(machine, block)?;
+                self.exit(machine, block, active)?;
                 return Ok(Flow::Choose);
             }
             Action::Trap => {
@@ -432,8 +439,11 @@ impl Warp {
         Ok(Flow::Next)
     }
 
-    pub(crate) fn exit(&mut self, lanes: u32) {
+    /// Threads end; others of the warp may have waited for that.
+    pub(crate) fn exit(&mut self, machine: &mut Machine<'_>, block: &mut Block, lanes: u32) -> Result<(), Stop> {
+        self.wait_copies(machine, block, lanes, 0, true)?;
         self.live &= !lanes;
+        self.try_together(machine, block)
     }
 
     fn special(&self, machine: &Machine<'_>, block: &Block, lane: usize, register: Special) -> u64 {
