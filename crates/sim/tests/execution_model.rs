@@ -152,7 +152,7 @@ fn the_same_launch_gives_the_same_result() {
 #[test]
 fn launches_that_do_not_fit_are_refused() {
     let text =
-        b".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) { ret; }\n.entry t() { .reg .b32 %r; .reg .b64 %d;\n\
+        b".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) .maxntid 64 { ret; }\n.entry t() { .reg .b32 %r; .reg .b64 %d;\n\
                  mapa.u64 %d, %d, %r; ret; }";
     let text: Vec<u8> = String::from_utf8_lossy(text).replace("sm_80", "sm_90").into_bytes();
     let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
@@ -167,6 +167,7 @@ fn launches_that_do_not_fit_are_refused() {
     assert!(matches!(fails(&Launch { arguments: Vec::new(), ..launch.clone() }), Error::Launch(_)));
     assert!(matches!(fails(&Launch { arguments: vec![vec![0; 4]], ..launch.clone() }), Error::Launch(_)));
     assert!(matches!(fails(&Launch { block: [1025, 1, 1], ..launch.clone() }), Error::Launch(_)));
+    assert!(matches!(fails(&Launch { block: [5, 13, 1], ..launch.clone() }), Error::Launch(_)));
     let unsupported = fails(&Launch { kernel: "t".into(), arguments: Vec::new(), ..launch.clone() });
     assert_eq!(unsupported, Error::Unsupported { feature: "mapa.u64".to_owned(), line: 6 });
 }

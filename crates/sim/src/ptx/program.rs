@@ -421,6 +421,9 @@ pub(crate) struct Kernel {
     pub(crate) parameter_bytes: u32,
     /// Blocks in a cluster.
     pub(crate) cluster: Option<[u32; 3]>,
+    /// The only size of a block that it can be launched with, and the most threads of one.
+    pub(crate) required_block: Option<[u32; 3]>,
+    pub(crate) most_threads: Option<u64>,
 }
 
 /// A function that the driver provides.

@@ -313,11 +313,12 @@ impl Decoder<'_> {
             parameters.push((start, bytes));
             end = start + bytes;
         }
-        let cluster = function.bounds.required_cluster.as_ref().map(|sizes| {
-            let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1).max(1);
-            [size(0), size(1), size(2)]
-        });
-        Kernel { parameters, parameter_bytes: end, cluster }
+        let three = |sizes: &Vec<u32>| -> [u32; 3] { std::array::from_fn(|axis| sizes.get(axis).copied().unwrap_or(1).max(1)) };
+        let bounds = &function.bounds;
+        let cluster = bounds.required_cluster.as_ref().map(three);
+        let required_block = bounds.required_threads.as_ref().map(three);
+        let most_threads = bounds.max_threads.as_ref().map(|sizes| three(sizes).map(u64::from).iter().product());
+        Kernel { parameters, parameter_bytes: end, cluster, required_block, most_threads }
     }
 
     fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> Passed {

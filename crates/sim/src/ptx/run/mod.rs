@@ -75,8 +75,11 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     let Some(kernel) = &function.kernel else { return Err(unknown()) };
     let threads: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
     let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
-    if !(1..=1024).contains(&threads) || blocks == 0 {
-        return Err(Error::Launch(format!("a grid of {:?} blocks of {:?} threads cannot be launched", launch.grid, launch.block)));
+    let is_refused =
+        kernel.required_block.is_some_and(|size| size != launch.block) || kernel.most_threads.is_some_and(|most| threads > most);
+    if !(1..=1024).contains(&threads) || blocks == 0 || is_refused {
+        let Launch { kernel, grid, block, .. } = launch;
+        return Err(Error::Launch(format!("{kernel} cannot be launched with a grid of {grid:?} blocks of {block:?} threads")));
     }
     let shared_bytes = program.variables.shared_bytes.saturating_add(launch.shared_bytes);
     if u64::from(function.frame_bytes) >= MOST_LOCAL || shared_bytes > MOST_SHARED {
