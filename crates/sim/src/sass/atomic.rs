@@ -67,9 +67,8 @@ fn atomic(site: &Site<'_>) -> Built {
         let addresses = address.of(warp);
         let mut swapped = 0;
         for lane in lanes_of(mask) {
-            let gather = |row: Row| {
-                (0..registers).fold(0, |bits: Bits, at| bits | Bits::from(warp.row(row.plus(at))[lane]) << (32 * u32::from(at)))
-            };
+            let gather =
+                |row: Row| (0..registers).fold(0, |bits: Bits, at| bits | Bits::from(warp.row(row.plus(at))[lane]) << (32 * u32::from(at)));
             let (a, b) = (gather(a), gather(b));
             let place = space.locate(addresses[lane], world.map);
             let memory = space::bytes_mut(warp, world, lane, place, bytes).map_err(|what| Fault::of(lane, what))?;
@@ -141,7 +140,12 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
         return Ok(Operation { bytes, update, operands: 2, tells_success: site.has(".CAST") });
     }
     if site.has(".POPC") {
-        return Ok(Operation { bytes: 4, update: Box::new(|old, _, _| Bits::from((old as u32).wrapping_add(1))), operands: 0, tells_success: false });
+        return Ok(Operation {
+            bytes: 4,
+            update: Box::new(|old, _, _| Bits::from((old as u32).wrapping_add(1))),
+            operands: 0,
+            tells_success: false,
+        });
     }
     let kinds = [
         (".ADD", Kind::Add),

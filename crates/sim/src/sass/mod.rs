@@ -48,6 +48,7 @@ mod constants;
 mod fault;
 mod flow;
 mod grid;
+pub mod kernel_test;
 mod lanes;
 mod launch;
 mod link;

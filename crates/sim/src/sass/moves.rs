@@ -76,7 +76,11 @@ enum Special {
     PackedThread,
     Block(usize),
     /// Lanes that are equal to, below or above the own one.
-    LaneMask { below: bool, own: bool, above: bool },
+    LaneMask {
+        below: bool,
+        own: bool,
+        above: bool,
+    },
     ClockLow,
     ClockHigh,
     TimerLow,

@@ -56,7 +56,8 @@ pub fn load(site: &Site<'_>) -> Built {
                 space::read(warp, world, lane, place, bytes).map_err(|what| Fault::of(lane, what))?;
             }
             let values: Lanes = std::array::from_fn(|lane| {
-                let half = |(row, column): (usize, usize)| u32::from(u16::from_le_bytes([rows[row][2 * column], rows[row][2 * column + 1]]));
+                let half =
+                    |(row, column): (usize, usize)| u32::from(u16::from_le_bytes([rows[row][2 * column], rows[row][2 * column + 1]]));
                 let [low, high] = cell(lane, transposed).map(half);
                 low | high << 16
             });
