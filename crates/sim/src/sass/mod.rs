@@ -67,3 +67,6 @@ pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
 pub use grid::{Options, Report};
 pub use load::Code;
 pub use observe::{Issue, Observer, Silent, Trace};
+
+#[cfg(test)]
+mod tests;
