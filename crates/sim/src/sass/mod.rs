@@ -34,7 +34,7 @@
 //!
 //! # Threads
 //!
-//! A warp is a set of groups of threads with one program counter each ([`schedule`]); convergence barriers, `WARPSYNC` and block barriers
+//! A warp is a set of groups of threads with one program counter each (module `schedule`); convergence barriers, `WARPSYNC` and block barriers
 //! make groups wait and merge. Everything is deterministic: groups, warps and resident blocks take turns in a fixed order.
 //!
 //! # Watching
@@ -42,12 +42,31 @@
 //! An [`Observer`] hears of every issued instruction; it is a generic argument, and [`Silent`] costs nothing.
 
 pub mod arith;
-pub mod constants;
-pub mod fault;
-pub mod flow;
+mod atomic;
+mod constant;
+mod constants;
+mod fault;
+mod flow;
+mod grid;
+pub mod kernel_test;
+mod lanes;
+mod launch;
+mod link;
+mod load;
+mod memory;
+mod moves;
+mod observe;
+mod program;
+mod schedule;
 pub mod site;
 pub mod step;
 pub mod warp;
-pub mod world;
+mod world;
 
 pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
+pub use grid::{Options, Report};
+pub use load::Code;
+pub use observe::{Issue, Observer, Silent, Trace};
+
+#[cfg(test)]
+mod tests;

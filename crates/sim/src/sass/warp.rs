@@ -17,6 +17,9 @@ pub type Lanes = [u32; LANES];
 /// A 64-bit value of each thread.
 pub type WideLanes = [u64; LANES];
 
+/// Convergence barriers of a warp.
+pub const BARRIERS: usize = 16;
+
 /// Rows that are always zero: `RZ` and those behind it in a wide operand.
 const ZERO: u16 = 0;
 /// Rows that take what is written to `RZ`.
@@ -133,6 +136,10 @@ pub struct Warp {
     uniform: Vec<u32>,
     predicates: [Mask; PREDICATE_ROWS],
     uniform_predicates: [Mask; PREDICATE_ROWS],
+    /// Convergence barriers: the mask that each thread sees, and behind them what `WARPSYNC` waits for.
+    pub barriers: Box<[Lanes; BARRIERS + 1]>,
+    /// What the last reduction at a barrier of the block gave.
+    pub barrier_result: u32,
     /// Who its threads are.
     pub identity: Identity,
     /// Local memory, thread after thread.
@@ -163,7 +170,16 @@ impl Warp {
         uniform[usize::from(ZERO)..usize::from(SINK)].fill(0);
         let mut predicates = [0; PREDICATE_ROWS];
         predicates[usize::from(TRUE_ROW)] = !0;
-        Warp { general, uniform, predicates, uniform_predicates: predicates, identity, local: Vec::new() }
+        Warp {
+            general,
+            uniform,
+            predicates,
+            uniform_predicates: predicates,
+            barriers: Box::new([[0; LANES]; BARRIERS + 1]),
+            barrier_result: 0,
+            identity,
+            local: Vec::new(),
+        }
     }
 
     #[inline]
