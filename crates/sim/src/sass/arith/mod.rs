@@ -7,14 +7,23 @@
 //! | [`bits`] | logic, shifts, permutations, counts |
 //! | [`compare`] | comparisons into predicates |
 //! | [`select`] | choices, logic of predicates |
+//! | [`float`], [`double`], [`half`] | floating-point arithmetic |
+//! | [`mufu`] | approximations |
+//! | [`convert`], [`pack`] | conversions |
 //!
 //! Exact results come from `oriole_sem`; the host's arithmetic is used where it is the same. Each builder names the modifiers that it
 //! knows ([`operand::accept`]) and refuses the rest.
 
 mod bits;
 mod compare;
+mod convert;
+mod double;
+mod float;
+mod half;
 mod integer;
+mod mufu;
 mod operand;
+mod pack;
 mod packed;
 mod select;
 #[cfg(test)]
@@ -23,7 +32,7 @@ mod tests;
 use oriole_isa::Opcode;
 
 use super::site::Site;
-use super::step::Built;
+use super::step::{Built, Unsupported};
 
 /// What an arithmetic instruction does; none if the opcode belongs to no family here.
 pub fn build(site: &Site<'_>) -> Option<Built> {
@@ -59,6 +68,35 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
         Opcode::PLOP3 | Opcode::UPLOP3 => select::predicates(site),
         Opcode::UP2UR => select::predicates_to_register(site),
         Opcode::UR2UP => select::register_to_predicates(site),
+        Opcode::FADD | Opcode::UFADD => float::add(site),
+        Opcode::FMUL | Opcode::UFMUL => float::multiply(site),
+        Opcode::FFMA | Opcode::UFFMA => float::fused(site),
+        Opcode::FMNMX => float::extreme(site),
+        Opcode::FMNMX3 => float::extreme3(site),
+        Opcode::FADD2 => float::pairs::<2, float::Add>(site),
+        Opcode::FMUL2 => float::pairs::<2, float::Multiply>(site),
+        Opcode::FFMA2 => float::pairs::<3, float::Fused>(site),
+        Opcode::FHADD | Opcode::UFHADD => float::mixed(site, 1),
+        Opcode::FHFMA | Opcode::UFHFMA => float::mixed(site, 2),
+        Opcode::DADD => double::arithmetic(site, double::Kind::Add),
+        Opcode::DMUL => double::arithmetic(site, double::Kind::Multiply),
+        Opcode::DFMA => double::arithmetic(site, double::Kind::Fused),
+        Opcode::HADD2 => half::arithmetic(site, half::Kind::Add),
+        Opcode::HMUL2 => half::arithmetic(site, half::Kind::Multiply),
+        Opcode::HFMA2 => half::arithmetic(site, half::Kind::Fused),
+        Opcode::HMNMX2 => half::extreme(site),
+        Opcode::HSET2 => half::set(site),
+        Opcode::HSETP2 => half::set_predicates(site),
+        Opcode::MUFU => mufu::approximate(site),
+        Opcode::F2F => convert::float_to_float_of(site),
+        Opcode::F2I | Opcode::UF2I => convert::float_to_integer(site),
+        Opcode::I2F | Opcode::I2FP | Opcode::UI2F | Opcode::UI2FP => convert::integer_to_float(site),
+        Opcode::FRND | Opcode::UFRND => convert::round(site),
+        Opcode::I2I => convert::integer_to_integer(site),
+        Opcode::F2FP => pack::floats(site),
+        Opcode::I2IP => pack::integers(site),
+        Opcode::F2IP => pack::floats_to_integers(site),
+        Opcode::FSWZADD | Opcode::IMUL => Err(Unsupported(site.opcode().mnemonic().into())),
         _ => return None,
     })
 }
