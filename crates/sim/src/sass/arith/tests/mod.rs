@@ -1,6 +1,8 @@
 //! One instruction at a time: its text is encoded, decoded, built and executed on a warp. What must come out is said by `oriole_sem`
 //! or by plain arithmetic written out.
 
+mod convert;
+mod float;
 mod integer;
 
 use oriole_isa::{Target, decode, encode, parse};
@@ -97,6 +99,5 @@ pub fn is_refused(target: &str, text: &str) -> bool {
 }
 
 /// Numbers with something special about them, and some without.
-pub const WORDS: [u32; 14] = [
-    0, 1, 2, 31, 32, 0x7f, 0x80, 0xffff, 0x1234_5678, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xdead_beef, 0xffff_ffff,
-];
+pub const WORDS: [u32; 14] =
+    [0, 1, 2, 31, 32, 0x7f, 0x80, 0xffff, 0x1234_5678, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xdead_beef, 0xffff_ffff];
