@@ -21,7 +21,7 @@ fn main() {
     collect(Path::new(tests), &mut files);
     files.sort();
     let (mut passed, mut missing, mut failed) = (0, 0, 0);
-    let options = Options { instruction_limit: 1 << 28 };
+    let options = Options { instruction_limit: 1 << 22 };
     for file in files {
         let name = file.strip_prefix(tests).unwrap_or(&file).with_extension("");
         if !name.to_string_lossy().contains(filter) {

@@ -138,10 +138,5 @@ fn samples_of_what_ptxas_makes() {
 }
 
 /// Tests that NVIDIA's compiler gets wrong by the manual (docs/kernel-tests.md).
-const DIFFERENT: [&str; 5] = [
-    "logic/no_rotate_64_by_sub",
-    "cvt/rm_ftz_f16_f32",
-    "cvt/rp_ftz_f16_f32",
-    "cvt/rp_ftz_sat_f16_f32",
-    "cvt/rna_satfinite_tf32_f32",
-];
+const DIFFERENT: [&str; 5] =
+    ["logic/no_rotate_64_by_sub", "cvt/rm_ftz_f16_f32", "cvt/rp_ftz_f16_f32", "cvt/rp_ftz_sat_f16_f32", "cvt/rna_satfinite_tf32_f32"];

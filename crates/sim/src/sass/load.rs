@@ -109,13 +109,6 @@ impl Code {
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)
     }
-
-    /// The function that an address is in.
-    pub(super) fn function_at(&self, address: u64) -> Option<&Function> {
-        let above = self.functions.partition_point(|function| function.address <= address);
-        let function = &self.functions[above.checked_sub(1)?];
-        (address < function.address + INSTRUCTION * function.words.len() as u64).then_some(function)
-    }
 }
 
 /// Sections while they are placed and patched; by index in the file.

@@ -188,8 +188,12 @@ fn a_reduction_counts_all_threads() {
 
 #[test]
 fn a_deadlock_is_named() {
-    let lines =
-        program(&["ISETP.LT.U32.AND P0, PT, R0, 0x20, PT", "@P0 BAR.SYNC.DEFER_BLOCKING 0x1, 0x40", "@!P0 BAR.SYNC.DEFER_BLOCKING 0x2, 0x40", "EXIT"]);
+    let lines = program(&[
+        "ISETP.LT.U32.AND P0, PT, R0, 0x20, PT",
+        "@P0 BAR.SYNC.DEFER_BLOCKING 0x1, 0x40",
+        "@!P0 BAR.SYNC.DEFER_BLOCKING 0x2, 0x40",
+        "EXIT",
+    ]);
     let error = run(&lines, 1, 64).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Deadlock);
     assert!(error.message.contains("all 64 threads") && error.message.contains("barrier 1"), "{error}");
@@ -199,7 +203,10 @@ fn a_deadlock_is_named() {
 fn errors_say_where() {
     let lines = program(&["LDG.E R9, desc[UR4][R4.64+0x100]", "EXIT"]);
     let text = run(&lines, 2, 32).unwrap_err().to_string();
-    assert!(text.contains("(buffer+0x100)") && text.contains("k+0x40 `LDG.E R9") && text.contains("block (0,0,0) thread (0,0,0)"), "{text}");
+    assert!(
+        text.contains("(buffer+0x100)") && text.contains("k+0x40 `LDG.E R9") && text.contains("block (0,0,0) thread (0,0,0)"),
+        "{text}"
+    );
     let lines = program(&["LDS R9, [R0]", "EXIT"]);
     let text = run(&lines, 1, 32).unwrap_err().to_string();
     assert!(text.contains("4 bytes at 0x1 of shared memory are not aligned") && text.contains("thread (1,0,0)"), "{text}");
