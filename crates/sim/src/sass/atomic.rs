@@ -61,7 +61,7 @@ fn atomic(site: &Site<'_>) -> Built {
             done = Some(operands.predicate_destination()?).filter(|place| *place != PredicatePlace::new(None, false));
         }
         if !matches!(operands.peek().map(|operand| &operand.value), Some(oriole_isa::Value::Address(_))) {
-            let place = operands.wide_destination(if tells_success { 1 } else { registers })?;
+            let place = operands.wide_destination(registers)?;
             let Place::General(row) = place else { return Err(site.unsupported("an atomic to a uniform register")) };
             d = row;
         }
@@ -91,7 +91,9 @@ fn atomic(site: &Site<'_>) -> Built {
             if tells_success {
                 let is_same = old == a;
                 swapped |= u32::from(is_same) << lane;
-                warp.write_lane(d, lane, u32::from(is_same));
+                for at in 0..registers {
+                    warp.write_lane(d.plus(at), lane, u32::from(is_same && at == 0));
+                }
             } else if returns {
                 for at in 0..registers {
                     warp.write_lane(d.plus(at), lane, (old >> (32 * u32::from(at))) as u32);

@@ -142,13 +142,13 @@ impl<O: Observer> Engine<'_, '_, O> {
         let steps = self.steps();
         let Group { mut step, threads, .. } = running.groups[index];
         let warp = &mut running.warp;
-        let started = *left;
         let outcome = loop {
             let Some(current) = steps.get(step as usize) else {
                 break Err((ErrorKind::Fault, Fault::of_warp("execution ran past the end of the code"), 0));
             };
             let active = threads & warp.read_predicate(current.guard);
             *left -= 1;
+            self.world.clock += 1;
             if O::LISTENS {
                 self.tell(block, warp, step, threads, active, false);
             }
@@ -185,7 +185,6 @@ impl<O: Observer> Engine<'_, '_, O> {
                 break Ok(None);
             }
         };
-        self.world.clock += u64::from(started - *left);
         running.groups[index].step = step;
         outcome.map_err(|(kind, fault, active)| {
             let lane = fault.lane.unwrap_or(first(active));

@@ -141,11 +141,8 @@ pub fn integers(site: &Site<'_>) -> Built {
         let result = if relation == Relation::Always { !0 } else { 0 };
         return Ok(compute(move |warp, mask| outcome.write(warp, mask, result)));
     };
-    let (on_less, on_equal, on_greater) = (
-        comparison.holds(Some(Ordering::Less)),
-        comparison.holds(Some(Ordering::Equal)),
-        comparison.holds(Some(Ordering::Greater)),
-    );
+    let (on_less, on_equal, on_greater) =
+        (comparison.holds(Some(Ordering::Less)), comparison.holds(Some(Ordering::Equal)), comparison.holds(Some(Ordering::Greater)));
     Ok(compute(move |warp, mask| {
         let (a, b) = (a.read(warp).map(|value| value ^ flip), b.read(warp).map(|value| value ^ flip));
         let less = mask_of(|lane| a[lane] < b[lane]);

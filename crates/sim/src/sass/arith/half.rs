@@ -296,8 +296,7 @@ pub fn set_predicates(site: &Site<'_>) -> Built {
     operands.end()?;
     Ok(compute(move |warp, mask| {
         let (a, b) = (a.read(warp), b.read(warp));
-        let results =
-            [0, 1].map(|half| mask_of(|lane| holds(relation, format, a[half][lane].into(), b[half][lane].into(), ftz)));
+        let results = [0, 1].map(|half| mask_of(|lane| holds(relation, format, a[half][lane].into(), b[half][lane].into(), ftz)));
         let results = if joined { [results[0] & results[1], 0] } else { results };
         outcome.write_both(warp, mask, results);
     }))

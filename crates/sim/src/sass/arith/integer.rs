@@ -77,9 +77,7 @@ fn sum<const TERMS: usize>(site: &Site<'_>) -> Built {
     }))
 }
 
-fn carries_out<const TERMS: usize>(
-    operands: &mut Operands<'_>,
-) -> Result<[Option<PredicatePlace>; 2], Unsupported> {
+fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Option<PredicatePlace>; 2], Unsupported> {
     if TERMS == 2 {
         let [carry] = operands.carries::<1>()?;
         Ok([carry, None])
@@ -121,9 +119,8 @@ fn wide_sum<const TERMS: usize>(site: &Site<'_>) -> Built {
     Ok(compute(move |warp, mask| {
         let terms = inputs.map(|input| input.term(warp));
         let [x, y] = carries.read(warp);
-        let sums: [u128; 32] = std::array::from_fn(|lane| {
-            terms.iter().fold(u128::from((x >> lane & 1) + (y >> lane & 1)), |sum, term| sum + term[lane])
-        });
+        let sums: [u128; 32] =
+            std::array::from_fn(|lane| terms.iter().fold(u128::from((x >> lane & 1) + (y >> lane & 1)), |sum, term| sum + term[lane]));
         warp.write_wide(d, mask, &sums.map(|sum| sum as u64));
         let beyond = |least: u128| sums.iter().enumerate().fold(0, |bits, (lane, sum)| bits | u32::from(sum >> 64 >= least) << lane);
         carries.write(warp, mask, [beyond(1), beyond(2)]);
@@ -177,8 +174,7 @@ fn wide_multiply_add<const SIGNED: bool>(site: &Site<'_>) -> Built {
     Ok(compute(move |warp, mask| {
         let (a, b, c) = (a.read(warp), b.read(warp), c.term(warp));
         let carry = carry.map_or(0, |carry| warp.read_predicate(carry));
-        let sums: [u128; 32] =
-            std::array::from_fn(|lane| u128::from(product(a[lane], b[lane])) + c[lane] + u128::from(carry >> lane & 1));
+        let sums: [u128; 32] = std::array::from_fn(|lane| u128::from(product(a[lane], b[lane])) + c[lane] + u128::from(carry >> lane & 1));
         if high {
             warp.write(d, mask, &sums.map(|sum| (sum >> 32) as u32));
         } else {

@@ -263,8 +263,7 @@ pub fn chosen(
     }
     compute(move |warp, mask| {
         let (a, b, first) = (a.read(warp), b.read(warp), warp.read_predicate(first));
-        let values: Lanes =
-            std::array::from_fn(|lane| if first >> lane & 1 == 1 { f(a[lane], b[lane]) } else { g(a[lane], b[lane]) });
+        let values: Lanes = std::array::from_fn(|lane| if first >> lane & 1 == 1 { f(a[lane], b[lane]) } else { g(a[lane], b[lane]) });
         warp.write(d, mask, &values);
     })
 }

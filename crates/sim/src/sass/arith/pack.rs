@@ -60,9 +60,7 @@ impl Conversion {
         let bits = u64::from(bits);
         (match (self.to, self.from) {
             (Packed::Float(to), Packed::Float(F32)) if to == TF32 => tf32_register(bits, self.mode, self.overflow),
-            (Packed::Float(to), Packed::Float(from)) => {
-                float_to_float(to, from, bits & from.mask(), self.mode, self.overflow)
-            }
+            (Packed::Float(to), Packed::Float(from)) => float_to_float(to, from, bits & from.mask(), self.mode, self.overflow),
             (Packed::Scale, Packed::Float(from)) => {
                 let single = float_to_float(F32, from, bits, Mode::RN, Overflow::Ieee) as u32;
                 u64::from(scale_of(single, self.mode.rounding == Rounding::Up, self.overflow == Overflow::SatFinite))
@@ -85,7 +83,13 @@ fn scale_of(single: u32, up: bool, finite: bool) -> u8 {
         exponent => (exponent, magnitude & 0x7f_ffff != 0),
     };
     match exponent + u32::from(up && inexact) {
-        255.. => if finite { 0xfe } else { 0xff },
+        255.. => {
+            if finite {
+                0xfe
+            } else {
+                0xff
+            }
+        }
         exponent => exponent as u8,
     }
 }
@@ -160,10 +164,7 @@ fn plain(operands: &mut Operands<'_>) -> Result<Source, Unsupported> {
 }
 
 fn suffix_shift(operands: &Operands<'_>) -> u32 {
-    [(".B1", 8), (".B2", 16), (".B3", 24), (".H1", 16)]
-        .iter()
-        .find(|(suffix, _)| operands.last_has(suffix))
-        .map_or(0, |&(_, shift)| shift)
+    [(".B1", 8), (".B2", 16), (".B3", 24), (".H1", 16)].iter().find(|(suffix, _)| operands.last_has(suffix)).map_or(0, |&(_, shift)| shift)
 }
 
 const U2: Int = Int { bits: 2, signed: false };

@@ -89,9 +89,8 @@ pub fn predicates_to_register(site: &Site<'_>) -> Built {
     operands.end()?;
     Ok(compute(move |warp, mask| {
         let lane = crate::sass::warp::first(mask);
-        let predicates = (0..UNIFORM_PREDICATES).fold(0, |bits, number| {
-            bits | (warp.read_predicate(PredicateSource::new(Some(number), true, false)) >> lane & 1) << number
-        });
+        let predicates = (0..UNIFORM_PREDICATES)
+            .fold(0, |bits, number| bits | (warp.read_predicate(PredicateSource::new(Some(number), true, false)) >> lane & 1) << number);
         let wanted = wanted.read(warp)[lane] & 0xff;
         let value = a.read(warp)[lane] & !(wanted << at) | (predicates & wanted) << at;
         warp.write(d, mask, &[value; 32]);

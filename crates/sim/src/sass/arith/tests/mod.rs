@@ -97,6 +97,5 @@ pub fn is_refused(target: &str, text: &str) -> bool {
 }
 
 /// Numbers with something special about them, and some without.
-pub const WORDS: [u32; 14] = [
-    0, 1, 2, 31, 32, 0x7f, 0x80, 0xffff, 0x1234_5678, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xdead_beef, 0xffff_ffff,
-];
+pub const WORDS: [u32; 14] =
+    [0, 1, 2, 31, 32, 0x7f, 0x80, 0xffff, 0x1234_5678, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xdead_beef, 0xffff_ffff];
