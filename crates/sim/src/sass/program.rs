@@ -77,7 +77,7 @@ impl<'c> Program<'c> {
 
     fn pad_to(&mut self, address: u64) {
         while CODE_START + INSTRUCTION * (self.steps.len() as u64) < address {
-            self.push(PredicateSource::TRUE, Action::Refused("there is no code here".into()), None);
+            self.push(PredicateSource::TRUE, Action::Flow(Flow::Trap("there is no code here".into())), None);
         }
     }
 
