@@ -2,11 +2,11 @@
 
 use oriole_isa::Value;
 
-use crate::sass::site::Site;
-use crate::sass::step::{Built, Unsupported, compute};
-use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, WideLanes};
+use crate::sass::site::{Operands, Site};
+use crate::sass::step::{Built, Unsupported, compute, mask_of};
+use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp, WideLanes};
 
-use super::operand::{Typed, accept, accept_with};
+use super::operand::{Integer, Typed, accept, accept_with};
 
 /// `SEL d, a, b, p`: `a` where `p` holds.
 pub fn words(site: &Site<'_>) -> Built {
@@ -50,16 +50,43 @@ pub fn singles(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `PLOP3.LUT p, q, a, b, c, table, table`: two functions of the same three predicates.
+/// A predicate, or the sign of a register.
+#[derive(Clone, Copy)]
+enum Condition {
+    Predicate(PredicateSource),
+    Sign(Integer),
+}
+
+impl Condition {
+    fn of(operands: &mut Operands<'_>) -> Result<Condition, Unsupported> {
+        if operands.next_is_predicate() {
+            return Ok(Condition::Predicate(operands.predicate()?));
+        }
+        let register = operands.integer()?;
+        if operands.last_has(".SIGN") { Ok(Condition::Sign(register)) } else { Err(Unsupported("a register as a predicate".into())) }
+    }
+
+    fn read(self, warp: &Warp) -> Mask {
+        match self {
+            Condition::Predicate(predicate) => warp.read_predicate(predicate),
+            Condition::Sign(register) => {
+                let values = register.read(warp);
+                mask_of(|lane| values[lane] >> 31 == 1)
+            }
+        }
+    }
+}
+
+/// `PLOP3.LUT p, q, a, b, c, table, table`: two functions of the same three predicates, or signs of registers.
 pub fn predicates(site: &Site<'_>) -> Built {
-    accept(site, &[".LUT"])?;
+    accept_with(site, &[".LUT"], &[".SIGN"])?;
     let mut operands = site.operands();
     let places = [operands.predicate_destination()?, operands.predicate_destination()?];
-    let inputs = [operands.predicate()?, operands.predicate()?, operands.predicate()?];
+    let inputs = [Condition::of(&mut operands)?, Condition::of(&mut operands)?, Condition::of(&mut operands)?];
     let tables = [operands.number()? as u8, operands.number()? as u8];
     operands.end()?;
     Ok(compute(move |warp, mask| {
-        let [a, b, c] = inputs.map(|input| warp.read_predicate(input));
+        let [a, b, c] = inputs.map(|input| input.read(warp));
         for (place, table) in places.into_iter().zip(tables) {
             let bits: Mask = (0..8).filter(|index| table >> index & 1 == 1).fold(0, |bits, index| {
                 let pick = |value: Mask, bit: u32| if index >> bit & 1 == 1 { value } else { !value };
