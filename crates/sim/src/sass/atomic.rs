@@ -2,6 +2,9 @@
 //!
 //! `ATOM` is generic, `ATOMG` global, `ATOMS` shared; `RED` and `REDG` return nothing. `CAST.SPIN` is a compare-and-swap that says whether it
 //! has swapped instead of what was there: 1 or 0 in a register, or a predicate.
+//!
+//! Generic atomics that the shared memory's unit does not know, and all on local memory, do nothing and say so in a predicate; the program
+//! then does it another way.
 
 use oriole_isa::Opcode;
 use oriole_sem::float::{Extreme, ExtremeMode, Mode, add, min_max};
@@ -9,8 +12,8 @@ use oriole_sem::format::{BF16, F16, F32, F64, Format};
 
 use super::fault::Fault;
 use super::memory::address::Address;
-use super::memory::plain::{ignored_predicate, space_of};
-use super::memory::space::{self, Space};
+use super::memory::plain::space_of;
+use super::memory::space::{self, Space, Where};
 use super::site::Site;
 use super::step::{Built, Unsupported, access};
 use super::warp::{Place, PredicatePlace, Row, lanes_of};
@@ -37,25 +40,28 @@ struct Operation {
     operands: usize,
     /// It says whether it has swapped, not what was there.
     tells_success: bool,
+    /// Shared memory has a unit for it.
+    on_shared: bool,
 }
 
 fn atomic(site: &Site<'_>) -> Built {
-    let Operation { bytes, update, operands: count, tells_success } = operation(site)?;
+    let Operation { bytes, update, operands: count, tells_success, on_shared } = operation(site)?;
     let space = space_of(site.opcode());
     let is_wide = space != Space::Shared;
     let registers = bytes.div_ceil(4) as u16;
     let returns = !matches!(site.opcode(), Opcode::RED | Opcode::REDG);
     let mut operands = site.operands();
     let mut success = None;
+    let mut done = None;
     let mut d = Row::destination(None);
     if returns {
         if operands.next_is_predicate() && tells_success {
             success = Some(operands.predicate_destination()?);
-        } else {
-            ignored_predicate(site, &mut operands)?;
+        } else if operands.next_is_predicate() {
+            done = Some(operands.predicate_destination()?).filter(|place| *place != PredicatePlace::new(None, false));
         }
         if !matches!(operands.peek().map(|operand| &operand.value), Some(oriole_isa::Value::Address(_))) {
-            let place = operands.wide_destination(if tells_success { 1 } else { registers })?;
+            let place = operands.wide_destination(registers)?;
             let Place::General(row) = place else { return Err(site.unsupported("an atomic to a uniform register")) };
             d = row;
         }
@@ -66,11 +72,16 @@ fn atomic(site: &Site<'_>) -> Built {
     Ok(access(move |warp, world, mask| {
         let addresses = address.of(warp);
         let mut swapped = 0;
+        let mut refused = 0;
         for lane in lanes_of(mask) {
             let gather =
                 |row: Row| (0..registers).fold(0, |bits: Bits, at| bits | Bits::from(warp.row(row.plus(at))[lane]) << (32 * u32::from(at)));
             let (a, b) = (gather(a), gather(b));
             let place = space.locate(addresses[lane], world.map);
+            if done.is_some() && (matches!(place, Where::Local(_)) || matches!(place, Where::Shared(_)) && !on_shared) {
+                refused |= 1 << lane;
+                continue;
+            }
             let memory = space::bytes_mut(warp, world, lane, place, bytes).map_err(|what| Fault::of(lane, what))?;
             let old = memory.iter().rev().fold(0, |bits: Bits, &byte| bits << 8 | Bits::from(byte));
             let new = update(old, a, b);
@@ -80,7 +91,9 @@ fn atomic(site: &Site<'_>) -> Built {
             if tells_success {
                 let is_same = old == a;
                 swapped |= u32::from(is_same) << lane;
-                warp.write_lane(d, lane, u32::from(is_same));
+                for at in 0..registers {
+                    warp.write_lane(d.plus(at), lane, u32::from(is_same && at == 0));
+                }
             } else if returns {
                 for at in 0..registers {
                     warp.write_lane(d.plus(at), lane, (old >> (32 * u32::from(at))) as u32);
@@ -89,6 +102,9 @@ fn atomic(site: &Site<'_>) -> Built {
         }
         if let Some(place) = success.filter(|place| *place != PredicatePlace::new(None, false)) {
             warp.write_predicate(place, mask, swapped);
+        }
+        if let Some(place) = done {
+            warp.write_predicate(place, mask, !refused);
         }
         Ok(())
     }))
@@ -134,10 +150,10 @@ fn floats(site: &Site<'_>) -> Option<Floats> {
 
 fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
     let bytes = site.one_of(&[(".64", 8), (".S64", 8), (".128", 16)]).unwrap_or(4);
-    let plain = |update: Update| Operation { bytes, update, operands: 1, tells_success: false };
+
     if site.has(".CAS") || site.has(".CAST") {
         let update = Box::new(|old, expected, new| if old == expected { new } else { old });
-        return Ok(Operation { bytes, update, operands: 2, tells_success: site.has(".CAST") });
+        return Ok(Operation { bytes, update, operands: 2, tells_success: site.has(".CAST"), on_shared: true });
     }
     if site.has(".POPC") {
         return Ok(Operation {
@@ -145,6 +161,7 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
             update: Box::new(|old, _, _| Bits::from((old as u32).wrapping_add(1))),
             operands: 0,
             tells_success: false,
+            on_shared: true,
         });
     }
     let kinds = [
@@ -166,7 +183,7 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
     let bits = 8 * bytes as u32;
     let extend = move |value: Bits| (value as i128) << (128 - bits) >> (128 - bits);
     let least = move |a: Bits, b: Bits| if is_signed { extend(a) < extend(b) } else { a < b };
-    Ok(plain(match kind {
+    let update: Update = match kind {
         Kind::Add => Box::new(move |old, a, _| old.wrapping_add(a)),
         Kind::Min => Box::new(move |old, a, _| if least(a, old) { a } else { old }),
         Kind::Max => Box::new(move |old, a, _| if least(old, a) { a } else { old }),
@@ -176,7 +193,8 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
         Kind::Or => Box::new(|old, a, _| old | a),
         Kind::Xor => Box::new(|old, a, _| old ^ a),
         Kind::Exchange => Box::new(|_, a, _| a),
-    }))
+    };
+    Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == Kind::Exchange })
 }
 
 fn float_operation(site: &Site<'_>, kind: Kind, floats: &Floats) -> Result<Operation, Unsupported> {
@@ -195,5 +213,5 @@ fn float_operation(site: &Site<'_>, kind: Kind, floats: &Floats) -> Result<Opera
             bits | Bits::from(element(format, ftz, part(old), part(a))) << (width * at)
         })
     };
-    Ok(Operation { bytes, update: Box::new(update), operands: 1, tells_success: false })
+    Ok(Operation { bytes, update: Box::new(update), operands: 1, tells_success: false, on_shared: false })
 }

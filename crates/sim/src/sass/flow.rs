@@ -32,10 +32,11 @@ pub enum Flow {
         condition: PredicateSource,
         barrier: usize,
     },
-    /// `WARPSYNC`: wait for the threads of a mask.
+    /// `WARPSYNC`: wait for the threads of a mask; with `.EXCLUSIVE`, no other group of the warp runs until they wait again or end.
     Gather {
         condition: PredicateSource,
         mask: Source,
+        exclusive: bool,
     },
     Yield,
     Block(BlockBarrier),
@@ -269,11 +270,8 @@ fn move_barrier(site: &Site<'_>) -> Built {
 fn gather(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let condition = operands.optional_predicate()?;
-    if site.has(".EXCLUSIVE") {
-        return Err(site.unsupported("exclusive execution"));
-    }
     let mask = if site.has(".ALL") { Source::Immediate(!0) } else { operands.input()?.source };
-    Ok(Action::Flow(Flow::Gather { condition, mask }))
+    Ok(Action::Flow(Flow::Gather { condition, mask, exclusive: site.has(".EXCLUSIVE") }))
 }
 
 fn block_barrier(site: &Site<'_>) -> Built {

@@ -20,6 +20,8 @@ const MAX_THREADS: u64 = 1024;
 const RESERVED_BEHIND: u32 = 1024;
 /// What `SR_CgaSize` says of a launch without clusters.
 pub const CLUSTER_SIZE_WORD: u32 = 1;
+/// The driver's least stack; what `alloca` takes is in no attribute.
+const LEAST_STACK: u32 = 1024;
 const STACK_ALIGNMENT: u32 = 16;
 const SHARED_ALIGNMENT: u32 = 128;
 
@@ -50,7 +52,7 @@ impl Code {
         let reserved = profile.reserved_shared;
         let own_shared = kernel.shared.max(reserved).next_multiple_of(SHARED_ALIGNMENT);
         let mut map = Map::new(self.target);
-        map.local_bytes = kernel.stack.next_multiple_of(STACK_ALIGNMENT);
+        map.local_bytes = kernel.stack.max(LEAST_STACK).next_multiple_of(STACK_ALIGNMENT);
         map.block = launch.block;
         map.grid = launch.grid;
         map.shared_bytes = own_shared + launch.shared_bytes;

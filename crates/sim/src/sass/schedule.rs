@@ -42,6 +42,8 @@ pub(super) struct Running {
     groups: Vec<Group>,
     turn: usize,
     exited: Mask,
+    /// Threads that run alone.
+    exclusive: Mask,
 }
 
 /// A block whose threads have not all exited.
@@ -78,7 +80,7 @@ impl Block {
     pub fn new(number: u64, slot: usize, warps: Vec<Warp>, entry: u32) -> Block {
         let running = |warp: Warp| {
             let threads = warp.identity.threads;
-            Running { warp, groups: vec![Group { step: entry, threads, wait: None }], turn: 0, exited: !threads }
+            Running { warp, groups: vec![Group { step: entry, threads, wait: None }], turn: 0, exited: !threads, exclusive: 0 }
         };
         let count = warps.len();
         let barrier = Barrier { arrived: vec![0; count], holds: vec![0; count], wanted: 0, reduction: None };
@@ -140,13 +142,13 @@ impl<O: Observer> Engine<'_, '_, O> {
         let steps = self.steps();
         let Group { mut step, threads, .. } = running.groups[index];
         let warp = &mut running.warp;
-        let started = *left;
         let outcome = loop {
             let Some(current) = steps.get(step as usize) else {
                 break Err((ErrorKind::Fault, Fault::of_warp("execution ran past the end of the code"), 0));
             };
             let active = threads & warp.read_predicate(current.guard);
             *left -= 1;
+            self.world.clock += 1;
             if O::LISTENS {
                 self.tell(block, warp, step, threads, active, false);
             }
@@ -183,7 +185,6 @@ impl<O: Observer> Engine<'_, '_, O> {
                 break Ok(None);
             }
         };
-        self.world.clock += u64::from(started - *left);
         running.groups[index].step = step;
         outcome.map_err(|(kind, fault, active)| {
             let lane = fault.lane.unwrap_or(first(active));
@@ -215,6 +216,9 @@ impl<O: Observer> Engine<'_, '_, O> {
     fn execute(&mut self, block: &mut Block, number: usize, index: usize, flow: &Flow, active: Mask) -> Result<(), Error> {
         let running = &mut block.warps[number];
         let step = running.groups[index].step;
+        if !matches!(flow, Flow::Jump { .. } | Flow::Break { .. }) {
+            running.exclusive = 0;
+        }
         match flow {
             Flow::Exit { condition } => {
                 let leaving = active & running.warp.read_predicate(*condition);
@@ -242,7 +246,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                 running.groups[index].step += 1;
                 running.wait_at(index, waiting, *barrier);
             }
-            Flow::Gather { condition, mask } => {
+            Flow::Gather { condition, mask, exclusive } => {
                 let waiting = active & running.warp.read_predicate(*condition);
                 let masks = running.warp.read(*mask);
                 for lane in lanes_of(waiting) {
@@ -250,6 +254,9 @@ impl<O: Observer> Engine<'_, '_, O> {
                 }
                 running.groups[index].step += 1;
                 running.wait_at(index, waiting, GATHER);
+                if *exclusive && running.groups.iter().any(|group| group.wait.is_none() && group.threads & waiting != 0) {
+                    running.exclusive = waiting;
+                }
             }
             Flow::Break { condition, barrier } => {
                 let leaving = active & running.warp.read_predicate(*condition);
@@ -356,6 +363,9 @@ impl Running {
     /// The next group in turn that does not wait.
     fn next_ready(&self) -> Option<usize> {
         let count = self.groups.len();
+        if self.exclusive != 0 {
+            return self.groups.iter().position(|group| group.wait.is_none() && group.threads & self.exclusive != 0);
+        }
         (0..count).map(|offset| (self.turn + offset) % count).find(|&index| self.groups[index].wait.is_none())
     }
 
