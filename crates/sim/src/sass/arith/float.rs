@@ -2,8 +2,8 @@
 //! their uniform twins.
 //!
 //! To nearest, the host's arithmetic is that of the hardware up to the bits of NaNs; `.FTZ` flushes what is tiny after rounding, which
-//! only differs from flushing the rounded result at the least normal number, where the reference decides. Other roundings are the
-//! reference's.
+//! only differs from flushing the rounded result at the least normal number, where the reference decides. Other roundings go through
+//! double precision with a sticky last bit, or to the reference.
 
 use oriole_isa::Value;
 use oriole_sem::convert::{Overflow, float_to_float};
@@ -35,6 +35,8 @@ pub fn flush(bits: u32) -> u32 {
 pub trait Operation<const N: usize>: Copy + Send + Sync + 'static {
     /// To nearest, on the host.
     fn native(operands: [f32; N]) -> f32;
+    /// As `x * y + z`.
+    fn fused(operands: [f32; N]) -> [f64; 3];
     /// In any mode, by the reference.
     fn exact(operands: [u64; N], mode: Mode) -> u64;
 }
@@ -51,6 +53,10 @@ impl Operation<2> for Add {
     fn native([a, b]: [f32; 2]) -> f32 {
         a + b
     }
+    #[inline]
+    fn fused([a, b]: [f32; 2]) -> [f64; 3] {
+        [a.into(), 1.0, b.into()]
+    }
     fn exact([a, b]: [u64; 2], mode: Mode) -> u64 {
         float::add(F32, a, b, mode)
     }
@@ -61,6 +67,10 @@ impl Operation<2> for Multiply {
     fn native([a, b]: [f32; 2]) -> f32 {
         a * b
     }
+    #[inline]
+    fn fused([a, b]: [f32; 2]) -> [f64; 3] {
+        [a.into(), b.into(), 0.0]
+    }
     fn exact([a, b]: [u64; 2], mode: Mode) -> u64 {
         float::mul(F32, a, b, mode)
     }
@@ -70,6 +80,10 @@ impl Operation<3> for Fused {
     #[inline]
     fn native([a, b, c]: [f32; 3]) -> f32 {
         a.mul_add(b, c)
+    }
+    #[inline]
+    fn fused(operands: [f32; 3]) -> [f64; 3] {
+        operands.map(f64::from)
     }
     fn exact([a, b, c]: [u64; 3], mode: Mode) -> u64 {
         float::fma(F32, a, b, c, mode)
@@ -91,6 +105,42 @@ fn nearest<const N: usize, O: Operation<N>, const FTZ: bool, const SAT: bool>(op
     if SAT { Mode::RN.sat(true).clamp(F32, result.into()) as u32 } else { result }
 }
 
+/// `x * y + z` of singles or halves in double precision, with what was lost as an odd last bit: rounding it once more gives what rounding
+/// the exact value once gives.
+#[inline]
+pub fn fused_odd([x, y, z]: [f64; 3]) -> f64 {
+    let product = x * y;
+    let sum = product + z;
+    let of_z = sum - product;
+    let lost = (product - (sum - of_z)) + (z - of_z);
+    if lost == 0.0 || !sum.is_finite() || lost.is_nan() || sum.to_bits() & 1 == 1 {
+        return sum;
+    }
+    let outward = (lost > 0.0) == (sum > 0.0);
+    f64::from_bits(if outward { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+}
+
+/// The result of one lane in a direction. The signs of zeros and what `.FTZ` decides are left to the reference.
+#[inline]
+fn directed<const N: usize, O: Operation<N>>(operands: [u32; N], mode: Mode) -> u32 {
+    let operands = if mode.ftz { operands.map(flush) } else { operands };
+    let value = fused_odd(O::fused(operands.map(f32::from_bits)));
+    let nearest = value as f32;
+    let (bits, back) = (nearest.to_bits(), f64::from(nearest));
+    let is_small = bits & MAGNITUDE <= LEAST_NORMAL;
+    if value == 0.0 || !value.is_finite() || mode.ftz && is_small {
+        return O::exact(operands.map(u64::from), mode) as u32;
+    }
+    let negative = value < 0.0;
+    let (inward, outward) = match mode.rounding {
+        Rounding::Down => (!negative && back > value, negative && back > value),
+        Rounding::Up => (negative && back < value, !negative && back < value),
+        _ => (back.abs() > value.abs(), false),
+    };
+    let bits = bits + u32::from(outward) - u32::from(inward);
+    if mode.sat { mode.clamp(F32, bits.into()) as u32 } else { bits }
+}
+
 /// `d = operation(inputs)`; `zeroing` says that zero times anything is zero.
 fn action<const N: usize, O: Operation<N>>(d: Place, inputs: [Single; N], mode: Mode, zeroing: bool) -> Action {
     let whole = |f: fn([u32; N]) -> u32| {
@@ -110,6 +160,10 @@ fn action<const N: usize, O: Operation<N>>(d: Place, inputs: [Single; N], mode: 
         (Rounding::NearestEven, false, true, false) => whole(nearest::<N, O, true, false>),
         (Rounding::NearestEven, false, false, true) => whole(nearest::<N, O, false, true>),
         (Rounding::NearestEven, false, true, true) => whole(nearest::<N, O, true, true>),
+        (_, false, _, _) => compute(move |warp, mask| {
+            let operands = inputs.map(|input| input.read(warp));
+            for_active(warp, mask, d, |lane| directed::<N, O>(std::array::from_fn(|index| operands[index][lane]), mode));
+        }),
         _ => compute(move |warp, mask| {
             let operands = inputs.map(|input| input.read(warp));
             for_active(warp, mask, d, |lane| {
@@ -202,6 +256,13 @@ pub fn extreme(site: &Site<'_>) -> Built {
 
 #[inline]
 fn least_or_greatest(a: u32, b: u32, is_min: bool, mode: ExtremeMode) -> u32 {
+    let is_number = |x: u32| x & MAGNITUDE <= 0x7f80_0000;
+    if !mode.xorsign_abs && is_number(a) && is_number(b) {
+        let [a, b] = if mode.ftz { [flush(a), flush(b)] } else { [a, b] };
+        // Integers that are ordered as the numbers are, -0 below +0.
+        let key = |x: u32| (x ^ ((x as i32 >> 31) as u32 >> 1)) as i32;
+        return if (key(a) <= key(b)) == is_min { a } else { b };
+    }
     float::min_max(F32, if is_min { Extreme::Min } else { Extreme::Max }, a.into(), b.into(), mode) as u32
 }
 

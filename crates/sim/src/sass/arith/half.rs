@@ -13,6 +13,7 @@ use crate::sass::step::{Built, Unsupported, compute, mask_of};
 use crate::sass::warp::{Lanes, Place, Source, Warp};
 
 use super::compare::{Outcome, accept_comparison, holds, relation};
+use super::float::{canonical, fused_odd};
 use super::operand::{Typed, accept_with, float_mode, for_active};
 
 const SWIZZLES: [&str; 4] = [".H0_H0", ".H1_H1", ".H0_NH1", ".F32"];
@@ -82,7 +83,13 @@ fn format(site: &Site<'_>) -> Format {
 /// A half as a double, exactly.
 #[inline]
 fn widen(format: Format, bits: u32) -> f64 {
-    let single = if format == BF16 {
+    f64::from(to_f32(format, bits))
+}
+
+/// A half as a single, exactly.
+#[inline]
+fn to_f32(format: Format, bits: u32) -> f32 {
+    if format == BF16 {
         f32::from_bits(bits << 16)
     } else {
         let (sign, magnitude) = ((bits & SIGN) << 16, bits & (SIGN - 1));
@@ -93,13 +100,12 @@ fn widen(format: Format, bits: u32) -> f64 {
             const BIAS_DIFFERENCE: u32 = (127 + 112) << 23;
             f32::from_bits(magnitude << 13 | sign) * f32::from_bits(BIAS_DIFFERENCE)
         }
-    };
-    f64::from(single)
+    }
 }
 
 /// A double rounded to nearest, ties to even.
 #[inline]
-fn narrow(format: Format, value: f64) -> u32 {
+pub fn narrow(format: Format, value: f64) -> u32 {
     if value.is_nan() {
         return format.canonical_nan() as u32;
     }
@@ -110,7 +116,8 @@ fn narrow(format: Format, value: f64) -> u32 {
     if !(-1000..=1000).contains(&place) {
         return format.infinity(value < 0.0).unwrap_or(0) as u32;
     }
-    let units = (value.abs() * unit(-place)).round_ties_even() as u64;
+    // Next to 2^52 a double has no fraction, so the sum is rounded to an integer, and its lower bits are that integer.
+    let units = (value.abs() * unit(-place) + unit(52)).to_bits() & ((1 << 52) - 1);
     // A carry into the next power of two is a carry into the exponent field.
     let biased = (exponent + bias) as u64;
     let hidden = 1 << format.fraction_bits;
@@ -118,20 +125,6 @@ fn narrow(format: Format, value: f64) -> u32 {
     let infinity = format.infinity(false).unwrap_or(0);
     let sign = if value.is_sign_negative() { SIGN } else { 0 };
     magnitude.min(infinity) as u32 | sign
-}
-
-/// `a * b + c` with what was lost as an odd last bit.
-#[inline]
-fn fused_odd(a: f64, b: f64, c: f64) -> f64 {
-    let product = a * b;
-    let sum = product + c;
-    let of_c = sum - product;
-    let lost = (product - (sum - of_c)) + (c - of_c);
-    if lost == 0.0 || !sum.is_finite() || lost.is_nan() || sum.to_bits() & 1 == 1 {
-        return sum;
-    }
-    let outward = (lost > 0.0) == (sum > 0.0);
-    f64::from_bits(if outward { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
 }
 
 /// Which arithmetic.
@@ -151,7 +144,7 @@ impl Kind {
             match self {
                 Kind::Add => x + y,
                 Kind::Multiply => x * y,
-                Kind::Fused => fused_odd(x, y, widen(format, c)),
+                Kind::Fused => fused_odd([x, y, widen(format, c)]),
             },
         )
     }
@@ -236,6 +229,10 @@ fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) 
     let mode = float_mode(site);
     Ok(compute(move |warp, mask| {
         let ([a, _], [b, _]) = (a.read(warp), b.read(warp));
+        if mode == Mode::RN {
+            let values: Lanes = std::array::from_fn(|lane| canonical(to_f32(F16, a[lane]) + to_f32(F16, b[lane])));
+            return warp.write(d, mask, &values);
+        }
         for_active(warp, mask, d, |lane| {
             let [a, b] = [a[lane], b[lane]].map(|half| float_to_float(F32, F16, half.into(), Mode::RN, Overflow::Ieee));
             float::add(F32, a, b, mode) as u32

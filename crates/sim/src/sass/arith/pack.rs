@@ -12,6 +12,7 @@ use crate::sass::site::{Input, Operands, Site};
 use crate::sass::step::{Built, Unsupported, compute};
 use crate::sass::warp::{Row, Source};
 
+use super::half::narrow;
 use super::operand::{Integer, Typed, accept_with, float_mode, for_active, ternary};
 
 /// A format of `F2FP`: a float, or a power of two without sign and fraction.
@@ -60,6 +61,11 @@ impl Conversion {
         let bits = u64::from(bits);
         (match (self.to, self.from) {
             (Packed::Float(to), Packed::Float(F32)) if to == TF32 => tf32_register(bits, self.mode, self.overflow),
+            (Packed::Float(to), Packed::Float(F32)) if to.width() == 16 && self.mode.rounding == Rounding::NearestEven => {
+                let nearest = u64::from(narrow(to, f64::from(f32::from_bits(bits as u32))));
+                let is_beyond = self.overflow == Overflow::SatFinite && to.is_infinite(nearest);
+                self.mode.clamp(to, if is_beyond { to.largest(to.is_negative(nearest)) } else { nearest })
+            }
             (Packed::Float(to), Packed::Float(from)) => float_to_float(to, from, bits & from.mask(), self.mode, self.overflow),
             (Packed::Scale, Packed::Float(from)) => {
                 let single = float_to_float(F32, from, bits, Mode::RN, Overflow::Ieee) as u32;
