@@ -9,7 +9,7 @@ use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
 use oriole_sem::format::{BF16, F16, F32, Format, Rounding};
 
 use crate::sass::site::{Input, Operands, Site, suffixes};
-use crate::sass::step::{Built, Unsupported, compute, mask_of};
+use crate::sass::step::{Action, Built, Unsupported, compute, mask_of};
 use crate::sass::warp::{Lanes, Place, Source, Warp};
 
 use super::compare::{Outcome, accept_comparison, holds, relation};
@@ -80,16 +80,15 @@ fn format(site: &Site<'_>) -> Format {
     if site.has(".BF16_V2") { BF16 } else { F16 }
 }
 
-/// A half as a double, exactly.
-#[inline]
-fn widen(format: Format, bits: u32) -> f64 {
-    f64::from(to_f32(format, bits))
+/// `bf16` or `f16`, chosen where a program is built.
+const fn chosen<const BF: bool>() -> Format {
+    if BF { BF16 } else { F16 }
 }
 
 /// A half as a single, exactly.
 #[inline]
-fn to_f32(format: Format, bits: u32) -> f32 {
-    if format == BF16 {
+fn widen<const BF: bool>(bits: u32) -> f32 {
+    if BF {
         f32::from_bits(bits << 16)
     } else {
         let (sign, magnitude) = ((bits & SIGN) << 16, bits & (SIGN - 1));
@@ -105,7 +104,8 @@ fn to_f32(format: Format, bits: u32) -> f32 {
 
 /// A double rounded to nearest, ties to even.
 #[inline]
-pub fn narrow(format: Format, value: f64) -> u32 {
+pub fn narrow<const BF: bool>(value: f64) -> u32 {
+    let format = chosen::<BF>();
     if value.is_nan() {
         return format.canonical_nan() as u32;
     }
@@ -137,16 +137,13 @@ pub enum Kind {
 
 impl Kind {
     #[inline]
-    fn native(self, format: Format, [a, b, c]: [u32; 3]) -> u32 {
-        let (x, y) = (widen(format, a), widen(format, b));
-        narrow(
-            format,
-            match self {
-                Kind::Add => x + y,
-                Kind::Multiply => x * y,
-                Kind::Fused => fused_odd([x, y, widen(format, c)]),
-            },
-        )
+    fn native<const BF: bool>(self, operands: [u32; 3]) -> u32 {
+        let [x, y, z] = operands.map(|bits| f64::from(widen::<BF>(bits)));
+        narrow::<BF>(match self {
+            Kind::Add => x + y,
+            Kind::Multiply => x * y,
+            Kind::Fused => fused_odd([x, y, z]),
+        })
     }
 
     fn exact(self, format: Format, [a, b, c]: [u32; 3], mode: Mode) -> u32 {
@@ -187,18 +184,9 @@ pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
     let c = if kind == Kind::Fused { Halves::of(&mut operands)? } else { b };
     operands.unused_predicates(1)?;
     operands.end()?;
-    let clamps = mode.sat || mode.relu;
     if !mode.ftz && !drops {
-        return Ok(compute(move |warp, mask| {
-            let [a, b, c] = [a, b, c].map(|input| input.read(warp));
-            for_active(warp, mask, d, |lane| {
-                let one = |half: usize| {
-                    let result = kind.native(format, [a[half][lane], b[half][lane], c[half][lane]]);
-                    if clamps { mode.clamp(format, result.into()) as u32 } else { result }
-                };
-                one(0) | one(1) << 16
-            });
-        }));
+        let inputs = [a, b, c];
+        return Ok(if format == BF16 { nearest::<true>(d, inputs, kind, mode) } else { nearest::<false>(d, inputs, kind, mode) });
     }
     Ok(compute(move |warp, mask| {
         let [a, b, c] = [a, b, c].map(|input| input.read(warp));
@@ -219,6 +207,21 @@ pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
     }))
 }
 
+/// Without flushing.
+fn nearest<const BF: bool>(d: Place, inputs: [Halves; 3], kind: Kind, mode: Mode) -> Action {
+    let clamps = mode.sat || mode.relu;
+    compute(move |warp, mask| {
+        let [a, b, c] = inputs.map(|input| input.read(warp));
+        for_active(warp, mask, d, |lane| {
+            let one = |half: usize| {
+                let result = kind.native::<BF>([a[half][lane], b[half][lane], c[half][lane]]);
+                if clamps { mode.clamp(chosen::<BF>(), result.into()) as u32 } else { result }
+            };
+            one(0) | one(1) << 16
+        });
+    })
+}
+
 /// `HADD2.F32 d, a, b`: the sum of the lower halves as a single.
 fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) -> Built {
     if kind != Kind::Add || format(site) != F16 {
@@ -230,7 +233,7 @@ fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) 
     Ok(compute(move |warp, mask| {
         let ([a, _], [b, _]) = (a.read(warp), b.read(warp));
         if mode == Mode::RN {
-            let values: Lanes = std::array::from_fn(|lane| canonical(to_f32(F16, a[lane]) + to_f32(F16, b[lane])));
+            let values: Lanes = std::array::from_fn(|lane| canonical(widen::<false>(a[lane]) + widen::<false>(b[lane])));
             return warp.write(d, mask, &values);
         }
         for_active(warp, mask, d, |lane| {

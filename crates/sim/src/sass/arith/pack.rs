@@ -9,8 +9,8 @@ use oriole_sem::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32, Format, R
 use oriole_sem::int::{Int, S8, S16, U8, U16};
 
 use crate::sass::site::{Input, Operands, Site};
-use crate::sass::step::{Built, Unsupported, compute};
-use crate::sass::warp::{Row, Source};
+use crate::sass::step::{Action, Built, Unsupported, compute};
+use crate::sass::warp::{Place, Row, Source};
 
 use super::half::narrow;
 use super::operand::{Integer, Typed, accept_with, float_mode, for_active, ternary};
@@ -61,11 +61,6 @@ impl Conversion {
         let bits = u64::from(bits);
         (match (self.to, self.from) {
             (Packed::Float(to), Packed::Float(F32)) if to == TF32 => tf32_register(bits, self.mode, self.overflow),
-            (Packed::Float(to), Packed::Float(F32)) if to.width() == 16 && self.mode.rounding == Rounding::NearestEven => {
-                let nearest = u64::from(narrow(to, f64::from(f32::from_bits(bits as u32))));
-                let is_beyond = self.overflow == Overflow::SatFinite && to.is_infinite(nearest);
-                self.mode.clamp(to, if is_beyond { to.largest(to.is_negative(nearest)) } else { nearest })
-            }
             (Packed::Float(to), Packed::Float(from)) => float_to_float(to, from, bits & from.mask(), self.mode, self.overflow),
             (Packed::Scale, Packed::Float(from)) => {
                 let single = float_to_float(F32, from, bits, Mode::RN, Overflow::Ieee) as u32;
@@ -134,6 +129,13 @@ pub fn floats(site: &Site<'_>) -> Built {
     let shift = suffix_shift(&operands);
     let c = if merges { Some((plain(&mut operands)?, suffix_shift(&operands))) } else { None };
     operands.end()?;
+    if let (Some(a), None, Packed::Float(F32), Rounding::NearestEven, Packed::Float(to)) = (a, c, from, conversion.mode.rounding, to)
+        && to.width() == 16
+        && shift == 0
+    {
+        let (mode, finite) = (conversion.mode, overflow == Overflow::SatFinite);
+        return Ok(if to == BF16 { two_halves::<true>(d, a, b, mode, finite) } else { two_halves::<false>(d, a, b, mode, finite) });
+    }
     let width = to.bits();
     // How many bits are new; merging is known for whole halves only.
     let new_bits = if takes_two || unpacks { 2 * width } else { width };
@@ -159,6 +161,20 @@ pub fn floats(site: &Site<'_>) -> Built {
             c.map_or(new, |(c, shift)| new | (c[lane] >> shift) << 16)
         });
     }))
+}
+
+/// The frequent case: two singles to nearest.
+fn two_halves<const BF: bool>(d: Place, a: Source, b: Source, mode: Mode, finite: bool) -> Action {
+    let to = if BF { BF16 } else { F16 };
+    compute(move |warp, mask| {
+        let (a, b) = (warp.read(a), warp.read(b));
+        let one = |bits: u32| {
+            let nearest = u64::from(narrow::<BF>(f32::from_bits(bits).into()));
+            let nearest = if finite && to.is_infinite(nearest) { to.largest(to.is_negative(nearest)) } else { nearest };
+            (if mode.relu { mode.clamp(to, nearest) } else { nearest }) as u32
+        };
+        for_active(warp, mask, d, |lane| one(b[lane]) | one(a[lane]) << 16);
+    })
 }
 
 fn plain(operands: &mut Operands<'_>) -> Result<Source, Unsupported> {
@@ -210,13 +226,7 @@ pub fn integers(site: &Site<'_>) -> Built {
 }
 
 /// Two new elements below the lower bits of `c`.
-fn packed(
-    d: crate::sass::warp::Place,
-    inputs: [Integer; 3],
-    bits: u32,
-    shift: u32,
-    one: impl Fn(u32) -> u32 + Send + Sync + 'static,
-) -> crate::sass::step::Action {
+fn packed(d: Place, inputs: [Integer; 3], bits: u32, shift: u32, one: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
     ternary(d, inputs, move |a, b, c| one(b) | one(a) << bits | (c >> shift).checked_shl(2 * bits).unwrap_or(0))
 }
 
