@@ -87,6 +87,12 @@ impl<'a> Site<'a> {
     }
 }
 
+/// What stands behind an operand; behind a constant's brackets it is kept with them.
+pub fn suffixes(operand: &Operand) -> impl Iterator<Item = &'static str> {
+    let parts = if let Value::Address(address) = &operand.value { &address.parts[..] } else { &[] };
+    operand.suffixes.iter().chain(parts.iter().flat_map(|part| &part.suffixes)).map(|symbol| symbol.spelling())
+}
+
 /// A cursor over the operands of an instruction.
 #[derive(Clone)]
 pub struct Operands<'a> {
@@ -110,7 +116,7 @@ impl<'a> Operands<'a> {
     /// Whether a suffix such as `.H0_H0` stands behind the operand that was taken last.
     pub fn last_has(&self, spelling: &str) -> bool {
         let last = self.at.checked_sub(1).and_then(|at| self.site.instruction.operands.get(at));
-        last.is_some_and(|operand| operand.suffixes.iter().any(|symbol| symbol.spelling() == spelling))
+        last.is_some_and(|operand| suffixes(operand).any(|suffix| suffix == spelling))
     }
 
     /// How many are left.

@@ -12,7 +12,7 @@ use oriole_sem::format::{BF16, F16, F32, F64, Format, Rounding};
 
 use crate::sass::site::{Input, Operands, Site};
 use crate::sass::step::{Action, Built, Unsupported, compute};
-use crate::sass::warp::{Lanes, Place, Warp, WideLanes, WideSource, lanes_of};
+use crate::sass::warp::{Lanes, Place, Source, Warp, WideLanes, WideSource, lanes_of};
 
 use super::operand::{Single, Typed, accept, accept_with, float_mode, for_active};
 
@@ -205,12 +205,13 @@ fn least_or_greatest(a: u32, b: u32, is_min: bool, mode: ExtremeMode) -> u32 {
     float::min_max(F32, if is_min { Extreme::Min } else { Extreme::Max }, a.into(), b.into(), mode) as u32
 }
 
-/// With `.XORSIGN` both operands stand in bars, and the sign comes from what is inside.
+/// With `.XORSIGN` both operands stand in bars, and the sign comes from what is inside. Immediates have no bars.
 fn of_extreme(input: Input, mode: ExtremeMode) -> Result<Single, Unsupported> {
     if !mode.xorsign_abs {
         return Single::of(input);
     }
-    if !input.absolute || input.negate {
+    let is_bare = !input.absolute && !matches!(input.source, Source::Immediate(_));
+    if is_bare || input.negate {
         return Err(Unsupported("`.XORSIGN` of other operands than magnitudes".into()));
     }
     Single::of(Input { absolute: false, ..input })

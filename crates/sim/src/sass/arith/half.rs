@@ -6,16 +6,16 @@
 use oriole_isa::Value;
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
-use oriole_sem::format::{BF16, F16, F32, Format};
+use oriole_sem::format::{BF16, F16, F32, Format, Rounding};
 
-use crate::sass::site::{Input, Operands, Site};
+use crate::sass::site::{Input, Operands, Site, suffixes};
 use crate::sass::step::{Built, Unsupported, compute, mask_of};
 use crate::sass::warp::{Lanes, Place, Source, Warp};
 
 use super::compare::{Outcome, accept_comparison, holds, relation};
 use super::operand::{Typed, accept_with, float_mode, for_active};
 
-const SWIZZLES: [&str; 3] = [".H0_H0", ".H1_H1", ".H0_NH1"];
+const SWIZZLES: [&str; 4] = [".H0_H0", ".H1_H1", ".H0_NH1", ".F32"];
 
 /// Two halves with signs and places.
 #[derive(Clone, Copy)]
@@ -25,6 +25,8 @@ struct Halves {
     shifts: [u32; 2],
     keep: u32,
     flips: [u32; 2],
+    /// The register holds a single, which is cut to a half (as `cvt.rz.f16.f32` is made of it).
+    single: bool,
 }
 
 const SIGN: u32 = 0x8000;
@@ -34,12 +36,14 @@ impl Halves {
         let is_literal = |operands: &Operands<'_>| matches!(operands.peek().map(|operand| &operand.value), Some(Value::Float(..)));
         let first_is_literal = is_literal(operands);
         let Input { mut source, negate, absolute, invert } = operands.input()?;
-        if invert || operands.last_has(".F32") {
-            return Err(Unsupported("a single or a complement as an operand of halves".into()));
+        if invert {
+            return Err(Unsupported("a complement as an operand of halves".into()));
         }
+        let single = operands.last_has(".F32");
         let shifts = match (operands.last_has(".H0_H0"), operands.last_has(".H1_H1")) {
             (true, _) => [0, 0],
             (_, true) => [16, 16],
+            _ if single => [0, 0],
             _ => [0, 16],
         };
         let upper_flip = operands.last_has(".H0_NH1");
@@ -56,13 +60,17 @@ impl Halves {
         }
         let flip = if negate { SIGN } else { 0 };
         let keep = if absolute { SIGN - 1 } else { 0xffff };
-        Ok(Halves { source, shifts, keep, flips: [flip, flip ^ if upper_flip { SIGN } else { 0 }] })
+        Ok(Halves { source, shifts, keep, flips: [flip, flip ^ if upper_flip { SIGN } else { 0 }], single })
     }
 
     /// The lower and the upper half of each thread.
     #[inline]
     fn read(self, warp: &Warp) -> [Lanes; 2] {
-        let values = warp.read(self.source);
+        let mut values = warp.read(self.source);
+        if self.single {
+            let cut = Mode::new(Rounding::Zero);
+            values = values.map(|value| float_to_float(F16, F32, value.into(), cut, Overflow::Ieee) as u32);
+        }
         [0, 1].map(|index| values.map(|value| (value >> self.shifts[index] & self.keep) ^ self.flips[index]))
     }
 }
@@ -158,10 +166,20 @@ impl Kind {
     }
 }
 
+/// Singles as operands are known in sums of `f16` only.
+fn refuse_singles(site: &Site<'_>, kind: Kind) -> Result<(), Unsupported> {
+    let has_single = site.instruction.operands.iter().flat_map(suffixes).any(|suffix| suffix == ".F32");
+    if has_single && (kind != Kind::Add || format(site) != F16) {
+        return Err(Unsupported(format!("a single as an operand of {}", site.opcode().mnemonic())));
+    }
+    Ok(())
+}
+
 /// `HADD2 d, a, b`, `HMUL2 d, a, b`, `HFMA2 d, a, b, c`. `.MMA` only says where it is done. With `.OOB` a NaN of all ones in a factor
 /// makes the result zero.
 pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
     accept_with(site, &[".BF16_V2", ".F32", ".FTZ", ".FMZ", ".OOB", ".SAT", ".RELU", ".MMA"], &SWIZZLES)?;
+    refuse_singles(site, kind)?;
     let format = format(site);
     let zeroing = site.has(".FMZ");
     let mode = float_mode(site);
@@ -227,7 +245,7 @@ fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) 
 
 /// `HMNMX2 d, a, b, p`
 pub fn extreme(site: &Site<'_>) -> Built {
-    accept_with(site, &[".BF16_V2", ".FTZ", ".NAN", ".XORSIGN"], &SWIZZLES)?;
+    accept_with(site, &[".BF16_V2", ".FTZ", ".NAN", ".XORSIGN"], &SWIZZLES[..3])?;
     let format = format(site);
     let mode = ExtremeMode { ftz: site.has(".FTZ"), nan: site.has(".NAN"), xorsign_abs: site.has(".XORSIGN") };
     let mut operands = site.operands();

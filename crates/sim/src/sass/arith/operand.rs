@@ -7,7 +7,7 @@ use oriole_isa::Value;
 use oriole_sem::float::Mode;
 use oriole_sem::format::Rounding;
 
-use crate::sass::site::{Input, Operands, Site, WideInput};
+use crate::sass::site::{self, Input, Operands, Site, WideInput};
 use crate::sass::step::{Action, Unsupported, compute};
 use crate::sass::warp::{Lanes, Mask, Place, PredicatePlace, PredicateSource, Source, Warp, WideLanes, WideSource, lanes_of};
 
@@ -23,9 +23,9 @@ pub fn accept_with(site: &Site<'_>, modifiers: &[&str], suffixes: &[&str]) -> Re
             return Err(Unsupported(format!("modifier `{}` of {}", symbol.spelling(), site.opcode().mnemonic())));
         }
     }
-    for symbol in site.instruction.operands.iter().flat_map(|operand| &operand.suffixes) {
-        if !suffixes.contains(&symbol.spelling()) {
-            return Err(Unsupported(format!("suffix `{}` of an operand of {}", symbol.spelling(), site.opcode().mnemonic())));
+    for suffix in site.instruction.operands.iter().flat_map(site::suffixes) {
+        if !suffixes.contains(&suffix) {
+            return Err(Unsupported(format!("suffix `{suffix}` of an operand of {}", site.opcode().mnemonic())));
         }
     }
     Ok(())

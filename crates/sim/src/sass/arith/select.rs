@@ -2,7 +2,7 @@
 
 use oriole_isa::Value;
 
-use crate::sass::site::{Operands, Site};
+use crate::sass::site::{Operands, Site, suffixes};
 use crate::sass::step::{Built, Unsupported, compute, mask_of};
 use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp, WideLanes};
 
@@ -127,7 +127,7 @@ pub fn predicates_to_register(site: &Site<'_>) -> Built {
 /// `UR2UP UPR, a, mask`: the predicates of the mask from a byte of `a`.
 pub fn register_to_predicates(site: &Site<'_>) -> Built {
     accept_with(site, &[], &[".B1", ".B2", ".B3"])?;
-    let at = byte(site.instruction.operands.iter().flat_map(|operand| &operand.suffixes).map(|symbol| symbol.spelling()));
+    let at = byte(site.instruction.operands.iter().flat_map(suffixes));
     let mut operands = site.operands();
     all_predicates(operands.take()?)?;
     let (a, wanted) = (operands.integer()?, operands.integer()?);
