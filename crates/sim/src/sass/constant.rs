@@ -28,7 +28,7 @@ fn index(site: &Site<'_>, part: &AddressPart) -> Result<Index, super::step::Unsu
     match &part.registers[..] {
         [] => Ok(Index::None),
         [AddressRegister { number: None, .. }] => Ok(Index::None),
-        [AddressRegister { file: File::General, number, .. }] => Ok(Index::General(Row::source(*number))),
+        [AddressRegister { file: File::General, number, .. }] => Ok(Index::General(Row::source(site.checked(*number, 1)?))),
         [AddressRegister { file: File::Uniform, number, .. }] => Ok(Index::Uniform(Row::source(*number))),
         _ => Err(site.unsupported("an address of constants with several registers")),
     }

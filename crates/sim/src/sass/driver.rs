@@ -16,7 +16,10 @@ pub(super) const RETURN_ADDRESS: u16 = 20;
 const LONGEST_TEXT: u64 = 4096;
 
 /// What one of the driver's functions does.
-pub(super) fn build(name: &str) -> Action {
+pub(super) fn build(name: &str, registers: u16) -> Action {
+    if registers < RETURN_ADDRESS + 2 {
+        return Action::Refused(format!("a call of `{name}` from a kernel with {registers} registers"));
+    }
     match name {
         "vprintf" => access(|warp, world, mask| {
             let (formats, arguments) = (parameter(warp, 0), parameter(warp, 2));

@@ -32,7 +32,7 @@ pub enum Flow {
         condition: PredicateSource,
         barrier: usize,
     },
-    /// `WARPSYNC`: wait for the threads of a mask; with `.EXCLUSIVE`, no other group of the warp runs until they wait again or end.
+    /// `WARPSYNC`: wait for the threads of a mask; with `.EXCLUSIVE` or `.COLLECTIVE`, no other group of the warp runs until they wait again or end.
     Gather {
         condition: PredicateSource,
         mask: Source,
@@ -124,10 +124,10 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
         Opcode::BREAK => barrier(site).map(|(condition, barrier)| Action::Flow(Flow::Break { condition, barrier })),
         Opcode::BMOV => move_barrier(site),
         Opcode::WARPSYNC => gather(site),
-        Opcode::YIELD | Opcode::NANOSLEEP => Ok(Action::Flow(Flow::Yield)),
+        Opcode::YIELD | Opcode::NANOSLEEP | Opcode::ENDCOLLECTIVE => Ok(Action::Flow(Flow::Yield)),
         Opcode::BAR => block_barrier(site),
         Opcode::BPT => Ok(Action::Flow(Flow::Trap("the program trapped".into()))),
-        Opcode::NOP | Opcode::PMTRIG | Opcode::PREEXIT | Opcode::ACQBULK | Opcode::DEPBAR | Opcode::ENDCOLLECTIVE => Ok(Action::Nothing),
+        Opcode::NOP | Opcode::PMTRIG | Opcode::PREEXIT | Opcode::ACQBULK | Opcode::DEPBAR => Ok(Action::Nothing),
         _ => return None,
     })
 }
@@ -179,10 +179,9 @@ fn jump(site: &Site<'_>) -> Built {
         Value::Relative(distance) => Goal::At(site.next().wrapping_add_signed(*distance)),
         Value::Integer(address) => Goal::At(*address as u64),
         Value::RegisterAndNumber(file, number, place) => {
-            let row = Row::source(*number);
             let address = match file {
-                File::General => WideSource::General(row),
-                File::Uniform => WideSource::Uniform(row),
+                File::General => WideSource::General(Row::source(site.checked(*number, 2)?)),
+                File::Uniform => WideSource::Uniform(Row::source(*number)),
                 _ => return Err(site.unsupported("a jump through a register of this file")),
             };
             Goal::Register { address, base: base.wrapping_add_signed(place.number) }
@@ -271,7 +270,7 @@ fn gather(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let condition = operands.optional_predicate()?;
     let mask = if site.has(".ALL") { Source::Immediate(!0) } else { operands.input()?.source };
-    Ok(Action::Flow(Flow::Gather { condition, mask, exclusive: site.has(".EXCLUSIVE") }))
+    Ok(Action::Flow(Flow::Gather { condition, mask, exclusive: site.has(".EXCLUSIVE") || site.has(".COLLECTIVE") }))
 }
 
 fn block_barrier(site: &Site<'_>) -> Built {

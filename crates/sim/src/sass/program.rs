@@ -61,7 +61,7 @@ impl<'c> Program<'c> {
         }
         program.pad_to(last.next_multiple_of(8 * INSTRUCTION));
         for name in &code.externals {
-            program.push(PredicateSource::TRUE, driver::build(name), None);
+            program.push(PredicateSource::TRUE, driver::build(name, prepared.registers), None);
             let address = WideSource::General(Row::source(Some(driver::RETURN_ADDRESS)));
             let goal = Goal::Register { address, base: 0 };
             let back = Flow::Jump { condition: PredicateSource::TRUE, test: Test::Always, goal };

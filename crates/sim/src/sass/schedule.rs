@@ -2,7 +2,7 @@
 //!
 //! A warp is a list of groups: threads at the same place that execute together. A branch that only some take splits a group; convergence
 //! barriers and `WARPSYNC` collect threads until all that they wait for are there, and those at the same place go on as one group. A
-//! warp runs for a number of instructions, then the next warp of the block does; inside a warp, the group that is first changes
+//! warp runs for a number of instructions and up to the next one that changes the flow of control, then the next warp of the block does; inside a warp, the group that is first changes
 //! each time. So a thread that spins until another has done something always comes to an end, and the order is the same in every run.
 
 use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
@@ -134,7 +134,9 @@ impl<O: Observer> Engine<'_, '_, O> {
         Ok(())
     }
 
-    /// Runs a group until an instruction that changes the flow of control, which is not executed yet, or the end of the turn.
+    /// Runs a group until an instruction that changes the flow of control, which is not executed yet. Turns end at such instructions only:
+    /// groups share the uniform registers, and a machine that left a group between the instruction that fills one and that which
+    /// reads it could not run what compilers make.
     fn run_group<'s>(&mut self, block: u64, running: &mut Running, index: usize, left: &mut u32) -> Result<Option<(&'s Flow, Mask)>, Error>
     where
         Self: HasSteps<'s>,
@@ -142,12 +144,13 @@ impl<O: Observer> Engine<'_, '_, O> {
         let steps = self.steps();
         let Group { mut step, threads, .. } = running.groups[index];
         let warp = &mut running.warp;
+        let mut is_over = false;
         let outcome = loop {
             let Some(current) = steps.get(step as usize) else {
                 break Err((ErrorKind::Fault, Fault::of_warp("execution ran past the end of the code"), 0));
             };
             let active = threads & warp.read_predicate(current.guard);
-            *left -= 1;
+            *left = left.saturating_sub(1);
             self.world.clock += 1;
             if O::LISTENS {
                 self.tell(block, warp, step, threads, active, false);
@@ -170,6 +173,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                     if active != 0 {
                         break Ok(Some((flow, active)));
                     }
+                    is_over = *left == 0;
                 }
                 Action::Refused(why) => {
                     if active != 0 {
@@ -181,7 +185,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                 self.tell(block, warp, step, threads, active, true);
             }
             step += 1;
-            if *left == 0 {
+            if is_over {
                 break Ok(None);
             }
         };

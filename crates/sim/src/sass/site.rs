@@ -70,6 +70,16 @@ impl<'a> Site<'a> {
         Unsupported(what.into())
     }
 
+    /// The number of the first of `count` general registers, if the kernel has them all.
+    pub fn checked(&self, number: Option<u16>, count: u16) -> Result<Option<u16>, Unsupported> {
+        match number {
+            Some(first) if first + count > self.registers => {
+                Err(Unsupported(format!("register R{} beyond the {} that the kernel has", first + count - 1, self.registers)))
+            }
+            _ => Ok(number),
+        }
+    }
+
     /// The predicate that guards it.
     pub fn guard(&self) -> PredicateSource {
         let guard = self.instruction.guard;
@@ -127,7 +137,7 @@ impl<'a> Operands<'a> {
     /// The first of `count` registers that are written.
     pub fn wide_destination(&mut self, count: u16) -> Result<Place, Unsupported> {
         match self.take()?.value {
-            Value::Register(File::General, number) => Ok(Place::General(Row::destination(self.checked(number, count)?))),
+            Value::Register(File::General, number) => Ok(Place::General(Row::destination(self.site.checked(number, count)?))),
             Value::Register(File::Uniform, number) => Ok(Place::Uniform(Row::destination(number))),
             ref other => Err(Unsupported(format!("expected a register to write, found {other:?}"))),
         }
@@ -163,7 +173,7 @@ impl<'a> Operands<'a> {
     pub fn input(&mut self) -> Result<Input, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
-            Value::Register(File::General, number) => Source::General(Row::source(self.checked(*number, 1)?)),
+            Value::Register(File::General, number) => Source::General(Row::source(self.site.checked(*number, 1)?)),
             Value::Register(File::Uniform, number) => Source::Uniform(Row::source(*number)),
             Value::Integer(value) => Source::Immediate(*value as u32),
             Value::Float(_, bits) => Source::Immediate(*bits as u32),
@@ -177,7 +187,7 @@ impl<'a> Operands<'a> {
     pub fn wide_input(&mut self) -> Result<WideInput, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
-            Value::Register(File::General, number) => WideSource::General(Row::source(self.checked(*number, 2)?)),
+            Value::Register(File::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
             Value::Register(File::Uniform, number) => WideSource::Uniform(Row::source(*number)),
             Value::Float(Format::F64High, bits) => WideSource::Immediate(bits << 32),
             Value::Float(_, bits) => WideSource::Immediate(*bits),
@@ -191,7 +201,7 @@ impl<'a> Operands<'a> {
     /// The first row of `count` general registers that are read.
     pub fn rows(&mut self, count: u16) -> Result<Row, Unsupported> {
         match self.take()?.value {
-            Value::Register(File::General, number) => Ok(Row::source(self.checked(number, count)?)),
+            Value::Register(File::General, number) => Ok(Row::source(self.site.checked(number, count)?)),
             ref other => Err(Unsupported(format!("expected a register, found {other:?}"))),
         }
     }
@@ -216,15 +226,6 @@ impl<'a> Operands<'a> {
                 Ok(self.site.constants.read(bank.offset.unwrap_or(0) as u32, offset.offset.unwrap_or(0) as u32, bytes))
             }
             _ => Err(Unsupported(format!("operand in memory `{}[...]` that depends on registers", address.word.spelling()))),
-        }
-    }
-
-    fn checked(&self, number: Option<u16>, count: u16) -> Result<Option<u16>, Unsupported> {
-        match number {
-            Some(first) if first + count > self.site.registers => {
-                Err(Unsupported(format!("register R{} beyond the {} that the kernel has", first + count - 1, self.site.registers)))
-            }
-            _ => Ok(number),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Threads of small programs in assembler text: divergence, convergence, barriers, forward progress, and what errors say.
+//! Threads of small programs in assembler text: divergence, convergence, barriers, forward progress, what errors say, and that no
+//! word of any form makes the simulator panic.
 
 use oriole_isa::{Target, decode, encode, parse_at};
 
@@ -14,7 +15,10 @@ fn assemble(lines: &[&str]) -> Code {
         let instruction = parse_at(line, 16 * number as u64, &|_| None).unwrap_or_else(|error| panic!("{line}: {error:?}"));
         encode(&instruction, target).unwrap_or_else(|error| panic!("{line}: {error:?}"))
     };
-    let words: Vec<u128> = lines.iter().enumerate().map(word).collect();
+    code_of(target, lines.iter().enumerate().map(word).collect())
+}
+
+fn code_of(target: Target, words: Vec<u128>) -> Code {
     let instructions = words.iter().map(|&word| decode(word, target)).collect();
     let kernel = Kernel { registers: 32, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
     Code {
@@ -29,7 +33,10 @@ fn assemble(lines: &[&str]) -> Code {
 
 /// Runs blocks of some threads on a buffer of 64 words; what the buffer holds then.
 fn run(lines: &[&str], blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
-    let code = assemble(lines);
+    launch(&assemble(lines), blocks, threads)
+}
+
+fn launch(code: &Code, blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
     let mut memory = Memory::new();
     let buffer = memory.allocate("buffer", vec![0; 256]);
     let launch = Launch {
@@ -216,4 +223,43 @@ fn errors_say_where() {
     assert!(error.kind == ErrorKind::Fault && error.to_string().contains("no code here"), "{error}");
     let error = run(&program(&["MOV R30, R40", "EXIT"]), 1, 32).unwrap_err();
     assert!(error.kind == ErrorKind::Unsupported && error.to_string().contains("R40 beyond the 32"), "{error}");
+}
+
+#[test]
+fn no_word_makes_it_panic() {
+    // The lowest bits of the form stay, all others come from a generator; what is no instruction is left out.
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        u128::from(state >> 16)
+    };
+    let (mut executed, mut failed, mut panics) = (0, 0, Vec::new());
+    for name in ["sm_75", "sm_86", "sm_90a", "sm_100a", "sm_120a"] {
+        let target = Target::parse(name).unwrap();
+        let exit = encode(&oriole_isa::parse("EXIT").unwrap(), target).unwrap();
+        for id in oriole_isa::table::FormId::all() {
+            let form = id.form();
+            for round in 0..8 {
+                let noise = random() << 84 ^ random() << 42 ^ random();
+                // Guards are true in most rounds, and registers often small.
+                let noise = if round == 0 {
+                    noise
+                } else {
+                    noise & !(0xf << 12) & !(0xe0 << 16) & !(0xe0 << 24) & !(0xe0 << 32) & !(0xe0 << 64) | 7 << 12
+                };
+                let word = form.value | noise & !form.mask;
+                if decode(word, target).is_none_or(|instruction| instruction.opcode != form.opcode) {
+                    continue;
+                }
+                let code = code_of(target, vec![word, exit, exit]);
+                match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| launch(&code, 1, 40).is_ok())) {
+                    Ok(true) => executed += 1,
+                    Ok(false) => failed += 1,
+                    Err(_) => panics.push(format!("{name}: {}", oriole_isa::print(word, target, 0).unwrap_or_default())),
+                }
+            }
+        }
+    }
+    assert!(panics.is_empty(), "{} words, among them\n{}", panics.len(), panics[..panics.len().min(20)].join("\n"));
+    assert!(executed > 5000 && failed > 1000, "{executed} words executed, {failed} failed with an error");
 }

@@ -25,7 +25,8 @@ const ZERO: u16 = 0;
 /// Rows that take what is written to `RZ`.
 const SINK: u16 = 8;
 const FIRST: u16 = 16;
-const UNIFORM_ROWS: usize = FIRST as usize + 256;
+/// Uniform registers, and a few behind the last for wide operands.
+const UNIFORM_ROWS: usize = FIRST as usize + 256 + 8;
 
 /// Where a register is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

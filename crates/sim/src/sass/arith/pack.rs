@@ -145,6 +145,9 @@ pub fn floats(site: &Site<'_>) -> Built {
     {
         return Err(Unsupported("small numbers merged with a third operand".into()));
     }
+    if unpacks && new_bits > 32 {
+        return Err(Unsupported("a pair of numbers that is wider than a register".into()));
+    }
     let from_width = from.bits();
     let from_mask = u32::MAX >> (32 - from_width.min(32));
     Ok(compute(move |warp, mask| {

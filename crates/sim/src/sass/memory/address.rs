@@ -52,6 +52,7 @@ impl Address {
                 AddressRegister { file: File::General, .. } => {
                     let scale = [(".X4", 4), (".X8", 8), (".X16", 16)].iter().find(|(name, _)| says(name)).map_or(1, |&(_, scale)| scale);
                     let is_pair = is_wide && (says(".64") || site.has(".E") && !says(".U32"));
+                    site.checked(register.number, if is_pair { 2 } else { 1 })?;
                     sum.base = if is_pair { Base::Wide(row) } else { Base::Narrow(row, scale) };
                 }
                 AddressRegister { file: File::Uniform, .. } if is_wide => sum.uniform = Uniform::Wide(row),

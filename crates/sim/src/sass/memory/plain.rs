@@ -8,7 +8,7 @@ use super::space::{self, Space, Where, shared_window_bytes};
 use crate::sass::fault::Fault;
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::{Built, Unsupported, access};
-use crate::sass::warp::{PredicatePlace, Source, lanes_of};
+use crate::sass::warp::{Place, PredicatePlace, Source, lanes_of};
 use crate::sass::world::WINDOW_BYTES;
 
 /// The space that an opcode names.
@@ -30,6 +30,9 @@ pub fn ignored_predicate(site: &Site<'_>, operands: &mut Operands<'_>) -> Result
 }
 
 pub fn load(site: &Site<'_>) -> Built {
+    if site.has(".256") {
+        return load_256(site);
+    }
     let width = Width::of(site)?;
     let space = space_of(site.opcode());
     let is_wide = matches!(space, Space::Generic | Space::Global);
@@ -38,7 +41,7 @@ pub fn load(site: &Site<'_>) -> Built {
     let d = operands.wide_destination(width.registers())?;
     let address = Address::take(site, &mut operands, is_wide)?;
     let condition = operands.optional_predicate()?;
-    let crate::sass::warp::Place::General(row) = d else {
+    let Place::General(row) = d else {
         return Err(site.unsupported("a load to a uniform register"));
     };
     Ok(access(move |warp, world, mask| {
@@ -60,6 +63,9 @@ pub fn load(site: &Site<'_>) -> Built {
 }
 
 pub fn store(site: &Site<'_>) -> Built {
+    if site.has(".256") {
+        return store_256(site);
+    }
     let width = Width::of(site)?;
     let space = space_of(site.opcode());
     let is_wide = matches!(space, Space::Generic | Space::Global);
@@ -81,6 +87,65 @@ pub fn store(site: &Site<'_>) -> Built {
         }
         Ok(())
     }))
+}
+
+/// Bytes and registers of each half of an access of 256 bits.
+const HALF_BYTES: usize = 16;
+const HALF_REGISTERS: u16 = 4;
+
+/// `LDG.256 high, low, [address], words`: eight registers in two runs of four.
+fn load_256(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let (Place::General(high), Place::General(low)) =
+        (operands.wide_destination(HALF_REGISTERS)?, operands.wide_destination(HALF_REGISTERS)?)
+    else {
+        return Err(site.unsupported("a load to a uniform register"));
+    };
+    let address = Address::take(site, &mut operands, true)?;
+    all_words(site, &mut operands)?;
+    let condition = operands.optional_predicate()?;
+    Ok(access(move |warp, world, mask| {
+        let addresses = address.of(warp);
+        let wanted = warp.read_predicate(condition);
+        for lane in lanes_of(mask) {
+            let mut bytes = [0; 2 * HALF_BYTES];
+            if wanted >> lane & 1 == 1 {
+                let place = Space::Global.locate(addresses[lane], world.map);
+                space::read(warp, world, lane, place, &mut bytes).map_err(|what| Fault::of(lane, what))?;
+            }
+            for (half, row) in bytes.chunks_exact(HALF_BYTES).zip([low, high]) {
+                let words = Width::B128.extend(half);
+                (0..HALF_REGISTERS).for_each(|at| warp.write_lane(row.plus(at), lane, words[usize::from(at)]));
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// `STG.256 [address], low, high, words`
+fn store_256(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let address = Address::take(site, &mut operands, true)?;
+    let halves = [operands.rows(HALF_REGISTERS)?, operands.rows(HALF_REGISTERS)?];
+    all_words(site, &mut operands)?;
+    Ok(access(move |warp, world, mask| {
+        let addresses = address.of(warp);
+        for lane in lanes_of(mask) {
+            let mut bytes = [0; 2 * HALF_BYTES];
+            let rows = halves.iter().flat_map(|half| (0..HALF_REGISTERS).map(|at| half.plus(at)));
+            for (word, row) in bytes.chunks_exact_mut(4).zip(rows) {
+                word.copy_from_slice(&warp.row(row)[lane].to_le_bytes());
+            }
+            let place = Space::Global.locate(addresses[lane], world.map);
+            space::bytes_mut(warp, world, lane, place, bytes.len()).map_err(|what| Fault::of(lane, what))?.copy_from_slice(&bytes);
+        }
+        Ok(())
+    }))
+}
+
+/// A mask of the words that are moved: all of them.
+fn all_words(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), Unsupported> {
+    if operands.number()? == 0xff { Ok(()) } else { Err(site.unsupported("an access to some words of 256 bits")) }
 }
 
 /// `QSPC p, d, [address]`: is the generic address in this space?
