@@ -136,7 +136,7 @@ impl Sections {
             let Some(bytes) = bytes else { continue };
             match section.kind() {
                 SectionKind::Text(name) => {
-                    if bytes.len() as u64 % INSTRUCTION != 0 {
+                    if !(bytes.len() as u64).is_multiple_of(INSTRUCTION) {
                         return Err(Error::new(ErrorKind::Load, format!("the code of {name} is no whole number of instructions")));
                     }
                     sections.located[index] = Located::At(code);

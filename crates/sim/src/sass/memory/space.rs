@@ -127,7 +127,7 @@ fn within(offset: u64, bytes: usize, size: usize, name: &str) -> Result<(), Stri
     if offset.checked_add(bytes as u64).is_none_or(|end| end > size as u64) {
         return Err(format!("{bytes} bytes at {offset:#x} of {name} memory, which has {size:#x}"));
     }
-    if offset % bytes as u64 != 0 {
+    if !offset.is_multiple_of(bytes as u64) {
         return Err(format!("{bytes} bytes at {offset:#x} of {name} memory are not aligned"));
     }
     Ok(())
