@@ -37,6 +37,12 @@
 //! address of a function, or a value that is stored to global memory. Logic, shifts, packing and `selp` are exact by bit; any other
 //! operation with an undefined bit has an undefined result.
 //!
+//! **Memory** is sequentially consistent: threads take turns, and each sees what others wrote before. What weaker orders would allow is
+//! not explored, but a program that depends on it has races. Asynchronous copies happen as late as they may (`run/copy.rs`).
+//!
+//! **Not supported** are bulk and tensor copies, `mbarrier`, clusters beyond their special registers, `wmma`, `wgmma`, `tcgen05`, sparse
+//! and scaled `mma`, textures, surfaces, video instructions, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
+//!
 //! **Where the manual leaves something open** the interpreter does what is likely on hardware: division of integers by zero gives all
 //! ones, the approximate functions give the correctly rounded result, exited threads do not count at barriers without a count, and a
 //! kernel's blocks may wait for each other.
