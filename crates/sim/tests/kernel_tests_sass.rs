@@ -106,8 +106,9 @@ fn all_for_sm_90a_plain() {
 
 #[test]
 fn samples_for_other_targets() {
-    for target in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120"] {
-        compiled(target, 3, 17, 80);
+    let targets = ["sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103a", "sm_110f", "sm_120", "sm_121"];
+    for (number, target) in targets.into_iter().enumerate() {
+        compiled(target, (number % 4) as u8, 17, 130);
     }
 }
 
