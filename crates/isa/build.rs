@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
-use oriole_isa_table::{Table, check, generate, parse_properties};
+use oriole_isa_table::{Table, check, generate, parse_properties, parse_widths};
 
 const PROPERTIES: &str = "properties.tbl";
+const WIDTHS: &str = "widths.tbl";
 
 fn main() {
     println!("cargo::rerun-if-changed=data");
@@ -31,7 +32,8 @@ fn run() -> Result<(), String> {
     }
     check(&table).map_err(|e| e.to_string())?;
     let properties = parse_properties(PROPERTIES, &read(&folder.join(PROPERTIES))?).map_err(|e| e.to_string())?;
-    let code = generate(&table, &properties)?;
+    let widths = parse_widths(WIDTHS, &read(&folder.join(WIDTHS))?).map_err(|e| e.to_string())?;
+    let code = generate(&table, &properties, &widths)?;
     let out = Path::new(&env::var("OUT_DIR").map_err(|e| e.to_string())?).join("table.rs");
     fs::write(&out, code).map_err(|e| format!("{}: {e}", out.display()))
 }

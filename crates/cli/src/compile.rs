@@ -3,9 +3,11 @@
 use std::io;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use oriole_driver::{CompileError, Compiled, Fault, Options};
+use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
@@ -40,6 +42,9 @@ pub struct CompileArguments {
     /// Make a relocatable object for nvlink
     #[arg(short = 'c', long)]
     compile_only: bool,
+    /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
+    #[arg(long, value_name = "FILE")]
+    hw_profile: Option<String>,
     /// Compile these kernels only
     #[arg(long, value_name = "KERNEL")]
     entry: Vec<String>,
@@ -89,7 +94,15 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         eprintln!("error: {wanted} is no GPU that Oriole can compile for");
         return ExitCode::from(2);
     };
+    let profile = match arguments.hw_profile.as_deref().map(|file| read_profile(file, target)).transpose() {
+        Ok(profile) => profile.map(Arc::new),
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(2);
+        }
+    };
     let options = Options {
+        profile,
         level: arguments.opt_level,
         max_registers: arguments.maxrregcount,
         relocatable: arguments.compile_only,
@@ -106,6 +119,15 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The hardware profile in a file, which must be for the target.
+fn read_profile(file: &str, target: Target) -> Result<Profile, String> {
+    let bytes = read_input(file).map_err(|error| format!("{file}: {error}"))?;
+    let name = if file == "-" { "<stdin>" } else { file };
+    let profile = Profile::from_text(name, &String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())?;
+    profile.check_target(name, target).map_err(|error| error.to_string())?;
+    Ok(profile)
 }
 
 fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {

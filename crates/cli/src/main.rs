@@ -5,8 +5,10 @@ mod check;
 mod compile;
 mod disasm;
 mod output;
+mod profile;
 mod roundtrip;
 mod sass;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,8 @@ enum Command {
     Disasm(disasm::DisasmArguments),
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
+    Verify(verify::VerifyArguments),
+    Profile(profile::ProfileArguments),
 }
 
 fn main() -> ExitCode {
@@ -40,5 +44,7 @@ fn main() -> ExitCode {
         Command::Disasm(arguments) => disasm::run(&arguments),
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
     }
 }

@@ -26,6 +26,9 @@ mod prologue;
 mod registers;
 mod variables;
 
+use std::sync::Arc;
+
+use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 
@@ -50,6 +53,8 @@ pub struct Options {
     pub verify: bool,
     /// The pass after which each function is printed into [`Compiled::dumps`].
     pub print_after: Option<String>,
+    /// Figures of the machine that go before the built-in ones. It must be for [`Options::target`].
+    pub profile: Option<Arc<Profile>>,
 }
 
 impl Options {
@@ -63,6 +68,7 @@ impl Options {
             entries: Vec::new(),
             verify: cfg!(debug_assertions),
             print_after: None,
+            profile: None,
         }
     }
 }
@@ -109,6 +115,10 @@ pub struct FunctionReport {
 
 /// Compiles modules into one file. All errors of all functions come back, in the order of the source.
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
+    if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != options.target) {
+        let what = format!("the hardware profile is for {}, not for {}", profile.target, options.target);
+        return Err(vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Limit(what) }]);
+    }
     let machine = oriole_ptx::target::Target::parse(&options.target.to_string());
     let refused = modules.iter().enumerate().filter_map(|(number, module)| {
         let what = match machine.and_then(|machine| obstacle(module.target, machine)) {

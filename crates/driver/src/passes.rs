@@ -161,7 +161,7 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     way.after(PROLOGUE)?;
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
-    let controls = serial::assign(&way.function, target);
+    let controls = serial::assign(&way.function, target, options.profile.as_deref());
     way.after(CONTROL)?;
     let code = emit::run(&way.function, &controls, target).map_err(internal)?;
     way.after(ENCODE)?;

@@ -20,6 +20,7 @@ const FUNCTION_MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
 /// Dynamic shared memory that needs no permission.
 const DEFAULT_SHARED_LIMIT_BYTES: u32 = 48 * 1024;
 const LOG_BYTES: usize = 8192;
+const DEVICE_NAME_BYTES: usize = 256;
 
 /// A call that the driver refused, or a library that is not there.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ functions! {
     init = b"cuInit" (c_uint);
     device_get = b"cuDeviceGet" (*mut c_int, c_int);
     device_attribute = b"cuDeviceGetAttribute" (*mut c_int, c_int, c_int);
+    device_name = b"cuDeviceGetName" (*mut c_char, c_int, c_int);
+    driver_version = b"cuDriverGetVersion" (*mut c_int);
     retain_context = b"cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
     set_context = b"cuCtxSetCurrent" (Handle);
     synchronize = b"cuCtxSynchronize" ();
@@ -169,6 +172,25 @@ impl Driver {
         Ok(DeviceMemory { driver: self, address, bytes })
     }
 
+    /// The name of the device, such as `NVIDIA H200`.
+    pub fn device_name(&self) -> Result<String, Error> {
+        let mut name: [c_char; DEVICE_NAME_BYTES] = [0; DEVICE_NAME_BYTES];
+        // SAFETY: the buffer has the size that is told, and the driver ends the name with zero.
+        let name = unsafe {
+            self.check("cuDeviceGetName", (self.functions.device_name)(name.as_mut_ptr(), DEVICE_NAME_BYTES as c_int, 0))?;
+            CStr::from_ptr(name.as_ptr())
+        };
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    /// The newest CUDA version that the driver knows: 1000 times the major number and 10 times the minor one.
+    pub fn driver_version(&self) -> Result<u32, Error> {
+        let mut version = 0;
+        // SAFETY: the number is stored into a local.
+        self.check("cuDriverGetVersion", unsafe { (self.functions.driver_version)(&mut version) })?;
+        Ok(version as u32)
+    }
+
     pub fn synchronize(&self) -> Result<(), Error> {
         // SAFETY: takes nothing.
         self.check("kernel", unsafe { (self.functions.synchronize)() })
@@ -242,9 +264,14 @@ pub struct DeviceMemory<'driver> {
 
 impl DeviceMemory<'_> {
     pub fn write(&self, data: &[u8]) -> Result<(), Error> {
-        assert!(data.len() <= self.bytes, "{} bytes into {}", data.len(), self.bytes);
+        self.write_at(0, data)
+    }
+
+    /// Writes behind the first `offset` bytes.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        assert!(offset as usize + data.len() <= self.bytes, "{} bytes at {offset} into {}", data.len(), self.bytes);
         // SAFETY: the range was allocated and is large enough.
-        let status = unsafe { (self.driver.functions.copy_to_device)(self.address, data.as_ptr().cast(), data.len()) };
+        let status = unsafe { (self.driver.functions.copy_to_device)(self.address + offset, data.as_ptr().cast(), data.len()) };
         self.driver.check("cuMemcpyHtoD", status)
     }
 

@@ -2,5 +2,18 @@
 //!
 //! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source.
 
+#[macro_use]
+mod facts;
+
+pub mod class;
+pub mod file;
 pub mod machine;
+pub mod model;
 pub mod occupancy;
+mod sheet;
+pub mod tables;
+pub mod units;
+
+pub use class::{Class, Classes, Port};
+pub use file::{Profile, ProfileError};
+pub use model::{Kind, Model, Need, Time, Waits};

@@ -1,1 +1,261 @@
 //! What a multiprocessor of each target has.
+//!
+//! The figures stand in `data/machines.tbl`, each with its source; `facts.rs` says what they mean. [`Machine::of`] reads the lines of one
+//! target the first time it is asked for and keeps them. Targets with a suffix that the sheet does not name are the machine without it.
+//!
+//! Fields whose names start with `page_` are no limits of the hardware: they are what a published description of ptxas' scheduler reckons
+//! with, kept for the heuristics that follow it.
+//!
+//! ```
+//! use oriole_hardware::machine::Machine;
+//! use oriole_isa::Target;
+//!
+//! let hopper = Machine::of(Target::parse("sm_90a").unwrap());
+//! assert_eq!(hopper.resident_warps, 64);
+//! let fact = hopper.fields().find(|field| field.key == "shared_per_sm").unwrap();
+//! assert_eq!((fact.value, fact.source), ("228K", "measured"));
+//! ```
+
+use std::sync::OnceLock;
+
+use oriole_isa::Target;
+
+use crate::facts::MACHINES;
+use crate::sheet::{Fact, Reading, Sheet};
+
+const SHEET: Sheet = Sheet { file: "data/machines.tbl", text: include_str!("../data/machines.tbl") };
+
+/// A fact about a machine, for printing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Its name, as in the sheet and in [`Machine`].
+    pub key: &'static str,
+    /// Its value, as written in the sheet.
+    pub value: &'static str,
+    /// The name of its source; [`sources`] describes it.
+    pub source: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+macro_rules! define_machine {
+    ($($key:ident: $kind:ty, $meaning:literal;)*) => {
+        /// A multiprocessor.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct Machine {
+            /// Its name in the sheet, such as `sm_90a`.
+            pub name: &'static str,
+            $(#[doc = $meaning] pub $key: $kind,)*
+            facts: Vec<Fact>,
+        }
+
+        const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
+
+        fn machine_of(name: &'static str, mut facts: Vec<Fact>) -> Result<Machine, String> {
+            let order = |fact: &Fact| MEANINGS.iter().position(|(key, _)| *key == fact.key);
+            facts.sort_by_key(order);
+            Ok(Machine { name, $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
+        }
+
+        /// Whether a value can be read for a key; none if no machine has such a fact.
+        fn check_value(key: &str, value: &'static str) -> Option<Result<(), String>> {
+            match key {
+                $(stringify!($key) => Some(<$kind as Reading>::read(value).map(drop)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+machine_facts!(define_machine);
+
+fn read_machine(name: &'static str) -> Result<Machine, String> {
+    machine_of(name, SHEET.facts(name)?)
+}
+
+/// The position of a target's machine among those of the sheets.
+pub(crate) fn machine_index(target: Target) -> usize {
+    let full = target.to_string();
+    let plain = full.trim_end_matches(char::is_alphabetic);
+    let position = |name: &str| MACHINES.iter().position(|machine| *machine == name);
+    position(&full).or_else(|| position(plain)).unwrap_or(MACHINES.len() - 1)
+}
+
+impl Machine {
+    /// The machine of a target; the universal one for targets without figures.
+    pub fn of(target: Target) -> &'static Machine {
+        Machine::at(machine_index(target))
+    }
+
+    /// A machine by its name in the sheet, such as `sm_90` or `universal`.
+    pub fn named(name: &str) -> Option<&'static Machine> {
+        MACHINES.iter().position(|machine| *machine == name).map(Machine::at)
+    }
+
+    /// For a target that nobody knows: what every machine has at least.
+    pub fn universal() -> &'static Machine {
+        Machine::at(MACHINES.len() - 1)
+    }
+
+    /// Every machine of the sheet, the universal one last.
+    pub fn all() -> impl Iterator<Item = &'static Machine> {
+        (0..MACHINES.len()).map(Machine::at)
+    }
+
+    fn at(index: usize) -> &'static Machine {
+        static READ: [OnceLock<Machine>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
+        READ[index].get_or_init(|| read_machine(MACHINES[index]).expect("the build has read every machine"))
+    }
+
+    /// A machine of these facts, one for each field.
+    pub(crate) fn from_facts(name: &'static str, facts: Vec<Fact>) -> Result<Machine, String> {
+        machine_of(name, facts)
+    }
+
+    /// Whether a value can be read for a field; none if there is no such field.
+    pub(crate) fn check(key: &str, value: &'static str) -> Option<Result<(), String>> {
+        check_value(key, value)
+    }
+
+    /// The names of all fields.
+    pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+        MEANINGS.iter().map(|(key, _)| *key)
+    }
+
+    /// All facts, in the order of [`Machine`]'s fields.
+    pub fn fields(&self) -> impl Iterator<Item = Field> {
+        MEANINGS.iter().filter_map(|&(key, meaning)| {
+            let fact = self.facts.iter().find(|fact| fact.key == key)?;
+            Some(Field { key, value: fact.value, source: fact.source, meaning })
+        })
+    }
+
+    /// Registers of one sub-partition.
+    pub fn registers_per_scheduler(&self) -> u32 {
+        self.registers / self.schedulers
+    }
+
+    /// Warps that one scheduler chooses from.
+    pub fn warps_per_scheduler(&self) -> u32 {
+        self.resident_warps / self.schedulers
+    }
+
+    /// Instructions per cycle that the description's scheduler models in a scheduling mode.
+    pub fn page_issue_width(&self, mode: u32) -> u32 {
+        let special = self.page_issue_widths.iter().find(|width| width.0 == mode);
+        special.map_or(self.page_default_issue_width, |width| width.1)
+    }
+}
+
+/// The sources of the figures: name and description.
+pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SHEET.sources()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn every_target_has_a_machine() {
+        for target in Target::all() {
+            let machine = Machine::of(target);
+            assert!(target.to_string().starts_with(machine.name), "{target} is {}", machine.name);
+        }
+        assert_eq!(Machine::named("sm_90a").map(|machine| machine.name), Some("sm_90a"));
+        assert_eq!(Machine::named("sm_91"), None);
+        assert_eq!(Machine::universal().name, "universal");
+    }
+
+    #[test]
+    fn all_fields_are_listed_with_known_sources() {
+        for machine in Machine::all() {
+            assert_eq!(machine.fields().count(), MEANINGS.len());
+            for field in machine.fields() {
+                assert!(sources().any(|(name, _)| name == field.source), "{}: {}", machine.name, field.key);
+            }
+        }
+    }
+
+    /// Table 30 of the CUDA Programming Guide 13, and the one of version 12 for 7.0: blocks, warps, threads.
+    #[test]
+    fn residency_is_that_of_the_guide() {
+        let guide = [
+            ("sm_70", 32, 64, 2048),
+            ("sm_75", 16, 32, 1024),
+            ("sm_80", 32, 64, 2048),
+            ("sm_86", 16, 48, 1536),
+            ("sm_87", 16, 48, 1536),
+            ("sm_89", 24, 48, 1536),
+            ("sm_90", 32, 64, 2048),
+            ("sm_100", 32, 64, 2048),
+            ("sm_103", 32, 64, 2048),
+            ("sm_110", 24, 48, 1536),
+            ("sm_120", 24, 48, 1536),
+            ("sm_121", 24, 48, 1536),
+        ];
+        for (name, blocks, warps, threads) in guide {
+            let machine = Machine::named(name).unwrap();
+            assert_eq!((machine.resident_blocks, machine.resident_warps, machine.resident_threads), (blocks, warps, threads), "{name}");
+        }
+    }
+
+    #[test]
+    fn figures_of_a_machine_agree_with_each_other() {
+        for machine in Machine::all() {
+            let name = machine.name;
+            assert_eq!(machine.resident_warps * machine.threads_per_warp, machine.resident_threads, "{name}");
+            assert_eq!(machine.resident_warps % machine.schedulers, 0, "{name}");
+            assert!(machine.carve_outs.is_sorted(), "{name}");
+            assert_eq!(machine.carve_outs.last(), Some(&machine.shared_per_sm), "{name}");
+            assert!(machine.l1_and_shared > machine.shared_per_sm, "{name}");
+            assert!(machine.shared_per_block_opt_in + machine.shared_reserved <= machine.shared_per_sm, "{name}");
+            assert!(machine.shared_per_block <= machine.shared_per_block_opt_in, "{name}");
+            assert!(machine.barriers_per_sm >= machine.barriers_per_block, "{name}");
+            assert_eq!(machine.page_stall_cap.min(machine.max_stall), machine.max_stall, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_universal_machine_has_what_all_have() {
+        let least = Machine::universal();
+        for machine in Machine::all() {
+            let pairs = [
+                (least.resident_warps, machine.resident_warps),
+                (least.resident_blocks, machine.resident_blocks),
+                (least.registers, machine.registers),
+                (least.shared_per_sm, machine.shared_per_sm),
+                (least.shared_per_block_opt_in, machine.shared_per_block_opt_in),
+                (least.barriers_per_sm, machine.barriers_per_sm),
+                (least.uniform_registers, machine.uniform_registers),
+                (machine.shared_unit, least.shared_unit),
+                (machine.shared_reserved, least.shared_reserved),
+            ];
+            assert!(pairs.iter().all(|(low, high)| low <= high), "{}", machine.name);
+        }
+    }
+
+    #[test]
+    fn the_description_is_kept_apart() {
+        let sm_90 = Machine::named("sm_90").unwrap();
+        assert_eq!((sm_90.page_warps, sm_90.page_dispatch_slots), (16, 240));
+        assert_eq!(Machine::named("sm_75").unwrap().page_dispatch_slots, 208);
+        assert_eq!(Machine::named("sm_90a").unwrap().page_variants, [4]);
+        let widths: Vec<u32> = (0..=12).map(|mode| sm_90.page_issue_width(mode)).collect();
+        assert_eq!(widths, [2, 1, 2, 4, 5, 6, 7, 8, 1, 1, 9, 10, 2]);
+    }
+
+    #[test]
+    fn reading_a_machine_is_quick() {
+        const ROUNDS: u32 = 100;
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            read_machine("sm_121").unwrap();
+        }
+        let each = start.elapsed() / ROUNDS;
+        println!("{each:?} for a machine");
+        // The aim is 100 us; the test's bound leaves room for a busy computer.
+        assert!(each.as_micros() < 2000, "{each:?}");
+    }
+}

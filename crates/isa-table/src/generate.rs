@@ -8,9 +8,10 @@ use crate::check::{identity, uses};
 use crate::model::{Bits, Core, File, Form, Format, Guard, Instruction, Part, Piece, Prefix, Slot, Table, Term};
 use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
+use crate::widths::{WidthLine, rules_code};
 
 /// The Rust code of a table.
-pub fn generate(table: &Table, properties: &[Properties]) -> Result<String, String> {
+pub fn generate(table: &Table, properties: &[Properties], widths: &[WidthLine]) -> Result<String, String> {
     let mut instructions: Vec<&Instruction> = table.instructions.iter().collect();
     instructions.sort_by(|a, b| a.mnemonic.cmp(&b.mnemonic));
     let symbols = symbols(table);
@@ -56,6 +57,9 @@ pub fn generate(table: &Table, properties: &[Properties]) -> Result<String, Stri
     let _ = writeln!(out, "pub(crate) static FORMS:[Form;{form_count}]=[\n{forms}];");
     let _ = writeln!(out, "pub(crate) static FORMS_OF:[(u16,u16);{}]=[\n{ranges}];", instructions.len());
     property_table(&mut out, &instructions, properties)?;
+    let mnemonics: Vec<&str> = instructions.iter().map(|instruction| instruction.mnemonic.as_str()).collect();
+    let symbol = |text: &str| symbols.binary_search_by(|symbol| symbol.as_str().cmp(text)).ok().map(|number| format!("Symbol({number})"));
+    out.push_str(&rules_code(&mnemonics, widths, &symbol)?);
     Ok(out)
 }
 

@@ -23,9 +23,11 @@ mod model;
 mod parse;
 mod properties;
 mod template;
+mod widths;
 
 pub use check::check;
 pub use generate::generate;
 pub use model::*;
 pub use parse::Error;
 pub use properties::{Properties, parse_properties};
+pub use widths::{WidthLine, parse_widths};

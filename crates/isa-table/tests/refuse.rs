@@ -1,16 +1,21 @@
 //! What the build must refuse: each wrong table is refused with its file, its line, and what is wrong there.
 
-use oriole_isa_table::{Table, check, generate, parse_properties};
+use oriole_isa_table::{Table, check, generate, parse_properties, parse_widths};
 
 const PROPERTIES: &str = "FOO | R | none | none | alu | fixed |\n";
 
 /// Everything that the build does with a table, as far as it gets.
 fn build(table_text: &str, properties_text: &str) -> Result<String, String> {
+    build_with_widths(table_text, properties_text, "")
+}
+
+fn build_with_widths(table_text: &str, properties_text: &str, widths_text: &str) -> Result<String, String> {
     let mut table = Table::default();
     table.parse("foo.sass", table_text).map_err(|error| error.to_string())?;
     check(&table).map_err(|error| error.to_string())?;
     let properties = parse_properties("foo.tbl", properties_text).map_err(|error| error.to_string())?;
-    generate(&table, &properties)
+    let widths = parse_widths("widths.tbl", widths_text).map_err(|error| error.to_string())?;
+    generate(&table, &properties, &widths)
 }
 
 /// Asserts that a table is refused with a message that starts with a place and goes on with a reason.
@@ -276,4 +281,20 @@ fn properties_with_faults() {
 fn properties_twice() {
     let table = form("form 221 on 75", " R(16)");
     expect_error(build(&table, &PROPERTIES.repeat(2)), "foo.tbl:2", "FOO is described twice");
+}
+
+#[test]
+fn widths_with_faults() {
+    let table = form("form 221 on 75", ".X R(16)");
+    let line = |text: &str, reason: &str| expect_error(build_with_widths(&table, PROPERTIES, text), "widths.tbl:1", reason);
+    line("FOO | .X", "three columns expected, 2 found");
+    line("FOO | .X |", "a line that says nothing");
+    line("BAR | | d0=2", "BAR has no form");
+    line("FOO | .Y | d0=2", "no form has `.Y`");
+    line("FOO | !2D | d0=2", "`!2D`: only modifiers can be excluded");
+    line("FOO | | d0", "`d0` is none of ROLE=WIDTH, ROLE+NUMBER, ROLE:r, ROLE:w");
+    line("FOO | | x0=2", "`x0` is no role");
+    line("FOO | | d0=many", "`many` is no width");
+    line("FOO | | d0:x", "`x` behind a colon is neither r nor w");
+    assert!(build_with_widths(&table, PROPERTIES, "FOO | .X | d0=2").is_ok());
 }

@@ -1,6 +1,7 @@
 //! The table as data: forms, fields, symbols and properties, generated from the files under `data/`.
 
 use crate::Target;
+use crate::widths::{Action, Condition, Kind, Role, Rule, Width};
 
 /// A number kept in one or more runs of bits, least significant run first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

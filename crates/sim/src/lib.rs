@@ -3,6 +3,8 @@
 //!
 //! Both run a [`Launch`] on a [`Memory`], so the same kernel test runs in either.
 
+pub mod hazard;
+pub mod kernel_test;
 pub mod memory;
 pub mod ptx;
 pub mod sass;

@@ -95,7 +95,7 @@ fn word(item: &Item<'_>, address: u64, labels: &HashMap<&str, u64>, target: Targ
 
 /// Control for an instruction that has none, and whether it sets the spare scoreboard.
 fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
-    let control = Control { stall: 15, stay: true, write_barrier: None, read_barrier: None, wait: 0b11_1111, reuse: 0 };
+    let control = Control { stall: 15, stay: false, write_barrier: None, read_barrier: None, wait: 0b11_1111, reuse: 0 };
     let properties = instruction.opcode.properties();
     if properties.latency(target) == Latency::Fixed || matches!(properties.effect, Effect::Control | Effect::Barrier) {
         return (control, false);

@@ -1,0 +1,99 @@
+//! The facts of a machine and the rates of its units: one list each, from which the structs, their reading and the check of the build come.
+//!
+//! The build script compiles this file too.
+
+/// The machines that the sheets must describe.
+pub(crate) const MACHINES: [&str; 16] = [
+    "sm_70",
+    "sm_72",
+    "sm_75",
+    "sm_80",
+    "sm_86",
+    "sm_87",
+    "sm_88",
+    "sm_89",
+    "sm_90",
+    "sm_90a",
+    "sm_100",
+    "sm_103",
+    "sm_110",
+    "sm_120",
+    "sm_121",
+    "universal",
+];
+
+macro_rules! machine_facts {
+    ($callback:ident) => {
+        $callback! {
+            architecture: &'static str, "Name of the architecture.";
+            threads_per_warp: u32, "Threads of a warp.";
+            threads_per_block: u32, "Most threads of a block.";
+            resident_warps: u32, "Most warps that are resident on a multiprocessor.";
+            resident_threads: u32, "Most threads that are resident on a multiprocessor.";
+            resident_blocks: u32, "Most blocks that are resident on a multiprocessor.";
+            schedulers: u32, "Sub-partitions, each with a scheduler and its share of registers and warps.";
+            issue_per_scheduler: u32, "Instructions that a scheduler issues per cycle.";
+            registers: u32, "32-bit registers of a multiprocessor, shared evenly by its sub-partitions.";
+            registers_per_block: u32, "Most registers of a block.";
+            registers_per_thread: u32, "Most registers of a thread.";
+            register_unit: u32, "A warp gets registers in multiples of this.";
+            warp_unit: u32, "A block must fit as if its warps were a multiple of this.";
+            shared_per_sm: u32, "Most bytes of shared memory of a multiprocessor.";
+            shared_per_block: u32, "Most bytes of shared memory of a block that did not ask for more.";
+            shared_per_block_opt_in: u32, "Most bytes of shared memory of a block that asked for more.";
+            shared_reserved: u32, "Bytes that the system takes in each block, beyond what the kernel asks for.";
+            shared_unit: u32, "A block gets shared memory in multiples of this many bytes.";
+            shared_banks: u32, "Banks of shared memory.";
+            l1_and_shared: u32, "Bytes that the first-level cache and shared memory divide.";
+            carve_outs: Vec<u32>, "Bytes of shared memory that the division can give, ascending.";
+            barriers_per_block: u32, "Named barriers of a block.";
+            barriers_per_sm: u32, "Named barriers of a multiprocessor.";
+            barriers_limit_blocks: bool, "Whether named barriers limit the blocks of a multiprocessor.";
+            scoreboards: u32, "Dependency barriers of a warp that instructions set and wait for.";
+            convergence_barriers: u32, "Convergence barrier registers of a warp.";
+            predicates: u32, "Predicates of a thread, without the one that is always true.";
+            uniform_predicates: u32, "Uniform predicates of a warp, without the one that is always true.";
+            uniform_registers: u32, "Uniform registers of a warp, without the one that is always zero.";
+            max_stall: u32, "Most cycles that an instruction's stall count holds.";
+            page_yield_threshold: u32, "Stalls from this on give way to another warp.";
+            page_min_stall: u32, "Least stall that the description's scheduler writes (its setting 741).";
+            page_stall_cap: u32, "Most stall that the description's scheduler writes (its setting 805).";
+            page_second_stall_cap: u32, "Most stall in its second place (its setting 806).";
+            page_long_latency: u32, "Latencies above this are long.";
+            page_warps: u32, "Warps that the description's scheduler reckons with.";
+            page_dispatch_slots: u32, "Dispatch slots that the description's scheduler reckons with.";
+            page_variants: Vec<u32>, "Codes of the variants of this architecture.";
+            page_default_issue_width: u32, "Instructions per cycle that the description's scheduler models.";
+            page_issue_widths: Vec<(u32, u32)>, "The same in special scheduling modes, by mode.";
+        }
+    };
+}
+
+macro_rules! unit_rates {
+    ($callback:ident) => {
+        $callback! {
+            fp32: Option<u32>, "Single-precision additions, multiplications, fused multiply-adds.";
+            fp64: Option<u32>, "The same in double precision.";
+            fp16x2: Option<u32>, "The same on pairs of halves; a pair counts once.";
+            integer_add: Option<u32>, "32-bit additions and subtractions.";
+            integer_multiply: Option<u32>, "32-bit multiplications and multiply-adds.";
+            shift: Option<u32>, "32-bit shifts.";
+            logic: Option<u32>, "Bitwise operations.";
+            compare: Option<u32>, "Comparisons, minima, maxima.";
+            special: Option<u32>, "Reciprocals, roots, logarithms, exponentials, sines, cosines.";
+            bit_count: Option<u32>, "Population counts and leading zeros.";
+            convert: Option<u32>, "Conversions between 32-bit types and narrower ones.";
+            convert_to_integer: Option<u32>, "Conversions of single precision to 32-bit integers.";
+            convert_64: Option<u32>, "Conversions from and to 64-bit types.";
+            shuffle: Option<u32>, "Exchanges between the threads of a warp.";
+            vote: Option<u32>, "Votes of a warp.";
+            warp_reduce: Option<u32>, "Integer reductions over a warp.";
+            block_barrier: Option<u32>, "Threads that arrive at a barrier of the block.";
+            load_store: Option<u32>, "Threads of loads and stores.";
+            texture: Option<u32>, "Texture fetches.";
+            branch: Option<u32>, "Branches.";
+            uniform: Option<u32>, "Instructions of the uniform datapath, in lanes like the others.";
+            tensor_f16: Option<u32>, "Multiply-adds of half-precision matrices without sparsity.";
+        }
+    };
+}

@@ -1,0 +1,486 @@
+//! Reads a profile: lines become records, records are taken in the order of the format, and what they say is checked against the program
+//! and against itself before a model is made of it.
+
+use std::str::FromStr;
+
+use oriole_isa::Target;
+
+use super::record::{Record, RecordType};
+use super::write::{BARRIER_FACTS, SECTIONS, VARIANT_FACTS, class_record, unit};
+use super::{Fault, MAGIC, Profile, ProfileError, VERSION, keep};
+use crate::class::{Class, Classes};
+use crate::facts::MACHINES;
+use crate::machine::Machine;
+use crate::model::{Model, Waits};
+use crate::sheet::Fact;
+use crate::tables::{KINDS, LatencyTable, TimeRow, file_index, parse_cell};
+use crate::units::Rates;
+
+/// The most that the instruction's stall count holds.
+const LONGEST_STALL: u32 = 15;
+
+/// No figure of a multiprocessor that others are multiplied with is larger; products fit 32 bits.
+const MOST_OF_ANYTHING: u32 = 1 << 20;
+
+type Outcome<T> = Result<T, ProfileError>;
+
+/// The profile of a text.
+pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
+    let records = split(name, text)?;
+    let mut reader = Reader { file: name, records: &records, at: 0 };
+    let barriers = reader.barriers()?;
+    let root = reader.root(records.len())?;
+    let latencies = reader.section(SECTIONS[0], &[RecordType::GroupBoundary, RecordType::Class])?;
+    let times = reader.section(SECTIONS[1], &[RecordType::Scoreboard, RecordType::Wait])?;
+    let machine = reader.section(SECTIONS[2], &[RecordType::Machine, RecordType::Variant])?;
+    let rates = reader.section(SECTIONS[3], &[RecordType::Weight])?;
+    let grids = reader.section(SECTIONS[4], &[RecordType::Dimension])?;
+    if let Some(extra) = records.get(reader.at) {
+        return Err(extra.error(name, Fault::Order("nothing more")));
+    }
+    let sources = reader.letters(&grids)?;
+    let mut table =
+        LatencyTable { name: root.table, targets: root.targets, sources, grids: Default::default(), times: reader.times(&times)? };
+    reader.grids(&grids, &mut table)?;
+    reader.check_table(&grids, &times, &table)?;
+    let mut model = Model::new(table);
+    reader.latencies(&latencies, &mut model)?;
+    reader.waits(&records[0], barriers, &mut model)?;
+    let machine_records: Vec<&Record> =
+        machine.entries.iter().chain(barriers.iter().filter(|record| record.kind == RecordType::BarrierData)).collect();
+    let machine_sources = machine.sources();
+    let facts = reader.facts(machine.header, &machine_records, &machine_sources, Machine::check, Machine::keys())?;
+    let read = Machine::from_facts(root.machine, facts).map_err(|what| machine.header.error(name, Fault::Contradiction(what)))?;
+    reader.check_machine(&machine_records, machine.header, &read)?;
+    reader.check_stall(&machine_records, machine.header, &read, &model)?;
+    let rate_sources = rates.sources();
+    let facts = reader.facts(rates.header, &rates.entries.iter().collect::<Vec<_>>(), &rate_sources, Rates::check, Rates::keys())?;
+    let read_rates = Rates::from_facts(root.machine, facts).map_err(|what| rates.header.error(name, Fault::Contradiction(what)))?;
+    Ok(Profile { target: root.target, model, machine: read, rates: read_rates, machine_sources, rate_sources })
+}
+
+/// The records of the lines behind the first.
+fn split(name: &str, text: &str) -> Outcome<Vec<Record>> {
+    let mut lines = text.lines().enumerate();
+    let whole = |fault| ProfileError { file: name.to_owned(), line: 1, record: None, field: None, fault };
+    let first = lines.next().map_or("", |(_, line)| line);
+    match first.trim_end().split_once(' ') {
+        Some((MAGIC, version)) if version == VERSION.to_string() => {}
+        Some((MAGIC, version)) => return Err(whole(Fault::Version(version.to_owned()))),
+        _ => return Err(whole(Fault::Foreign)),
+    }
+    let mut records = Vec::new();
+    for (index, line) in lines {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            records.push(Record::parse(name, index + 1, records.len() + 1, line)?);
+        }
+    }
+    Ok(records)
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    records: &'a [Record],
+    at: usize,
+}
+
+struct Root {
+    target: Target,
+    machine: &'static str,
+    table: String,
+    targets: Vec<String>,
+}
+
+/// A section with its head.
+struct Section<'a> {
+    header: &'a Record,
+    entries: &'a [Record],
+}
+
+impl Section<'_> {
+    /// Names and descriptions of sources.
+    fn sources(&self) -> Vec<(String, String)> {
+        self.header.fields.iter().filter(|(key, _)| key != "name" && key != "entries").cloned().collect()
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn error(&self, record: &Record, field: &str, fault: Fault) -> ProfileError {
+        ProfileError { field: Some(field.to_owned()), ..record.error(self.file, fault) }
+    }
+
+    fn field<'r>(&self, record: &'r Record, key: &str) -> Outcome<&'r str> {
+        record.get(key).ok_or_else(|| self.error(record, key, Fault::Missing))
+    }
+
+    fn number<T: FromStr>(&self, record: &Record, key: &str) -> Outcome<T> {
+        let text = self.field(record, key)?;
+        text.parse().map_err(|_| self.error(record, key, Fault::Value(text.to_owned(), "a number that fits here")))
+    }
+
+    fn yes_or_no(&self, record: &Record, key: &str) -> Outcome<bool> {
+        match self.field(record, key)? {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            other => Err(self.error(record, key, Fault::Value(other.to_owned(), "`yes` or `no`"))),
+        }
+    }
+
+    fn class(&self, record: &Record, key: &str) -> Outcome<Class> {
+        let name = self.field(record, key)?;
+        Classes::get().find(name).ok_or_else(|| self.error(record, key, Fault::Value(name.to_owned(), "the name of a class")))
+    }
+
+    /// Refuses fields that are not in the list.
+    fn only(&self, record: &Record, known: &[&str]) -> Outcome<()> {
+        match record.fields.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            Some((key, _)) => Err(self.error(record, key, Fault::UnknownField)),
+            None => Ok(()),
+        }
+    }
+
+    /// The next record, which must be of this type.
+    fn take(&mut self, kind: RecordType) -> Outcome<&'a Record> {
+        let Some(record) = self.records.get(self.at) else {
+            let (line, number) = self.records.last().map_or((1, 0), |last| (last.line, last.number));
+            let record = Some((number + 1, Some(kind)));
+            return Err(ProfileError { file: self.file.to_owned(), line, record, field: None, fault: Fault::End(kind.name()) });
+        };
+        if record.kind != kind {
+            return Err(record.error(self.file, Fault::Order(kind.name())));
+        }
+        self.at += 1;
+        Ok(record)
+    }
+
+    /// Records of these types from here on.
+    fn run(&mut self, kinds: &[RecordType]) -> &'a [Record] {
+        let rest = &self.records[self.at..];
+        let length = rest.iter().position(|record| !kinds.contains(&record.kind)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    fn check_count(&self, record: &Record, key: &str, found: usize) -> Outcome<()> {
+        let said = self.number(record, key)?;
+        if said == found { Ok(()) } else { Err(self.error(record, key, Fault::Count { said, found })) }
+    }
+
+    fn barriers(&mut self) -> Outcome<&'a [Record]> {
+        let header = self.take(RecordType::BarrierHeader)?;
+        self.only(header, &["entries"])?;
+        let records = self.run(&[RecordType::BarrierEntry, RecordType::BarrierData]);
+        self.check_count(header, "entries", records.len())?;
+        Ok(records)
+    }
+
+    fn root(&mut self, count: usize) -> Outcome<Root> {
+        let root = self.take(RecordType::Root)?;
+        self.only(root, &["target", "machine", "table", "targets", "records"])?;
+        self.check_count(root, "records", count)?;
+        let bad = |key: &str, wanted| Ok::<_, ProfileError>(self.error(root, key, Fault::Value(self.field(root, key)?.to_owned(), wanted)));
+        let Some(target) = Target::parse(self.field(root, "target")?) else { return Err(bad("target", "a target")?) };
+        let machine = self.field(root, "machine")?;
+        let Some(machine) = MACHINES.iter().find(|name| **name == machine) else { return Err(bad("machine", "a machine")?) };
+        let targets: Vec<String> = self.field(root, "targets")?.split(',').map(str::to_owned).collect();
+        if !targets.contains(&target.to_string()) {
+            return Err(bad("targets", "a list with the target")?);
+        }
+        Ok(Root { target, machine, table: self.field(root, "table")?.to_owned(), targets })
+    }
+
+    fn section(&mut self, name: &str, kinds: &[RecordType]) -> Outcome<Section<'a>> {
+        let header = self.take(RecordType::CategoryHeader)?;
+        self.check_name(header, name)?;
+        let entries = self.run(kinds);
+        let footer = self.take(RecordType::CategoryFooter)?;
+        self.check_name(footer, name)?;
+        self.only(footer, &["name", "entries"])?;
+        self.check_count(header, "entries", entries.len())?;
+        self.check_count(footer, "entries", entries.len())?;
+        Ok(Section { header, entries })
+    }
+
+    fn check_name(&self, record: &Record, name: &str) -> Outcome<()> {
+        let said = self.field(record, "name")?;
+        if said == name {
+            return Ok(());
+        }
+        Err(self.error(record, "name", Fault::Structure { said: said.to_owned(), known: name.to_owned() }))
+    }
+
+    fn letters(&self, grids: &Section<'_>) -> Outcome<Vec<(char, String)>> {
+        let letter = |(name, text): (String, String)| match name.as_bytes() {
+            [letter @ b'a'..=b'z'] => Ok((char::from(*letter), text)),
+            _ => Err(self.error(grids.header, &name, Fault::UnknownField)),
+        };
+        grids.sources().into_iter().map(letter).collect()
+    }
+
+    fn times(&self, section: &Section<'_>) -> Outcome<Vec<TimeRow>> {
+        let (scoreboards, waits): (Vec<&Record>, Vec<&Record>) =
+            section.entries.iter().partition(|record| record.kind == RecordType::Scoreboard);
+        let mut rows: Vec<TimeRow> = Vec::new();
+        for record in scoreboards {
+            self.only(record, &["class", "least", "usual", "most", "source"])?;
+            let class = self.class(record, "class")?.name();
+            if rows.iter().any(|row| row.class == class) {
+                return Err(self.error(record, "class", Fault::Twice));
+            }
+            let mut waits = waits.iter().filter(|wait| wait.get("class") == Some(class));
+            let wait = waits.next().ok_or_else(|| record.error(self.file, Fault::Lacks(format!("the wait record of `{class}`"))))?;
+            if let Some(second) = waits.next() {
+                return Err(self.error(second, "class", Fault::Twice));
+            }
+            let row = TimeRow {
+                class: class.to_owned(),
+                least: self.number(record, "least")?,
+                usual: self.number(record, "usual")?,
+                most: self.number(record, "most")?,
+                read: self.number(wait, "read")?,
+                source: self.number(record, "source")?,
+            };
+            if row.least > row.usual || row.usual > row.most {
+                let what = format!("{}, {}, {} do not ascend", row.least, row.usual, row.most);
+                return Err(self.error(record, "usual", Fault::Contradiction(what)));
+            }
+            rows.push(row);
+        }
+        for wait in waits {
+            self.only(wait, &["class", "read"])?;
+            let class = self.class(wait, "class")?.name();
+            if rows.iter().all(|row| row.class != class) {
+                return Err(wait.error(self.file, Fault::Lacks(format!("the scoreboard record of `{class}`"))));
+            }
+        }
+        Ok(rows)
+    }
+
+    fn grids(&self, section: &Section<'_>, table: &mut LatencyTable) -> Outcome<()> {
+        let classes = Classes::get().table();
+        for record in section.entries {
+            let choose = |key: &str, found: Option<usize>, wanted| {
+                let said = self.field(record, key)?;
+                found.ok_or_else(|| self.error(record, key, Fault::Value(said.to_owned(), wanted)))
+            };
+            let kind = self.field(record, "kind")?;
+            let kind = choose("kind", KINDS.iter().position(|name| *name == kind), "raw, war or waw")?;
+            let file = choose("file", file_index(self.field(record, "file")?), "R, P, UR or UP")?;
+            let port = |name: &str| classes.port(file, name);
+            let first = choose("first", port(self.field(record, "first")?).map(usize::from), "a port of this file")?;
+            for (key, value) in record.fields.iter().filter(|(key, _)| !["kind", "file", "first"].contains(&key.as_str())) {
+                let second = port(key).ok_or_else(|| self.error(record, key, Fault::UnknownField))?;
+                let cell = parse_cell(value).map_err(|what| self.error(record, key, Fault::Contradiction(what)))?;
+                if cell.cycles.checked_add(cell.guarded).is_none() {
+                    return Err(self.error(record, key, Fault::Value(value.clone(), "a number of cycles that fits")));
+                }
+                if table.grids[kind][file].cells.insert((first as u8, second), cell).is_some() {
+                    return Err(self.error(record, "first", Fault::Twice));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every pair of ports has a figure, and every figure a source.
+    fn check_table(&self, grids: &Section<'_>, times: &Section<'_>, table: &LatencyTable) -> Outcome<()> {
+        if let Some(missing) = table.missing(Classes::get().table()) {
+            return Err(grids.header.error(self.file, Fault::Contradiction(missing)));
+        }
+        let known = |letter: char| table.sources.iter().any(|(other, _)| *other == letter);
+        for record in times.entries.iter().filter(|record| record.kind == RecordType::Scoreboard) {
+            if !self.field(record, "source")?.chars().all(known) {
+                return Err(self.error(record, "source", Fault::Value(self.field(record, "source")?.to_owned(), "a source of the grids")));
+            }
+        }
+        for record in grids.entries {
+            let cells = record.fields.iter().filter(|(key, _)| !["kind", "file", "first"].contains(&key.as_str()));
+            for (key, value) in cells {
+                if !value.chars().last().is_some_and(known) {
+                    return Err(self.error(record, key, Fault::Value(value.clone(), "a figure with a source of this section")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn latencies(&self, section: &Section<'_>, model: &mut Model) -> Outcome<()> {
+        let mut seen = Vec::new();
+        let mut entries = section.entries;
+        while let Some((group, rest)) = entries.split_first() {
+            if group.kind != RecordType::GroupBoundary {
+                return Err(group.error(self.file, Fault::Order("group")));
+            }
+            self.only(group, &["unit", "entries"])?;
+            let length = rest.iter().position(|record| record.kind == RecordType::GroupBoundary).unwrap_or(rest.len());
+            let (members, after) = rest.split_at(length);
+            self.check_count(group, "entries", members.len())?;
+            for record in members {
+                let class = self.class(record, "name")?;
+                if seen.contains(&class) {
+                    return Err(self.error(record, "name", Fault::Twice));
+                }
+                seen.push(class);
+                self.check_structure(record, class)?;
+                if self.field(group, "unit")? != unit(class) {
+                    let known = unit(class).to_owned();
+                    return Err(self.error(group, "unit", Fault::Structure { said: self.field(group, "unit")?.to_owned(), known }));
+                }
+                model.set_base_latency(class, self.number(record, "latency")?);
+            }
+            entries = after;
+        }
+        match Classes::get().all().find(|class| !seen.contains(class)) {
+            Some(class) => Err(section.header.error(self.file, Fault::Lacks(format!("class `{}`", class.name())))),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything about a class but its latency is as the program has it.
+    fn check_structure(&self, record: &Record, class: Class) -> Outcome<()> {
+        let known = class_record(class, 0);
+        let keys: Vec<&str> = known.fields.iter().map(|(key, _)| key.as_str()).collect();
+        self.only(record, &keys)?;
+        for (key, value) in known.fields.iter().filter(|(key, _)| key != "latency") {
+            let said = self.field(record, key)?;
+            if said != value {
+                return Err(self.error(record, key, Fault::Structure { said: said.to_owned(), known: value.clone() }));
+            }
+        }
+        Ok(())
+    }
+
+    fn waits(&self, header: &Record, barriers: &[Record], model: &mut Model) -> Outcome<()> {
+        let mut seen = Vec::new();
+        for record in barriers.iter().filter(|record| record.kind == RecordType::BarrierEntry) {
+            self.only(record, &["class", "results", "sources", "stall"])?;
+            let class = self.class(record, "class")?;
+            if seen.contains(&class) {
+                return Err(self.error(record, "class", Fault::Twice));
+            }
+            seen.push(class);
+            let stall: u8 = self.number(record, "stall")?;
+            if !(1..=15).contains(&stall) {
+                return Err(self.error(record, "stall", Fault::Value(stall.to_string(), "a stall count, 1 to 15")));
+            }
+            let waits = Waits { results: self.yes_or_no(record, "results")?, sources: self.yes_or_no(record, "sources")?, stall };
+            for (field, said, needed) in
+                [("results", waits.results, model.results_wait(class)), ("sources", waits.sources, model.sources_wait(class))]
+            {
+                if needed && !said {
+                    let what = format!("the grids need a scoreboard for the {field} of `{}`", class.name());
+                    return Err(self.error(record, field, Fault::Contradiction(what)));
+                }
+            }
+            model.set_waits(class, waits);
+        }
+        let forgotten = |class: &Class| !seen.contains(class) && (model.results_wait(*class) || model.sources_wait(*class));
+        match Classes::get().all().find(forgotten) {
+            Some(class) => {
+                let what = format!("the barrier entry of `{}`, which needs a scoreboard by the grids,", class.name());
+                Err(header.error(self.file, Fault::Lacks(what)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The longest stall covers every fixed latency that a stall can cover.
+    fn check_stall(&self, records: &[&Record], header: &Record, machine: &Machine, model: &Model) -> Outcome<()> {
+        let needs = Classes::get().all().filter(|class| !model.results_wait(*class));
+        let coverable = needs.filter(|class| u32::from(model.longest_need(*class)) <= LONGEST_STALL);
+        match coverable.max_by_key(|class| model.longest_need(*class)) {
+            Some(class) if u32::from(model.longest_need(class)) > machine.max_stall => {
+                let record = records.iter().find(|record| record.get("name") == Some("max_stall")).copied().unwrap_or(header);
+                let what = format!("results of `{}` need {} cycles, which no stall covers then", class.name(), model.longest_need(class));
+                Err(self.error(record, "value", Fault::Contradiction(what)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Facts of a section: all keys once, with values that can be read and sources that are declared.
+    fn facts(
+        &self,
+        header: &Record,
+        records: &[&Record],
+        sources: &[(String, String)],
+        check: fn(&str, &'static str) -> Option<Result<(), String>>,
+        keys: impl Iterator<Item = &'static str>,
+    ) -> Outcome<Vec<Fact>> {
+        let keys: Vec<&'static str> = keys.collect();
+        let mut facts: Vec<Fact> = Vec::new();
+        for record in records {
+            self.only(record, &["name", "value", "source"])?;
+            let name = self.field(record, "name")?;
+            let (value, source) = (keep(self.field(record, "value")?), self.field(record, "source")?);
+            let key = keys.iter().find(|key| **key == name && place(key, record.kind));
+            let Some(&key) = key else { return Err(self.error(record, "name", Fault::Value(name.to_owned(), "a fact of this section"))) };
+            if facts.iter().any(|fact| fact.key == key) {
+                return Err(self.error(record, "name", Fault::Twice));
+            }
+            if let Some(Err(what)) = check(key, value) {
+                return Err(self.error(record, "value", Fault::Contradiction(what)));
+            }
+            if !sources.iter().any(|(known, _)| known == source) {
+                return Err(self.error(record, "source", Fault::Value(source.to_owned(), "a source that the section's head describes")));
+            }
+            facts.push(Fact { key, value, source: keep(source) });
+        }
+        match keys.iter().find(|key| facts.iter().all(|fact| fact.key != **key)) {
+            Some(key) => Err(header.error(self.file, Fault::Lacks(format!("fact `{key}`")))),
+            None => Ok(facts),
+        }
+    }
+
+    /// What nothing could be computed with.
+    fn check_machine(&self, records: &[&Record], header: &Record, machine: &Machine) -> Outcome<()> {
+        let complain = |key: &str, what: &str| {
+            let record = records.iter().find(|record| record.get("name") == Some(key)).copied().unwrap_or(header);
+            Err(self.error(record, "value", Fault::Contradiction(format!("`{key}` {what}"))))
+        };
+        if machine.threads_per_warp != 32 || machine.schedulers > 64 {
+            let key = if machine.schedulers > 64 { "schedulers" } else { "threads_per_warp" };
+            return complain(key, "must be 32 threads for a warp, 64 schedulers at most");
+        }
+        let units = [
+            ("schedulers", machine.schedulers),
+            ("issue_per_scheduler", machine.issue_per_scheduler),
+            ("register_unit", machine.register_unit),
+            ("warp_unit", machine.warp_unit),
+            ("shared_unit", machine.shared_unit),
+            ("resident_warps", machine.resident_warps),
+            ("registers", machine.registers),
+        ];
+        if let Some((key, _)) = units.iter().find(|(_, value)| *value == 0) {
+            return complain(key, "must not be 0");
+        }
+        let absurd = units.iter().find(|(_, value)| *value > MOST_OF_ANYTHING);
+        if let Some((key, _)) = absurd {
+            return complain(key, "is more than any machine has");
+        }
+        if !machine.register_unit.is_multiple_of(machine.threads_per_warp) {
+            return complain("register_unit", "must be a multiple of `threads_per_warp`");
+        }
+        if !(1..=LONGEST_STALL).contains(&machine.max_stall) {
+            return complain("max_stall", "must be 1 to 15: the field of the instruction has four bits");
+        }
+        if !(2..=6).contains(&machine.scoreboards) {
+            return complain("scoreboards", "must be 2 to 6: one for results, one for sources, and the instruction names no more");
+        }
+        if machine.carve_outs.is_empty() || !machine.carve_outs.is_sorted() {
+            return complain("carve_outs", "must be a list that ascends");
+        }
+        Ok(())
+    }
+}
+
+/// Whether a fact belongs into records of this type.
+fn place(key: &str, kind: RecordType) -> bool {
+    match kind {
+        RecordType::BarrierData => BARRIER_FACTS.contains(&key),
+        RecordType::Variant => VARIANT_FACTS.contains(&key),
+        RecordType::Machine => !BARRIER_FACTS.contains(&key) && !VARIANT_FACTS.contains(&key),
+        _ => true,
+    }
+}

@@ -1,0 +1,416 @@
+//! Functional units: what the scheduler counts, what they are called, how fast they are.
+//!
+//! The scheduler keeps ten counters, one for each [`Unit`]. How much a unit does is in `data/units.tbl` in lanes per clock of the whole
+//! multiprocessor, as NVIDIA's guides give it; [`Rates`] reads it for a target. Double precision differs by a factor of 32 between chips of
+//! one architecture, so nothing here is the same for all.
+//!
+//! The names and numbers in the last part are those of a published description of ptxas: the pipes of its statistics, the letters of its
+//! unit query, and its classes for pairs of opcode and unit. They are kept as data for output and files that follow it.
+
+use std::sync::OnceLock;
+
+use oriole_isa::{Memory, Pipe, Properties, Target};
+
+use crate::facts::MACHINES;
+use crate::machine::{Field, Machine, machine_index};
+use crate::sheet::{Fact, Reading, Sheet};
+
+const SHEET: Sheet = Sheet { file: "data/units.tbl", text: include_str!("../data/units.tbl") };
+
+/// A counter of the scheduler's resource vector.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Unit {
+    /// Integers, logic, comparisons.
+    Alu,
+    /// Single precision, and multiplications of integers.
+    Fma,
+    /// Double precision.
+    Double,
+    /// Matrices.
+    Tensor,
+    /// Loads and stores.
+    LoadStore,
+    /// Textures.
+    Texture,
+    /// Branches, barriers, ends.
+    Branch,
+    /// Atomics and reductions in shared memory.
+    Shared,
+    /// Special functions and conversions.
+    Special,
+    /// The uniform datapath.
+    Uniform,
+}
+
+/// How many counters there are.
+pub const UNITS: usize = 10;
+
+impl Unit {
+    /// All, in the order of the resource vector.
+    pub const ALL: [Unit; UNITS] = [
+        Unit::Alu,
+        Unit::Fma,
+        Unit::Double,
+        Unit::Tensor,
+        Unit::LoadStore,
+        Unit::Texture,
+        Unit::Branch,
+        Unit::Shared,
+        Unit::Special,
+        Unit::Uniform,
+    ];
+
+    /// Its place in the resource vector.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The short name of its pipe.
+    pub fn name(self) -> &'static str {
+        ["ALU", "FMA", "DFMA", "MMA", "LSU", "TEX", "BRA", "SMEM", "SFU", "UDP"][self.index()]
+    }
+
+    /// The pipe that the statistics print for it.
+    pub fn statistics_pipe(self) -> &'static str {
+        ["alu", "fma", "fma64", "hmma16816", "lsu", "tex", "cbu", "lsu", "trancedental", "udp"][self.index()]
+    }
+
+    /// The unit that an instruction with these properties keeps busy; none for those that only take an issue slot.
+    ///
+    /// Asynchronous copies are issued through loads and stores. Packed halves go where single precision goes.
+    pub fn of(properties: &Properties) -> Option<Unit> {
+        Some(match properties.pipe {
+            Pipe::Alu => Unit::Alu,
+            Pipe::Fma | Pipe::Half => Unit::Fma,
+            Pipe::Double => Unit::Double,
+            Pipe::Xu => Unit::Special,
+            Pipe::Lsu | Pipe::Async => Unit::LoadStore,
+            Pipe::Tex => Unit::Texture,
+            Pipe::Tensor => Unit::Tensor,
+            Pipe::Uniform => Unit::Uniform,
+            Pipe::Branch => Unit::Branch,
+            Pipe::None => return None,
+        })
+    }
+
+    /// Whether an instruction on this unit also counts as one of shared memory: the description counts it in both.
+    pub fn also_shared(self, properties: &Properties) -> bool {
+        self == Unit::LoadStore && properties.memory == Memory::Shared
+    }
+}
+
+macro_rules! define_rates {
+    ($($key:ident: $kind:ty, $meaning:literal;)*) => {
+        /// Lanes per clock of a multiprocessor, for each kind of work; none where no source is known.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct Rates {
+            /// The machine's name in the sheet, such as `sm_90a`.
+            pub name: &'static str,
+            $(#[doc = $meaning] pub $key: $kind,)*
+            facts: Vec<Fact>,
+        }
+
+        const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
+
+        fn rates_of(name: &'static str, mut facts: Vec<Fact>) -> Result<Rates, String> {
+            let order = |fact: &Fact| MEANINGS.iter().position(|(key, _)| *key == fact.key);
+            facts.sort_by_key(order);
+            Ok(Rates { name, $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
+        }
+
+        /// Whether a value can be read for a key; none if there is no such rate.
+        fn check_value(key: &str, value: &'static str) -> Option<Result<(), String>> {
+            match key {
+                $(stringify!($key) => Some(<$kind as Reading>::read(value).map(drop)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+unit_rates!(define_rates);
+
+fn read_rates(name: &'static str) -> Result<Rates, String> {
+    rates_of(name, SHEET.facts(name)?)
+}
+
+impl Rates {
+    /// The rates of a target; the universal ones for targets without figures.
+    pub fn of(target: Target) -> &'static Rates {
+        Rates::at(machine_index(target))
+    }
+
+    /// The rates of a machine.
+    pub fn of_machine(machine: &Machine) -> &'static Rates {
+        Rates::at(MACHINES.iter().position(|name| *name == machine.name).unwrap_or(MACHINES.len() - 1))
+    }
+
+    fn at(index: usize) -> &'static Rates {
+        static READ: [OnceLock<Rates>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
+        READ[index].get_or_init(|| read_rates(MACHINES[index]).expect("the build has read every machine"))
+    }
+
+    /// Rates of these facts, one for each field.
+    pub(crate) fn from_facts(name: &'static str, facts: Vec<Fact>) -> Result<Rates, String> {
+        rates_of(name, facts)
+    }
+
+    /// Whether a value can be read for a field; none if there is no such field.
+    pub(crate) fn check(key: &str, value: &'static str) -> Option<Result<(), String>> {
+        check_value(key, value)
+    }
+
+    /// The names of all fields.
+    pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+        MEANINGS.iter().map(|(key, _)| *key)
+    }
+
+    /// All rates with their sources, in the order of [`Rates`]' fields.
+    pub fn fields(&self) -> impl Iterator<Item = Field> {
+        MEANINGS.iter().filter_map(|&(key, meaning)| {
+            let fact = self.facts.iter().find(|fact| fact.key == key)?;
+            Some(Field { key, value: fact.value, source: fact.source, meaning })
+        })
+    }
+
+    /// Lanes per clock of a multiprocessor for what a unit mostly does; none where it is unknown or depends on the instruction.
+    pub fn lanes(&self, unit: Unit) -> Option<u32> {
+        match unit {
+            Unit::Alu => self.logic,
+            Unit::Fma => self.fp32,
+            Unit::Double => self.fp64,
+            Unit::Tensor => None,
+            Unit::LoadStore | Unit::Shared => self.load_store,
+            Unit::Texture => self.texture,
+            Unit::Branch => self.branch,
+            Unit::Special => self.special,
+            Unit::Uniform => self.uniform,
+        }
+    }
+
+    /// Cycles that an instruction of a warp keeps one of the machine's sub-partitions of a unit busy, at least one.
+    pub fn cycles(&self, machine: &Machine, unit: Unit) -> Option<u32> {
+        let lanes = self.lanes(unit).filter(|lanes| *lanes > 0)?;
+        Some((machine.threads_per_warp * machine.schedulers).div_ceil(lanes).max(1))
+    }
+
+    /// Warp instructions per cycle that one sub-partition of a unit takes.
+    pub fn per_scheduler(&self, machine: &Machine, unit: Unit) -> Option<f64> {
+        Some(f64::from(self.lanes(unit)?) / f64::from(machine.threads_per_warp * machine.schedulers))
+    }
+}
+
+/// The sources of the rates: name and description.
+pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SHEET.sources()
+}
+
+/// A pipe that the statistics count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatisticsPipe {
+    /// Its name after register allocation.
+    pub name: &'static str,
+    /// What it is called before, if it has a name there.
+    pub before_allocation: Option<&'static str>,
+    /// The counter it belongs to, if there is one.
+    pub unit: Option<Unit>,
+}
+
+const fn pipe(name: &'static str, before_allocation: Option<&'static str>, unit: Option<Unit>) -> StatisticsPipe {
+    StatisticsPipe { name, before_allocation, unit }
+}
+
+/// The pipes that the statistics print, in their order; the spelling of `trancedental` is theirs. The description calls `fma2x` the pipe of
+/// double precision, but that is `fma64`: we count packed single precision there, which keeps both halves of the multiply-add pipe busy.
+pub const STATISTICS_PIPES: &[StatisticsPipe] = &[
+    pipe("adu", None, Some(Unit::Branch)),
+    pipe("alu", Some("fp"), Some(Unit::Alu)),
+    pipe("cbu", Some("controlFlow"), Some(Unit::Branch)),
+    pipe("fma2x", None, Some(Unit::Fma)),
+    pipe("fma", Some("fp"), Some(Unit::Fma)),
+    pipe("half", Some("half"), Some(Unit::Fma)),
+    pipe("trancedental", Some("trancedental"), Some(Unit::Special)),
+    pipe("ipa", Some("ipa"), None),
+    pipe("lsu", Some("loadStore"), Some(Unit::LoadStore)),
+    pipe("redux", None, None),
+    pipe("schedDisp", None, None),
+    pipe("tex", Some("tex"), Some(Unit::Texture)),
+    pipe("ttu", None, None),
+    pipe("udp", None, Some(Unit::Uniform)),
+    pipe("imma16816", None, Some(Unit::Tensor)),
+    pipe("imma16832", None, Some(Unit::Tensor)),
+    pipe("immaSp8832", None, Some(Unit::Tensor)),
+    pipe("immaSp16832", None, Some(Unit::Tensor)),
+    pipe("dmma", None, Some(Unit::Tensor)),
+    pipe("fma64", None, Some(Unit::Double)),
+    pipe("hmma16816", None, Some(Unit::Tensor)),
+    pipe("hmma16816f16", None, Some(Unit::Tensor)),
+    pipe("hmma1688", None, Some(Unit::Tensor)),
+    pipe("hmma1688f16", None, Some(Unit::Tensor)),
+    pipe("hmmaSp1688", None, Some(Unit::Tensor)),
+    pipe("hmmaSp1688f16", None, Some(Unit::Tensor)),
+];
+
+/// What the description's unit query answers for a letter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnitLetter {
+    /// The letter that stands for a group of opcodes.
+    pub letter: char,
+    /// The number of the unit.
+    pub id: u32,
+    /// What the unit is.
+    pub name: &'static str,
+}
+
+/// The letters of the description's unit query.
+pub const UNIT_LETTERS: [UnitLetter; 8] = [
+    UnitLetter { letter: 'D', id: 40, name: "FP64" },
+    UnitLetter { letter: 'E', id: 44, name: "extended" },
+    UnitLetter { letter: 'F', id: 48, name: "FP32" },
+    UnitLetter { letter: 'J', id: 52, name: "integer" },
+    UnitLetter { letter: 'K', id: 56, name: "conversion" },
+    UnitLetter { letter: 'L', id: 60, name: "load/store" },
+    UnitLetter { letter: 'N', id: 32, name: "tensor" },
+    UnitLetter { letter: 'S', id: 36, name: "special function" },
+];
+
+/// A scheduling class that the description gives an opcode on a named unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnitClass {
+    /// The description's number of the opcode.
+    pub opcode: u32,
+    /// The name of the unit.
+    pub unit: &'static str,
+    /// The scheduling class.
+    pub class: u32,
+}
+
+/// The classes for pairs of opcode and unit.
+pub const UNIT_CLASSES: [UnitClass; 4] = [
+    UnitClass { opcode: 40, unit: "LSU_T", class: 15 },
+    UnitClass { opcode: 40, unit: "XU64", class: 35 },
+    UnitClass { opcode: 39, unit: "DMMA", class: 118 },
+    UnitClass { opcode: 53, unit: "DMMA", class: 118 },
+];
+
+/// The class of pairs that are not listed: the extended unit.
+pub const OTHER_UNIT_CLASS: u32 = 35;
+
+/// The class of an opcode on a named unit.
+pub fn unit_class(opcode: u32, unit: &str) -> u32 {
+    let found = UNIT_CLASSES.iter().find(|entry| entry.opcode == opcode && entry.unit == unit);
+    found.map_or(OTHER_UNIT_CLASS, |entry| entry.class)
+}
+
+/// The unit that the description's query answers for a letter.
+pub fn unit_letter(letter: char) -> Option<&'static UnitLetter> {
+    UNIT_LETTERS.iter().find(|entry| entry.letter == letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oriole_isa::Opcode;
+
+    fn rates(name: &str) -> &'static Rates {
+        Rates::of_machine(Machine::named(name).unwrap())
+    }
+
+    #[test]
+    fn units_are_in_the_order_of_their_numbers() {
+        for (index, unit) in Unit::ALL.into_iter().enumerate() {
+            assert_eq!(unit.index(), index);
+            assert!(STATISTICS_PIPES.iter().any(|pipe| pipe.name == unit.statistics_pipe()), "{unit:?}");
+        }
+    }
+
+    /// The instructions that the description lists for each unit, where we have them.
+    #[test]
+    fn instructions_are_on_the_units_of_the_description() {
+        let examples = [
+            (Unit::Alu, "ISETP LOP3 SHF PRMT"),
+            (Unit::Fma, "FADD FFMA FMUL"),
+            (Unit::Double, "DADD DFMA DMUL DSETP"),
+            (Unit::Tensor, "HMMA IMMA"),
+            (Unit::LoadStore, "LDG STG LDL STL LDS STS LDGSTS"),
+            (Unit::Texture, "TEX TLD TXQ TLD4"),
+            (Unit::Branch, "BRA EXIT RET CALL"),
+            (Unit::Special, "MUFU"),
+            (Unit::Uniform, "UPLOP3 UISETP UIMAD"),
+        ];
+        for (unit, mnemonics) in examples {
+            for mnemonic in mnemonics.split(' ') {
+                let opcode = Opcode::find(mnemonic).unwrap_or_else(|| panic!("{mnemonic} is in the table"));
+                assert_eq!(Unit::of(opcode.properties()), Some(unit), "{mnemonic}");
+            }
+        }
+        let properties = Opcode::find("ATOMS").unwrap().properties();
+        assert!(Unit::of(properties).unwrap().also_shared(properties));
+    }
+
+    #[test]
+    fn all_rates_have_known_sources() {
+        for machine in Machine::all() {
+            let rates = Rates::of_machine(machine);
+            assert_eq!(rates.name, machine.name);
+            assert_eq!(rates.fields().count(), MEANINGS.len());
+            for field in rates.fields() {
+                assert!(sources().any(|(name, _)| name == field.source), "{}: {}", machine.name, field.key);
+                assert_eq!(field.value == "?", field.source == "unknown", "{}: {}", machine.name, field.key);
+            }
+        }
+    }
+
+    #[test]
+    fn the_universal_rates_are_the_least() {
+        for machine in Machine::all() {
+            for (least, other) in rates("universal").fields().zip(Rates::of_machine(machine).fields()) {
+                if let (Ok(least), Ok(rate)) = (least.value.parse::<u32>(), other.value.parse::<u32>()) {
+                    assert!(least <= rate, "{}: {}", machine.name, other.key);
+                }
+            }
+        }
+    }
+
+    /// Table 30 of the CUDA Programming Guide 13: the ratio of FP32 to FP64 throughput.
+    #[test]
+    fn double_precision_has_the_ratio_of_the_guide() {
+        let guide = [
+            ("sm_75", 32),
+            ("sm_80", 2),
+            ("sm_86", 64),
+            ("sm_87", 64),
+            ("sm_89", 64),
+            ("sm_90", 2),
+            ("sm_100", 2),
+            ("sm_103", 64),
+            ("sm_110", 64),
+            ("sm_120", 64),
+            ("sm_121", 64),
+        ];
+        for (name, ratio) in guide {
+            let rates = rates(name);
+            assert_eq!(rates.fp32.unwrap(), ratio * rates.fp64.unwrap(), "{name}");
+        }
+    }
+
+    #[test]
+    fn rates_become_cycles_of_a_scheduler() {
+        let hopper = Machine::named("sm_90").unwrap();
+        let cycles = |name, unit| rates(name).cycles(Machine::named(name).unwrap(), unit);
+        assert_eq!(rates("sm_90").per_scheduler(hopper, Unit::Fma), Some(1.0));
+        assert_eq!(rates("sm_90").per_scheduler(hopper, Unit::Special), Some(0.125));
+        assert_eq!(cycles("sm_90", Unit::Double), Some(2));
+        assert_eq!(cycles("sm_86", Unit::Double), Some(64));
+        assert_eq!(cycles("sm_80", Unit::Fma), Some(2));
+        assert_eq!(cycles("sm_90", Unit::Tensor), None);
+        assert_eq!(cycles("sm_70", Unit::Uniform), None);
+    }
+
+    #[test]
+    fn the_description_answers() {
+        assert_eq!((unit_class(40, "LSU_T"), unit_class(53, "DMMA"), unit_class(7, "DMMA")), (15, 118, OTHER_UNIT_CLASS));
+        assert_eq!(unit_letter('N').map(|entry| entry.id), Some(32));
+        assert_eq!(unit_letter('A'), None);
+    }
+}

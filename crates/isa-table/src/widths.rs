@@ -1,0 +1,216 @@
+//! Widths of operands: how many consecutive registers each stands for, and which are both read and written.
+//!
+//! Lines of three columns; `docs/isa-table.md` has the whole notation:
+//!
+//! ```text
+//! DADD DFMA DMUL |          | d0=2 s=2
+//! IMAD           | .WIDE    | d0=2 s2=2
+//! HGMMA          | .F32     | d0=N/2 s1=N/2 s2=N/2
+//! *              | ^.64     | a=2 au=2
+//! ```
+//!
+//! mnemonics, or `*` for all, whose lines come last; conditions that must all hold; widths of operands by role. For each operand the
+//! first line with `=` whose conditions hold decides; every line with `+` adds to it.
+
+use std::collections::BTreeSet;
+
+use crate::parse::Error;
+
+/// A line of the file.
+#[derive(Debug)]
+pub struct WidthLine {
+    /// File and line, for messages.
+    pub place: String,
+    /// Of which instructions; none for all.
+    pub mnemonics: Vec<String>,
+    conditions: Vec<Condition>,
+    effects: Vec<Effect>,
+}
+
+#[derive(Debug)]
+enum Condition {
+    /// One of these runs of modifiers is there (or none is).
+    Modifiers { alternatives: Vec<Vec<String>>, present: bool },
+    /// The operand itself has one of these suffixes.
+    Own(Vec<String>),
+    /// One of these names is an operand.
+    Named(Vec<String>),
+    /// An address that is no descriptor has a uniform register.
+    UniformAddress,
+}
+
+#[derive(Debug)]
+struct Effect {
+    role: Role,
+    action: String,
+}
+
+#[derive(Debug)]
+struct Role {
+    kind: &'static str,
+    index: Option<u8>,
+}
+
+/// Longer names first, since some start like others.
+const ROLES: &[(&str, &str)] = &[
+    ("gdesc", "MatrixDescriptor"),
+    ("desc", "Descriptor"),
+    ("cx", "ConstantBank"),
+    ("au", "UniformAddress"),
+    ("a", "Address"),
+    ("d", "Destination"),
+    ("s", "Source"),
+    ("c", "Coordinates"),
+    ("e", "Extras"),
+    ("u", "UniformSource"),
+];
+
+const WIDTHS: &[(&str, &str)] = &[
+    ("N/2", "ShapeColumns{divisor:2}"),
+    ("N/4", "ShapeColumns{divisor:4}"),
+    ("X", "Repeats{each:1}"),
+    ("2X", "Repeats{each:2}"),
+    ("4X", "Repeats{each:4}"),
+    ("c", "Coordinates"),
+    ("e", "Extras"),
+    ("(c+e)/2", "HalfOfBoth{round_up:0}"),
+    ("(c+e+1)/2", "HalfOfBoth{round_up:1}"),
+    ("low", "MaskLow"),
+    ("high", "MaskHigh"),
+    ("lower", "ComponentsLower"),
+    ("upper", "ComponentsUpper"),
+];
+
+/// Reads the file.
+pub fn parse_widths(file: &str, text: &str) -> Result<Vec<WidthLine>, Error> {
+    let mut all = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let place = format!("{file}:{}", number + 1);
+        let content = line.split('#').next().unwrap_or_default();
+        if !content.trim().is_empty() {
+            all.push(read(content, &place).map_err(|message| Error { place, message })?);
+        }
+    }
+    Ok(all)
+}
+
+fn read(line: &str, place: &str) -> Result<WidthLine, String> {
+    let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+    let [mnemonics, conditions, effects] = columns.as_slice() else {
+        return Err(format!("three columns expected, {} found", columns.len()));
+    };
+    let mnemonics: Vec<String> = mnemonics.split_whitespace().filter(|&word| word != "*").map(ToString::to_string).collect();
+    let effects: Vec<Effect> = effects.split_whitespace().map(effect).collect::<Result<_, _>>()?;
+    if effects.is_empty() {
+        return Err("a line that says nothing".into());
+    }
+    Ok(WidthLine {
+        place: place.to_string(),
+        mnemonics,
+        conditions: conditions.split_whitespace().map(condition).collect::<Result<_, _>>()?,
+        effects,
+    })
+}
+
+fn condition(word: &str) -> Result<Condition, String> {
+    let (present, rest) = word.strip_prefix('!').map_or((true, word), |rest| (false, rest));
+    if let Some(own) = word.strip_prefix('^') {
+        return Ok(Condition::Own(own.split('/').map(ToString::to_string).collect()));
+    }
+    if word == "[u]" {
+        return Ok(Condition::UniformAddress);
+    }
+    if rest.starts_with('.') {
+        let run = |alternative: &str| alternative.split('.').skip(1).map(|piece| format!(".{piece}")).collect();
+        return Ok(Condition::Modifiers { alternatives: rest.split('/').map(run).collect(), present });
+    }
+    match present {
+        true => Ok(Condition::Named(word.split('/').map(ToString::to_string).collect())),
+        false => Err(format!("`{word}`: only modifiers can be excluded")),
+    }
+}
+
+fn effect(word: &str) -> Result<Effect, String> {
+    let at = word.find(['=', '+', ':']).ok_or_else(|| format!("`{word}` is none of ROLE=WIDTH, ROLE+NUMBER, ROLE:r, ROLE:w"))?;
+    let (role, rest) = word.split_at(at);
+    let (operator, value) = rest.split_at(1);
+    let action = match (operator, value) {
+        (":", "r") => "AlsoRead".to_string(),
+        (":", "w") => "AlsoWritten".to_string(),
+        ("=", _) => format!("Is(Width::{})", width(value)?),
+        ("+", _) => format!("Plus({})", number(value)?),
+        _ => return Err(format!("`{value}` behind a colon is neither r nor w")),
+    };
+    Ok(Effect { role: read_role(role)?, action })
+}
+
+fn width(value: &str) -> Result<String, String> {
+    match WIDTHS.iter().find(|known| known.0 == value) {
+        Some(known) => Ok(known.1.to_string()),
+        None => Ok(format!("Fixed({})", number(value)?)),
+    }
+}
+
+fn number(value: &str) -> Result<u8, String> {
+    value.parse().map_err(|_| format!("`{value}` is no width"))
+}
+
+fn read_role(word: &str) -> Result<Role, String> {
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let name = &word[..word.len() - digits.len()];
+    let kind = ROLES.iter().find(|role| role.0 == name).ok_or_else(|| format!("`{word}` is no role"))?.1;
+    let index = if digits.is_empty() { None } else { Some(number(digits)?) };
+    Ok(Role { kind, index })
+}
+
+/// The rules of every instruction as Rust code. `symbol` gives the code of a symbol, or nothing if no form uses it.
+pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    for line in lines {
+        if let Some(unknown) = line.mnemonics.iter().find(|mnemonic| !mnemonics.contains(&mnemonic.as_str())) {
+            return Err(format!("{}: {unknown} has no form", line.place));
+        }
+    }
+    let mut out = format!("pub(crate) static WIDTH_RULES:[&[Rule];{}]=[\n", mnemonics.len());
+    let mut kinds = format!(
+        "/// Kinds of roles that the rules of an instruction name, one bit each.\npub(crate) static WIDTH_KINDS:[u16;{}]=[\n",
+        mnemonics.len()
+    );
+    for mnemonic in mnemonics {
+        let own = lines.iter().filter(|line| line.mnemonics.iter().any(|other| other == mnemonic));
+        let common = lines.iter().filter(|line| line.mnemonics.is_empty());
+        let all: Vec<&WidthLine> = own.chain(common).collect();
+        let rules: Vec<String> = all.iter().map(|line| line.code(symbol)).collect::<Result<_, _>>()?;
+        out.push_str(&format!("&[{}],\n", rules.join(",")));
+        let named: BTreeSet<&str> = all.iter().flat_map(|line| &line.effects).map(|effect| effect.role.kind).collect();
+        let bits: Vec<String> = named.iter().map(|kind| format!("1<<Kind::{kind} as u16")).collect();
+        kinds.push_str(&format!("{},\n", if bits.is_empty() { "0".to_string() } else { bits.join("|") }));
+    }
+    Ok(format!("{out}];\n{kinds}];\n"))
+}
+
+impl WidthLine {
+    fn code(&self, symbol: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+        let known = |text: &String| symbol(text).ok_or_else(|| format!("{}: no form has `{text}`", self.place));
+        let list = |texts: &[String]| -> Result<String, String> {
+            Ok(format!("&[{}]", texts.iter().map(known).collect::<Result<Vec<_>, _>>()?.join(",")))
+        };
+        let condition = |condition: &Condition| -> Result<String, String> {
+            Ok(match condition {
+                Condition::Modifiers { alternatives, present } => {
+                    let runs: Vec<String> = alternatives.iter().map(|run| list(run)).collect::<Result<_, _>>()?;
+                    format!("Condition::Modifiers{{alternatives:&[{}],present:{present}}}", runs.join(","))
+                }
+                Condition::Own(suffixes) => format!("Condition::Own({})", list(suffixes)?),
+                Condition::Named(names) => format!("Condition::Named({})", list(names)?),
+                Condition::UniformAddress => "Condition::UniformAddress".to_string(),
+            })
+        };
+        let conditions: Vec<String> = self.conditions.iter().map(condition).collect::<Result<_, _>>()?;
+        let effects: Vec<String> = self
+            .effects
+            .iter()
+            .map(|effect| format!("(Role{{kind:Kind::{},index:{:?}}},Action::{})", effect.role.kind, effect.role.index, effect.action))
+            .collect();
+        Ok(format!("Rule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))
+    }
+}

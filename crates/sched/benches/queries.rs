@@ -1,0 +1,101 @@
+//! How fast the model answers: `cargo bench -p oriole-sched --bench queries`.
+//!
+//! The corpus is compiled for Hopper and decoded. Every pair of instructions of a window that meets in a register is a query: once with
+//! the ports found before, as schedulers keep them, once by class and operand, which finds the ports first. On one core; the best of several rounds counts, because everything else on the machine only adds.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use oriole_cubin::Cubin;
+use oriole_driver::{Options, compile};
+use oriole_hardware::{Class, Model};
+use oriole_isa::{Instruction, Target, decode};
+use oriole_sched::latency::{Touch, latency, meetings, touches};
+use oriole_sched::{Meeting, Place, Space, operand_latency};
+
+const TARGET: &str = "sm_90a";
+/// Pairs are at most this far apart.
+const WINDOW: usize = 8;
+/// The project asks for so many queries a second at least.
+const WANTED: f64 = 20e6;
+
+struct Query {
+    meeting: Meeting,
+    class: Class,
+    second: Class,
+    guarded: bool,
+}
+
+fn main() {
+    let is_measured = env::args().any(|argument| argument == "--bench");
+    let rounds = if is_measured { 300 } else { 1 };
+    let target = Target::parse(TARGET).expect("a target of the table");
+    let code = corpus(target, if is_measured { usize::MAX } else { 2 });
+    let touched: Vec<Vec<Touch>> = code.iter().map(touches).collect();
+    let mut queries = Vec::new();
+    for (at, first) in code.iter().enumerate() {
+        let (class, guarded) = (Class::of(first), !first.guard.is_always());
+        for (second, touches) in code.iter().zip(&touched).skip(at + 1).take(WINDOW) {
+            let second = Class::of(second);
+            queries.extend(meetings(&touched[at], touches).into_iter().map(|meeting| Query { meeting, class, second, guarded }));
+        }
+    }
+    println!("{} instructions, {} pairs that meet in a register", code.len(), queries.len());
+    let model = Model::of(target);
+    report("latency by port", queries.len(), rounds, || {
+        black_box(queries.iter().map(|query| latency(model, black_box(query.meeting), query.class, query.guarded)).sum::<i32>());
+    });
+    let rate = report("latency by class", queries.len(), rounds, || {
+        let answer = |query: &Query| {
+            let (first, second) = (Place { class: query.class, slot: 0, part: 0 }, Place { class: query.second, slot: 1, part: 0 });
+            operand_latency(model, query.meeting.kind, query.meeting.file, black_box(first), black_box(second), query.guarded).unwrap_or(0)
+        };
+        black_box(queries.iter().map(answer).sum::<i32>());
+    });
+    report("class", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(Class::of(instruction))));
+    report("memory space", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(Space::of(instruction))));
+    report("what is touched", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(touches(instruction))));
+    if is_measured {
+        assert!(rate >= WANTED, "{rate:.0} queries a second are less than {WANTED:.0}");
+    }
+}
+
+fn report(what: &str, count: usize, rounds: u32, work: impl Fn()) -> f64 {
+    let time = (0..rounds).map(|_| timed(&work)).min().unwrap_or_default();
+    let rate = count as f64 / time.as_secs_f64();
+    println!("{what:<17} {:>7.1} million a second", rate / 1e6);
+    rate
+}
+
+fn timed(work: impl Fn()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// Instructions of the modules of the corpus that compile for a target.
+fn corpus(target: Target, most_modules: usize) -> Vec<Instruction> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let mut files: Vec<_> = fs::read_dir(folder).expect("the corpus is there").filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "ptx"));
+    files.sort();
+    let mut instructions = Vec::new();
+    let mut modules = 0;
+    for file in files {
+        let text = fs::read(&file).expect("files of the corpus can be read");
+        let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+        let Ok(compiled) = compile(&[&checked.module], &Options { verify: false, ..Options::new(target) }) else { continue };
+        let cubin = Cubin::read(&compiled.cubin).expect("our cubins can be read");
+        for function in cubin.functions() {
+            let words = function.code.as_chunks::<16>().0.iter();
+            instructions.extend(words.filter_map(|word| decode(u128::from_le_bytes(*word), target)));
+        }
+        modules += 1;
+        if modules == most_modules {
+            break;
+        }
+    }
+    instructions
+}

@@ -1,0 +1,322 @@
+//! What an instruction is to the scheduler.
+//!
+//! The description packs this into 42 bits ([`Packed`]): a latency index, a pipe, a sub-class, flags of the pipe, and masks of barriers.
+//! It gives the same five bits to the sub-class and to the throughput class; here the throughput class has the bits that the description
+//! reserves, so nothing is lost.
+//!
+//! ```text
+//! [8:0] latency index   [14:9] throughput class   [19:15] pipe   [24:20] sub-class   [29:25] flags   [36:32] reads   [41:37] writes
+//! ```
+
+use oriole_hardware::Class;
+use oriole_hardware::units::Unit;
+use oriole_isa::{Access, File, Instruction, accesses};
+
+use crate::rate::ThroughputClass;
+use crate::space::Space;
+
+/// The first number of classes that the description does not name.
+const OWN_CLASSES: u16 = 1024;
+/// The class that the description gives narrow arithmetic on its type 19, which is bfloat16.
+const BFLOAT16_CLASS: u16 = 52;
+
+/// Defines an enumeration with the numbers and names of a column of the table of classes.
+macro_rules! column {
+    ($(#[$meaning:meta])* $name:ident { $($variant:ident = $number:literal $spelling:literal,)* }) => {
+        $(#[$meaning])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs)]
+        pub enum $name { $($variant = $number,)* }
+
+        impl $name {
+            /// Every value.
+            pub const ALL: &[$name] = &[$($name::$variant),*];
+
+            /// Its name in the table of classes.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $spelling),* }
+            }
+
+            /// Its number in its bits.
+            pub fn number(self) -> u8 {
+                self as u8
+            }
+
+            /// From its name.
+            pub fn find(name: &str) -> Option<$name> {
+                $name::ALL.iter().copied().find(|value| value.name() == name)
+            }
+
+            /// From its number.
+            pub fn from_number(number: u8) -> Option<$name> {
+                $name::ALL.iter().copied().find(|value| value.number() == number)
+            }
+        }
+    };
+}
+
+column! {
+    /// Pipes that an instruction may go down.
+    PipeMask { A = 1 "A", B = 2 "B", C = 3 "C", All = 0x1f "all", }
+}
+column! {
+    /// The part of a pipe.
+    SubClass { Control = 1 "control", Integer = 2 "integer", Single = 3 "single", Double = 4 "double", Any = 0x1f "any", }
+}
+column! {
+    /// Which sub-unit an instruction is drawn to.
+    PipeFlags { Narrow = 1 "narrow", Alu = 2 "alu", Memory = 3 "memory", Special = 4 "special", Double = 5 "double", Tensor = 6 "tensor", All = 0x1f "all", }
+}
+
+/// What an instruction is to the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Descriptor {
+    /// The scheduling class in our table.
+    pub class: Class,
+    /// The number of the scheduling class: the description's where it has one.
+    pub class_number: u16,
+    /// The row of the latency table: the description's where it has one.
+    pub latency_index: u16,
+    /// Pipes.
+    pub pipe: PipeMask,
+    /// The part of the pipe.
+    pub sub_class: SubClass,
+    /// The sub-unit.
+    pub flags: PipeFlags,
+    /// The rate.
+    pub throughput: ThroughputClass,
+    /// The counter of the resource vector.
+    pub unit: Unit,
+    /// The memory it reaches.
+    pub space: Option<Space>,
+    /// The most registers of one operand.
+    pub width: u16,
+    /// The file of its first result.
+    pub result_file: Option<File>,
+}
+
+/// A class without a figure that every class must have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incomplete {
+    /// The class.
+    pub class: &'static str,
+    /// What it lacks.
+    pub attribute: &'static str,
+}
+
+/// The counter that a class of the table names.
+pub fn unit(class: Class) -> Option<Unit> {
+    Some(match class.attribute("unit")? {
+        "alu" => Unit::Alu,
+        "fma" => Unit::Fma,
+        "fp64" => Unit::Double,
+        "mma" => Unit::Tensor,
+        "lsu" => Unit::LoadStore,
+        "tex" => Unit::Texture,
+        "bra" => Unit::Branch,
+        "smem" => Unit::Shared,
+        "sfu" => Unit::Special,
+        "udp" => Unit::Uniform,
+        _ => return None,
+    })
+}
+
+impl Descriptor {
+    /// What a class says, for an instruction about which nothing else is known.
+    pub fn of_class(class: Class) -> Result<Descriptor, Incomplete> {
+        let lacks = |attribute| Incomplete { class: class.name(), attribute };
+        let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
+        let number = |key| class.attribute(key).and_then(|number| number.parse().ok());
+        Ok(Descriptor {
+            class,
+            class_number: number("page").unwrap_or(OWN_CLASSES + class.index() as u16),
+            latency_index: number("index").unwrap_or(class.index() as u16),
+            pipe: PipeMask::find(text("pipe")?).ok_or_else(|| lacks("pipe"))?,
+            sub_class: SubClass::find(text("sub")?).ok_or_else(|| lacks("sub"))?,
+            flags: PipeFlags::find(text("flags")?).ok_or_else(|| lacks("flags"))?,
+            throughput: ThroughputClass::of(class),
+            unit: unit(class).ok_or_else(|| lacks("unit"))?,
+            space: Space::of_class(class),
+            width: 1,
+            result_file: None,
+        })
+    }
+
+    /// What an instruction is to the scheduler: its class, and what its fields add.
+    pub fn of(instruction: &Instruction) -> Result<Descriptor, Incomplete> {
+        let class = Class::of(instruction);
+        let plain = Descriptor::of_class(class)?;
+        let accesses = accesses(instruction);
+        let is_register = |access: &&Access| access.place != oriole_isa::AccessPlace::Guard;
+        let is_bfloat = instruction.modifiers.iter().any(|symbol| symbol.spelling().starts_with(".BF16"));
+        Ok(Descriptor {
+            class_number: if is_bfloat && plain.sub_class == SubClass::Single { BFLOAT16_CLASS } else { plain.class_number },
+            space: Space::of(instruction),
+            width: accesses.iter().filter(is_register).map(|access| access.count).max().unwrap_or(1),
+            result_file: accesses.iter().find(|access| access.written).map(|access| access.file),
+            ..plain
+        })
+    }
+
+    /// The description's bits, all barriers allowed.
+    pub fn pack(&self) -> Packed {
+        let mut packed = Packed::default();
+        packed.set(Packed::LATENCY_INDEX, self.latency_index.into());
+        packed.set(Packed::THROUGHPUT, self.throughput.number().into());
+        packed.set(Packed::PIPE, self.pipe.number().into());
+        packed.set(Packed::SUB_CLASS, self.sub_class.number().into());
+        packed.set(Packed::FLAGS, self.flags.number().into());
+        packed
+    }
+}
+
+/// A field of [`Packed`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BitField {
+    low: u32,
+    width: u32,
+}
+
+impl BitField {
+    fn mask(self) -> u64 {
+        ((1 << self.width) - 1) << self.low
+    }
+}
+
+/// The bits of a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Packed(pub u64);
+
+/// Everything is possible: all pipes, all parts, all flags, all barriers.
+impl Default for Packed {
+    fn default() -> Packed {
+        let all = [Packed::PIPE, Packed::SUB_CLASS, Packed::FLAGS, Packed::READ_BARRIERS, Packed::WRITE_BARRIERS];
+        Packed(all.into_iter().fold(0, |bits, field| bits | field.mask()))
+    }
+}
+
+impl Packed {
+    /// The row of the latency table.
+    pub const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
+    /// The throughput class.
+    pub const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
+    /// Pipes.
+    pub const PIPE: BitField = BitField { low: 15, width: 5 };
+    /// The part of the pipe.
+    pub const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
+    /// The sub-unit.
+    pub const FLAGS: BitField = BitField { low: 25, width: 5 };
+    /// Barriers that reading sources may signal.
+    pub const READ_BARRIERS: BitField = BitField { low: 32, width: 5 };
+    /// Barriers that results may signal.
+    pub const WRITE_BARRIERS: BitField = BitField { low: 37, width: 5 };
+
+    /// The value of a field.
+    pub fn get(self, field: BitField) -> u64 {
+        (self.0 & field.mask()) >> field.low
+    }
+
+    /// Writes a field; what does not fit is cut off.
+    pub fn set(&mut self, field: BitField, value: u64) {
+        self.0 = self.0 & !field.mask() | value << field.low & field.mask();
+    }
+
+    /// The row of the latency table.
+    pub fn latency_index(self) -> u16 {
+        self.get(Packed::LATENCY_INDEX) as u16
+    }
+
+    /// The throughput class; none if the number stands for none.
+    pub fn throughput(self) -> Option<ThroughputClass> {
+        ThroughputClass::from_number(self.get(Packed::THROUGHPUT) as u8)
+    }
+
+    /// Pipes; none if the number stands for none.
+    pub fn pipe(self) -> Option<PipeMask> {
+        PipeMask::from_number(self.get(Packed::PIPE) as u8)
+    }
+
+    /// The part of the pipe; none if the number stands for none.
+    pub fn sub_class(self) -> Option<SubClass> {
+        SubClass::from_number(self.get(Packed::SUB_CLASS) as u8)
+    }
+
+    /// The sub-unit; none if the number stands for none.
+    pub fn flags(self) -> Option<PipeFlags> {
+        PipeFlags::from_number(self.get(Packed::FLAGS) as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oriole_hardware::Classes;
+    use oriole_isa::parse;
+
+    fn descriptor(text: &str) -> Descriptor {
+        Descriptor::of(&parse(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_class_has_a_descriptor() {
+        for class in Classes::get().all() {
+            let descriptor = Descriptor::of_class(class).unwrap_or_else(|lack| panic!("{lack:?}"));
+            let packed = descriptor.pack();
+            assert_eq!(packed.latency_index(), descriptor.latency_index, "{}", class.name());
+            assert_eq!(packed.throughput(), Some(descriptor.throughput), "{}", class.name());
+            let parts = (packed.pipe(), packed.sub_class(), packed.flags());
+            assert_eq!(parts, (Some(descriptor.pipe), Some(descriptor.sub_class), Some(descriptor.flags)), "{}", class.name());
+        }
+    }
+
+    #[test]
+    fn latency_indices_of_the_description_and_our_own_do_not_meet() {
+        for class in Classes::get().all().filter(|class| class.attribute("index").is_none()) {
+            assert!(Descriptor::of_class(class).unwrap().latency_index < 0xe6, "{}", class.name());
+        }
+    }
+
+    /// The masks as the description prints them.
+    #[test]
+    fn bits_are_where_the_description_has_them() {
+        let default = Packed::default();
+        assert_eq!(default.0 & 0xf_8000, 0xf_8000);
+        assert_eq!(default.0 >> 16 & 0x1f0, 0x1f0);
+        assert_eq!(default.0 >> 24 & 0x3e, 0x3e);
+        assert_eq!(default.0 >> 32 & 0x3ff, 0x3e0 | 0x1f);
+        let with = |field, value| {
+            let mut packed = Packed(0);
+            packed.set(field, value);
+            packed.0
+        };
+        assert_eq!(
+            [PipeMask::A, PipeMask::B, PipeMask::C].map(|pipe| with(Packed::PIPE, pipe.number().into())),
+            [0x8000, 0x1_0000, 0x1_8000]
+        );
+        let subs = [SubClass::Control, SubClass::Integer, SubClass::Single, SubClass::Double];
+        assert_eq!(subs.map(|sub| with(Packed::SUB_CLASS, sub.number().into()) >> 16), [0x10, 0x20, 0x30, 0x40]);
+        let flags = [PipeFlags::Narrow, PipeFlags::Alu, PipeFlags::Memory, PipeFlags::Special, PipeFlags::Double, PipeFlags::Tensor];
+        assert_eq!(flags.map(|flag| with(Packed::FLAGS, flag.number().into()) >> 24), [2, 4, 6, 8, 0xa, 0xc]);
+        assert_eq!(with(Packed::LATENCY_INDEX, 0x3ff), 0x1ff);
+    }
+
+    /// Classes, indices and pipes that the description lists.
+    #[test]
+    fn instructions_have_what_the_description_lists() {
+        let group = descriptor("HGMMA.64x8x16.F32 R24, gdesc[UR8], !UPT");
+        assert_eq!((group.class_number, group.latency_index, group.unit, group.flags), (745, 0xf1, Unit::Tensor, PipeFlags::Tensor));
+        let jump = descriptor("BRA 0x0");
+        assert_eq!((jump.class_number, jump.pipe, jump.sub_class), (130, PipeMask::All, SubClass::Control));
+        let compare = descriptor("ISETP.GE.AND P0, PT, R0, R1, PT");
+        assert_eq!((compare.class_number, compare.pipe, compare.sub_class, compare.unit), (200, PipeMask::A, SubClass::Integer, Unit::Alu));
+        assert_eq!(compare.result_file, Some(File::Predicate));
+    }
+
+    #[test]
+    fn fields_of_an_instruction_count() {
+        assert_eq!(descriptor("LDG.E.128 R0, desc[UR4][R4.64]").width, 4);
+        assert_eq!(descriptor("LDC R2, c[0x0][R4+0x28]").space, Some(Space::IndexedConstant));
+        assert_eq!(descriptor("HFMA2.BF16_V2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
+        assert_ne!(descriptor("HFMA2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
+    }
+}

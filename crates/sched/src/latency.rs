@@ -1,0 +1,205 @@
+//! Cycles between two instructions that meet in a register.
+//!
+//! [`meetings`] lists where two instructions meet: the later one reads, overwrites or writes again what the earlier one touches.
+//! [`latency`] says how many cycles must lie between their issues for one such meeting. Where a scoreboard is waited for, it is the time
+//! that usually passes, because that is what a schedule has to hide; [`Meeting::need`] is the strict answer.
+
+use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
+use oriole_isa::{Access, AccessPlace, File, Instruction, accesses};
+
+/// Cycles that stand for "never": the time varies and nobody knows it.
+pub const INFINITE_LATENCY: i32 = 99_999;
+/// The cycle of an instruction that has no place in the schedule yet.
+pub const UNSCHEDULED: i32 = -1;
+
+/// A register in which two instructions meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meeting {
+    /// How they depend on each other.
+    pub kind: Kind,
+    /// The register's file.
+    pub file: File,
+    /// Its number.
+    pub register: u16,
+    /// Where the first touches it.
+    pub first: Port,
+    /// Where the second touches it.
+    pub second: Port,
+}
+
+impl Meeting {
+    /// What must lie between the two.
+    #[inline]
+    pub fn need(self, model: &Model, first_is_guarded: bool) -> Need {
+        if first_is_guarded {
+            model.need_guarded(self.kind, self.file, self.first, self.second)
+        } else {
+            model.need(self.kind, self.file, self.first, self.second)
+        }
+    }
+}
+
+/// Cycles from the issue of the first instruction, of this class, to the issue of the second.
+#[inline]
+pub fn latency(model: &Model, meeting: Meeting, first: Class, first_is_guarded: bool) -> i32 {
+    let need = meeting.need(model, first_is_guarded);
+    if !need.scoreboard {
+        return i32::from(need.cycles);
+    }
+    match model.time(first) {
+        Some(time) if meeting.kind == Kind::War => i32::from(time.read).max(i32::from(need.cycles)),
+        Some(time) => i32::from(time.usual).max(i32::from(need.cycles)),
+        None => INFINITE_LATENCY,
+    }
+}
+
+/// Where an instruction of a class touches a register: register number `part` of source number `slot`, or of the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The class.
+    pub class: Class,
+    /// The source, from 0; results have none.
+    pub slot: usize,
+    /// The register inside the operand, from 0.
+    pub part: usize,
+}
+
+impl Place {
+    #[inline]
+    fn port(self, file: File, written: bool) -> Option<Port> {
+        if written { self.class.write_port(file, self.part) } else { self.class.read_port(file, self.slot, self.part) }
+    }
+}
+
+/// Cycles between two instructions for one operand of each; none if one of the classes does not touch such a file there.
+#[inline]
+pub fn operand_latency(model: &Model, kind: Kind, file: File, first: Place, second: Place, first_is_guarded: bool) -> Option<i32> {
+    let (first_port, second_port) = (first.port(file, kind != Kind::War)?, second.port(file, kind != Kind::Raw)?);
+    let meeting = Meeting { kind, file, register: 0, first: first_port, second: second_port };
+    Some(latency(model, meeting, first.class, first_is_guarded))
+}
+
+/// A register that an instruction touches, and by which port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Touch {
+    /// The register's file.
+    pub file: File,
+    /// Its number.
+    pub register: u16,
+    /// The port.
+    pub port: Port,
+    /// Whether it is written; else it is read.
+    pub written: bool,
+}
+
+/// What an instruction touches, in registers that have grids.
+pub fn touches(instruction: &Instruction) -> Vec<Touch> {
+    let class = Class::of(instruction);
+    let written = instruction.written();
+    let slot = |operand: u8| written.iter().take(usize::from(operand)).filter(|is_written| !**is_written).count();
+    let port = |access: &Access, part: usize| match access.place {
+        AccessPlace::Guard => Some(Classes::get().guard_port(access.file == File::UniformPredicate)),
+        AccessPlace::Plain(_) | AccessPlace::Address(_) if access.written => class.write_port(access.file, part),
+        AccessPlace::Plain(operand) | AccessPlace::Address(operand) => class.read_port(access.file, slot(operand), part),
+    };
+    let mut touches = Vec::new();
+    for access in accesses(instruction) {
+        for (part, register) in access.registers().enumerate() {
+            if let Some(port) = port(&access, part) {
+                touches.push(Touch { file: access.file, register, port, written: access.written });
+            }
+        }
+    }
+    touches
+}
+
+/// Where two instructions meet, the first one first.
+pub fn meetings(first: &[Touch], second: &[Touch]) -> Vec<Meeting> {
+    let mut meetings = Vec::new();
+    for a in first {
+        for b in second.iter().filter(|b| b.file == a.file && b.register == a.register) {
+            let kind = match (a.written, b.written) {
+                (true, false) => Kind::Raw,
+                (false, true) => Kind::War,
+                (true, true) => Kind::Waw,
+                (false, false) => continue,
+            };
+            meetings.push(Meeting { kind, file: a.file, register: a.register, first: a.port, second: b.port });
+        }
+    }
+    meetings
+}
+
+/// Cycles between two instructions over all registers they meet in; none if they do not meet.
+pub fn latency_between(model: &Model, first: &Instruction, second: &Instruction) -> Option<i32> {
+    let class = Class::of(first);
+    let is_guarded = !first.guard.is_always();
+    meetings(&touches(first), &touches(second)).into_iter().map(|meeting| latency(model, meeting, class, is_guarded)).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oriole_isa::{Target, parse};
+
+    fn model(target: &str) -> &'static Model {
+        Model::of(Target::parse(target).unwrap())
+    }
+
+    fn instruction(text: &str) -> Instruction {
+        parse(text).unwrap()
+    }
+
+    /// Chains of four cycles, as the microbenchmarks of Turing to Hopper that have been published agree on.
+    #[test]
+    fn sums_follow_each_other_after_four_cycles() {
+        let (first, second) = (instruction("FADD R0, R1, R2"), instruction("FADD R3, R0, R4"));
+        for target in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90"] {
+            assert_eq!(latency_between(model(target), &first, &second), Some(4), "{target}");
+        }
+        assert_eq!(latency_between(model("sm_90"), &second, &instruction("FADD R5, R6, R7")), None);
+    }
+
+    #[test]
+    fn the_register_decides_between_the_halves_of_a_product() {
+        let wide = instruction("IMAD.WIDE R2, R4, R5, R6");
+        let model = model("sm_80");
+        let to = |text: &str| latency_between(model, &wide, &instruction(text)).unwrap();
+        assert!(to("IADD3 R9, R2, R8, RZ") < to("IADD3 R9, R3, R8, RZ"));
+    }
+
+    #[test]
+    fn a_meeting_has_a_kind_and_a_register() {
+        let (first, second) = (touches(&instruction("IADD3 R0, R1, R2, R3")), touches(&instruction("@P0 IADD3 R1, R0, R0, R2")));
+        let found: Vec<(Kind, u16)> = meetings(&first, &second).into_iter().map(|meeting| (meeting.kind, meeting.register)).collect();
+        assert_eq!(found, [(Kind::Raw, 0), (Kind::Raw, 0), (Kind::War, 1)]);
+        assert!(second.iter().any(|touch| touch.file == File::Predicate && touch.register == 0 && !touch.written));
+    }
+
+    #[test]
+    fn operands_are_asked_for_by_number() {
+        let at = |text: &str, slot, part| Place { class: Class::of(&instruction(text)), slot, part };
+        let sum = "IADD3 R9, R2, R8, RZ";
+        let between = |kind, file, first, second| operand_latency(model("sm_80"), kind, file, first, second, false);
+        let halves = [0, 1].map(|part| between(Kind::Raw, File::General, at("IMAD.WIDE R2, R4, R5, R6", 0, part), at(sum, 0, 0)));
+        assert!(halves[0].is_some() && halves[0] < halves[1]);
+        // The addend of a wide product is read later than its factors.
+        let wide = |slot| between(Kind::Raw, File::General, at("IMAD R2, R4, R5, R6", 0, 0), at("IMAD.WIDE R2, R4, R5, R6", slot, 1));
+        assert!(wide(2) < wide(0));
+        assert_eq!(between(Kind::Raw, File::Uniform, at(sum, 0, 0), at(sum, 0, 0)), None);
+    }
+
+    #[test]
+    fn variable_times_are_the_usual_ones() {
+        let (load, sum) = (instruction("LDG.E R0, desc[UR4][R2.64]"), instruction("IADD3 R5, R0, R1, RZ"));
+        let class = Class::of(&load);
+        for target in Target::all() {
+            let model = Model::of(target);
+            let found = latency_between(model, &load, &sum).unwrap();
+            assert_eq!(found, model.time(class).map_or(INFINITE_LATENCY, |time| time.usual.into()), "{target}");
+            let overwrites = instruction("IADD3 R2, R8, R9, RZ");
+            let found = latency_between(model, &load, &overwrites).unwrap();
+            assert_eq!(found, model.time(class).map_or(INFINITE_LATENCY, |time| time.read.into()), "{target}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Throughput classes: how long an instruction keeps its unit busy.
+//!
+//! The table of classes names a rate for each class. NVIDIA publishes rates by kind of work, so several names share a figure, and some have
+//! none: those count as one issue.
+
+use oriole_hardware::Class;
+use oriole_hardware::machine::Machine;
+use oriole_hardware::units::Rates;
+
+/// A throughput class: a rate that classes share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ThroughputClass(u8);
+
+type Lanes = fn(&Rates) -> Option<u32>;
+
+/// Names of the rates and the published figure for each: lanes per clock of a multiprocessor.
+const RATES: &[(&str, Lanes)] = &[
+    ("alu", |rates| rates.logic),
+    ("half_alu", |rates| rates.logic.map(|lanes| lanes / 2)),
+    ("fma", |rates| rates.fp32),
+    ("imad", |rates| rates.integer_multiply),
+    ("imad_wide", |rates| rates.integer_multiply.map(|lanes| lanes / 2)),
+    ("half", |rates| rates.fp16x2),
+    ("fp64", |rates| rates.fp64),
+    ("mma", |_| None),
+    ("mma_f64", |_| None),
+    ("xu", |rates| rates.special),
+    ("xu64", |rates| rates.convert_64),
+    ("shfl", |rates| rates.shuffle),
+    ("redux", |rates| rates.warp_reduce),
+    ("s2r", |_| None),
+    ("lsu", |rates| rates.load_store),
+    ("lds", |rates| rates.load_store),
+    ("ldc", |_| None),
+    ("atomg", |_| None),
+    ("atoms", |_| None),
+    ("fence", |_| None),
+    ("tex", |rates| rates.texture),
+    ("async", |_| None),
+    ("bar", |rates| rates.block_barrier),
+    ("bra", |rates| rates.branch),
+    ("uniform", |rates| rates.uniform),
+    ("r2ur", |_| None),
+];
+
+impl ThroughputClass {
+    /// The one that nothing belongs to.
+    pub const ANY: ThroughputClass = ThroughputClass(0x1f);
+
+    /// The throughput class of a scheduling class.
+    pub fn of(class: Class) -> ThroughputClass {
+        let place = class.attribute("rate").and_then(|rate| RATES.iter().position(|(name, _)| *name == rate));
+        place.map_or(ThroughputClass::ANY, |index| ThroughputClass(index as u8))
+    }
+
+    /// From its number.
+    pub fn from_number(number: u8) -> Option<ThroughputClass> {
+        let is_known = usize::from(number) < RATES.len() || number == ThroughputClass::ANY.0;
+        is_known.then_some(ThroughputClass(number))
+    }
+
+    /// Its number, in five bits.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        RATES.get(usize::from(self.0)).map_or("any", |(name, _)| name)
+    }
+
+    /// Cycles that an instruction of a warp keeps its unit of one scheduler busy; none where no figure is published.
+    pub fn cycles(self, rates: &Rates, machine: &Machine) -> Option<u32> {
+        let (_, lanes) = RATES.get(usize::from(self.0))?;
+        let lanes = lanes(rates).filter(|lanes| *lanes > 0)?;
+        Some((machine.threads_per_warp * machine.schedulers).div_ceil(lanes).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oriole_hardware::{Classes, Profile};
+    use oriole_isa::Target;
+
+    #[test]
+    fn every_class_has_a_rate_that_is_known_here() {
+        for class in Classes::get().all() {
+            assert_ne!(ThroughputClass::of(class), ThroughputClass::ANY, "{}: {:?}", class.name(), class.attribute("rate"));
+        }
+        assert!(RATES.len() < usize::from(ThroughputClass::ANY.0));
+    }
+
+    /// The ratio of single to double precision in the CUDA Programming Guide 13, table 30: 2 and 64.
+    #[test]
+    fn double_precision_is_slow_where_it_is() {
+        let cycles = |target: &str, class: &str| {
+            let profile = Profile::of(Target::parse(target).unwrap());
+            ThroughputClass::of(Classes::get().find(class).unwrap()).cycles(&profile.rates, &profile.machine).unwrap()
+        };
+        assert_eq!((cycles("sm_90", "fma"), cycles("sm_90", "double")), (1, 2));
+        assert_eq!((cycles("sm_86", "fma"), cycles("sm_86", "double")), (1, 64));
+    }
+}

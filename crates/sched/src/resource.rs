@@ -1,0 +1,425 @@
+//! How busy the ten units are, for each block.
+//!
+//! A block has a [`Slot`]: how much each unit is used, how the pressure on registers changes by what each unit executes, and a word of
+//! state. An instruction goes into it in three steps, the modes of the description:
+//!
+//! 1. its own cost: cycles on its unit, and the registers of its operands that nobody has consumed yet;
+//! 2. the difference when the registers that it reads for the last time are consumed: what it releases, never above zero;
+//! 3. the pressure that results: registers it makes live, less what it released, added to the block's.
+//!
+//! [`Resources::schedule`] does all three and returns what [`Resources::undo`] needs to take the instruction out again, as backtracking
+//! schedulers must.
+
+use oriole_hardware::units::UNITS;
+use oriole_hardware::{Class, Profile};
+use oriole_isa::{File, Instruction, accesses};
+
+use crate::descriptor::unit;
+use crate::rate::ThroughputClass;
+use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
+
+/// A figure for each unit.
+pub type ResourceVector = [i32; UNITS];
+
+/// The cost of operands is kept in nine bits.
+pub const MOST_OPERAND_COST: u32 = 0x1ff;
+
+/// The books of a block: 84 bytes, as in the description.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Slot {
+    /// Cycles that each unit is used.
+    pub usage: ResourceVector,
+    /// Changes of the pressure on registers, by the unit that made them.
+    pub delta: ResourceVector,
+    state: i32,
+}
+
+const _: () = assert!(size_of::<Slot>() == 84);
+
+impl Slot {
+    const ENTERED: i32 = 1;
+    const PRESSURE_SHIFT: u32 = 1;
+
+    /// Whether an instruction of the block has been counted.
+    pub fn is_entered(&self) -> bool {
+        self.state & Slot::ENTERED != 0
+    }
+
+    /// Registers that are live beyond those at the start of the block.
+    pub fn pressure(&self) -> i32 {
+        self.state >> Slot::PRESSURE_SHIFT
+    }
+
+    fn enter(&mut self) {
+        self.state |= Slot::ENTERED;
+    }
+
+    fn add_pressure(&mut self, change: i32) {
+        self.state = self.state.wrapping_add(change << Slot::PRESSURE_SHIFT);
+    }
+}
+
+/// What is asked of the resource model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// 0 and 1: the instruction's own cost, starting anew.
+    Own,
+    /// 2: the difference to what was found before.
+    Differential,
+    /// 3: the pressure, added to the block's.
+    Pressure,
+}
+
+impl Mode {
+    /// The mode of the description's number.
+    pub fn from_number(number: u8) -> Option<Mode> {
+        match number {
+            0 | 1 => Some(Mode::Own),
+            2 => Some(Mode::Differential),
+            3 => Some(Mode::Pressure),
+            _ => None,
+        }
+    }
+}
+
+/// A register operand. Immediates and constants are none; neither are `RZ`, `PT` and their uniform likes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegisterOperand {
+    /// The register.
+    pub register: RegisterDescriptor,
+    /// Whether it is written; else it is read.
+    pub written: bool,
+    /// Whether nobody reads it afterwards.
+    pub last_use: bool,
+}
+
+/// What the resource model has to know about an instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Work {
+    /// The place of its unit in the vector.
+    pub unit: usize,
+    /// Cycles that it keeps the unit busy.
+    pub cycles: i32,
+    /// Its register operands.
+    pub operands: Vec<RegisterOperand>,
+}
+
+impl Work {
+    /// That of an instruction; `is_last_use` says of which registers it is the last reader.
+    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(File, u16) -> bool) -> Work {
+        let class = Class::of(instruction);
+        let mut operands = Vec::new();
+        for access in accesses(instruction) {
+            operands.extend(access.registers().map(|number| RegisterOperand {
+                register: RegisterDescriptor::new(access.file, number.into()),
+                written: access.written,
+                last_use: !access.written && is_last_use(access.file, number),
+            }));
+        }
+        Work { unit: costs.unit(class), cycles: costs.cycles(class), operands }
+    }
+}
+
+/// Unit and cycles of each class on a machine.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    classes: Vec<(usize, i32)>,
+}
+
+impl Costs {
+    /// The costs that a profile says. Where no rate is known, an instruction keeps its unit for one cycle.
+    pub fn new(profile: &Profile) -> Costs {
+        let cost = |class: Class| {
+            let cycles = ThroughputClass::of(class).cycles(&profile.rates, &profile.machine).unwrap_or(1);
+            (unit(class).map_or(0, oriole_hardware::units::Unit::index), cycles as i32)
+        };
+        Costs { classes: oriole_hardware::Classes::get().all().map(cost).collect() }
+    }
+
+    /// The place of a class' unit in the vector.
+    pub fn unit(&self, class: Class) -> usize {
+        self.classes[class.index()].0
+    }
+
+    /// Cycles that a class keeps its unit busy.
+    pub fn cycles(&self, class: Class) -> i32 {
+        self.classes[class.index()].1
+    }
+}
+
+/// A set of registers, by class and number.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RegisterSet {
+    words: Vec<u64>,
+}
+
+impl RegisterSet {
+    const CLASSES: u32 = 8;
+
+    fn place(class: u8, index: u32) -> (usize, u64) {
+        let at = index * RegisterSet::CLASSES + u32::from(class);
+        ((at / 64) as usize, 1 << (at % 64))
+    }
+
+    /// Whether a register is a member.
+    pub fn contains(&self, class: u8, index: u32) -> bool {
+        let (word, bit) = RegisterSet::place(class, index);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// Adds a register; whether it is new.
+    pub fn insert(&mut self, class: u8, index: u32) -> bool {
+        let (word, bit) = RegisterSet::place(class, index);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        is_new
+    }
+
+    /// Takes a register out.
+    pub fn remove(&mut self, class: u8, index: u32) {
+        let (word, bit) = RegisterSet::place(class, index);
+        if let Some(word) = self.words.get_mut(word) {
+            *word &= !bit;
+        }
+    }
+}
+
+/// What is kept between the modes for one instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Tracked {
+    cost: i32,
+    delta: i32,
+    pressure: i32,
+}
+
+/// The resource model while a block is scheduled.
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
+    /// How registers count.
+    pub tracking: Tracking,
+    consumed: RegisterSet,
+    tracked: Tracked,
+}
+
+/// What takes an instruction out of the books again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Undo {
+    before: Slot,
+    consumed: Vec<(u8, u32)>,
+    revived: Vec<(u8, u32)>,
+}
+
+impl Resources {
+    /// A model at the start of a block.
+    pub fn new(tracking: Tracking) -> Resources {
+        Resources { tracking, ..Resources::default() }
+    }
+
+    /// Registers that have been read for the last time.
+    pub fn consumed(&self) -> &RegisterSet {
+        &self.consumed
+    }
+
+    /// Answers for one mode, given the registers that count as consumed; [`Mode::Pressure`] adds to the slot and answers zeros.
+    pub fn evaluate(&mut self, work: &Work, mode: Mode, slot: &mut Slot) -> ResourceVector {
+        let mut answer = [0; UNITS];
+        match mode {
+            Mode::Own => {
+                self.tracked = Tracked { cost: self.operand_cost(work), ..Tracked::default() };
+                self.tracked.pressure = self.result_cost(work);
+                answer[work.unit] = work.cycles;
+            }
+            Mode::Differential => {
+                let now = self.operand_cost(work);
+                let change = now - self.tracked.cost;
+                self.tracked.delta += change;
+                self.tracked.pressure += change;
+                self.tracked.cost = now;
+                answer[work.unit] = change;
+            }
+            Mode::Pressure => slot.add_pressure(self.tracked.pressure),
+        }
+        answer
+    }
+
+    /// Counts an instruction in: all three modes.
+    pub fn schedule(&mut self, work: &Work, slot: &mut Slot) -> Undo {
+        let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
+        slot.enter();
+        let own = self.evaluate(work, Mode::Own, slot);
+        add(&mut slot.usage, &own);
+        for operand in work.operands.iter().filter(|operand| !operand.written && operand.last_use) {
+            for (class, index) in self.places(operand) {
+                if self.consumed.insert(class, index) {
+                    undo.consumed.push((class, index));
+                }
+            }
+        }
+        let released = self.evaluate(work, Mode::Differential, slot);
+        add(&mut slot.delta, &released);
+        self.evaluate(work, Mode::Pressure, slot);
+        for operand in work.operands.iter().filter(|operand| operand.written) {
+            for (class, index) in self.places(operand) {
+                if self.consumed.contains(class, index) {
+                    self.consumed.remove(class, index);
+                    undo.revived.push((class, index));
+                }
+            }
+        }
+        undo
+    }
+
+    /// Takes out the instruction that was counted in last.
+    pub fn undo(&mut self, undo: Undo, slot: &mut Slot) {
+        for (class, index) in undo.revived {
+            self.consumed.insert(class, index);
+        }
+        for (class, index) in undo.consumed {
+            self.consumed.remove(class, index);
+        }
+        *slot = undo.before;
+    }
+
+    /// What the registers that are read count for, those left out that are consumed.
+    fn operand_cost(&self, work: &Work) -> i32 {
+        let mut sum = 0;
+        let mut seen: Vec<(u8, u32)> = Vec::new();
+        for operand in work.operands.iter().filter(|operand| !operand.written && operand.register.is_physical()) {
+            let cost = register_cost(operand.register, self.tracking);
+            for place in self.places(operand) {
+                if !self.consumed.contains(place.0, place.1) && !seen.contains(&place) {
+                    seen.push(place);
+                    sum = (sum + cost.cost).min(MOST_OPERAND_COST);
+                }
+            }
+        }
+        sum as i32
+    }
+
+    /// What the registers that are written count for.
+    fn result_cost(&self, work: &Work) -> i32 {
+        let results = work.operands.iter().filter(|operand| operand.written && operand.register.is_physical());
+        results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MOST_OPERAND_COST) as i32
+    }
+
+    fn places(&self, operand: &RegisterOperand) -> impl Iterator<Item = (u8, u32)> + use<> {
+        let cost = register_cost(operand.register, self.tracking);
+        let class = operand.register.class;
+        let is_physical = operand.register.is_physical();
+        (cost.index..cost.index + cost.count).filter(move |_| is_physical).map(move |index| (class, index))
+    }
+}
+
+/// Adds one vector to another.
+pub fn add(sum: &mut ResourceVector, more: &ResourceVector) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::register_cost::Affinity;
+    use oriole_hardware::units::Unit;
+    use oriole_isa::{Target, parse};
+
+    fn costs(target: &str) -> Costs {
+        Costs::new(&Profile::of(Target::parse(target).unwrap()))
+    }
+
+    fn work(text: &str, last: &[u16]) -> Work {
+        Work::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == File::General && last.contains(&number))
+    }
+
+    #[test]
+    fn an_instruction_costs_cycles_on_its_unit() {
+        let mut slot = Slot::default();
+        let mut resources = Resources::default();
+        assert!(!slot.is_entered());
+        resources.schedule(&work("FFMA R0, R1, R2, R3", &[]), &mut slot);
+        resources.schedule(&work("MUFU.RCP R4, R5", &[]), &mut slot);
+        assert!(slot.is_entered());
+        assert_eq!((slot.usage[Unit::Fma.index()], slot.usage[Unit::Special.index()]), (1, 8));
+        assert_eq!(slot.usage.iter().sum::<i32>(), 9);
+        assert_eq!(costs("sm_86").cycles(Class::of(&parse("DADD R0, R2, R4").unwrap())), 64);
+    }
+
+    #[test]
+    fn last_uses_release_and_results_press() {
+        let mut slot = Slot::default();
+        let mut resources = Resources::default();
+        resources.schedule(&work("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
+        assert_eq!(slot.delta[Unit::Fma.index()], -2);
+        assert_eq!(slot.pressure(), -1);
+        assert!(resources.consumed().contains(1, 1) && resources.consumed().contains(1, 2) && !resources.consumed().contains(1, 3));
+        // A register that is consumed is not released again.
+        resources.schedule(&work("FADD R7, R1, R3", &[1, 3]), &mut slot);
+        assert_eq!(slot.delta[Unit::Fma.index()], -3);
+    }
+
+    #[test]
+    fn the_same_register_twice_counts_once() {
+        let resources = Resources::default();
+        assert_eq!(resources.operand_cost(&work("FFMA R0, R1, R1, R1", &[])), 1);
+        assert_eq!(resources.operand_cost(&work("FFMA R0, R1, R2, RZ", &[])), 2);
+        assert_eq!(resources.operand_cost(&work("FADD R0, R1, 1", &[])), 1);
+    }
+
+    #[test]
+    fn wide_operands_count_for_each_register() {
+        let resources = Resources::default();
+        assert_eq!(resources.operand_cost(&work("DADD R0, R2, R4", &[])), 4);
+        assert_eq!(resources.result_cost(&work("DADD R0, R2, R4", &[])), 2);
+    }
+
+    #[test]
+    fn the_cost_of_operands_fits_nine_bits() {
+        let register = |index| RegisterDescriptor { class: 1, index, affinity: Affinity::DoubleWidth };
+        let operands = (0..300).map(|index| RegisterOperand { register: register(index), written: false, last_use: false }).collect();
+        let work = Work { unit: 0, cycles: 1, operands };
+        assert_eq!(Resources::default().operand_cost(&work), 0x1ff);
+    }
+
+    #[test]
+    fn scoreboards_are_no_operands_that_count() {
+        let register = RegisterDescriptor::new(File::Scoreboard, 0);
+        let work = Work { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
+        assert_eq!(Resources::default().operand_cost(&work), 0);
+    }
+
+    #[test]
+    fn modes_have_the_numbers_of_the_description() {
+        let modes: Vec<Option<Mode>> = (0..5).map(Mode::from_number).collect();
+        assert_eq!(modes, [Some(Mode::Own), Some(Mode::Own), Some(Mode::Differential), Some(Mode::Pressure), None]);
+    }
+
+    #[test]
+    fn own_cost_starts_anew_and_the_difference_is_taken_to_it() {
+        let mut slot = Slot::default();
+        let mut resources = Resources::default();
+        let sum = work("FFMA R0, R1, R2, R3", &[]);
+        assert_eq!(resources.evaluate(&sum, Mode::Own, &mut slot)[Unit::Fma.index()], 1);
+        assert_eq!(resources.evaluate(&sum, Mode::Differential, &mut slot), [0; UNITS]);
+        resources.consumed.insert(1, 2);
+        assert_eq!(resources.evaluate(&sum, Mode::Differential, &mut slot)[Unit::Fma.index()], -1);
+        assert_eq!(resources.evaluate(&sum, Mode::Pressure, &mut slot), [0; UNITS]);
+        assert_eq!(slot.pressure(), 0);
+        assert_eq!((slot.usage, slot.delta), ([0; UNITS], [0; UNITS]));
+    }
+
+    #[test]
+    fn undo_takes_everything_back() {
+        let mut slot = Slot::default();
+        let mut resources = Resources::new(Tracking { pairs: true, doubles_wide: false });
+        resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
+        let (before, consumed) = (slot, resources.consumed.clone());
+        let undo = resources.schedule(&work("FFMA R2, R0, R1, R3", &[0, 1]), &mut slot);
+        assert_ne!(slot, before);
+        resources.undo(undo, &mut slot);
+        assert_eq!((slot, &resources.consumed), (before, &consumed));
+    }
+}

@@ -1,0 +1,265 @@
+//! All paths through a section of code.
+//!
+//! Blocks are walked until nothing changes: what may be in flight where a block begins is all that is in flight at the end of some
+//! block before it, with the least age it has there. Then every block is walked once more and its findings are kept.
+//!
+//! Calls inside the section lead into the called code with what is in flight; behind the call goes on what the called code leaves, as
+//! far as it is its own or was in flight at this very call. Calls that leave the section are taken to return with nothing in flight, and
+//! functions to begin so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use oriole_hardware::Model;
+use oriole_isa::{Instruction, Opcode, Value};
+
+use super::track::{Carried, Tracker};
+use super::{Finding, Step};
+
+/// What may be in flight; by number of the instruction.
+type State = Vec<Carried>;
+
+/// Where control goes behind an instruction.
+enum Next {
+    On,
+    To(Vec<usize>),
+    Call(Option<usize>),
+    Return,
+}
+
+/// Hazards of a section's code on all paths. `indirect` says where the indirect branch of this number can go, `entries` at which
+/// instructions functions begin.
+pub fn check_function(
+    instructions: &[Instruction],
+    entries: &[usize],
+    indirect: &dyn Fn(usize) -> Vec<usize>,
+    model: &Model,
+) -> Vec<Finding> {
+    let steps: Vec<Step> = instructions.iter().map(|instruction| Step::new(instruction, model)).collect();
+    let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect();
+    let mut walk = Walk::new(&steps, &nexts, entries);
+    let mut tracker = Tracker::new(&steps, model);
+    walk.settle(&mut tracker);
+    let mut findings = walk.findings(&mut tracker);
+    findings.sort();
+    findings.dedup();
+    findings
+}
+
+fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize) -> Vec<usize>) -> Next {
+    let instruction = &instructions[number];
+    let target = instruction.operands.iter().find_map(|operand| match operand.value {
+        Value::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < instructions.len()),
+        _ => None,
+    });
+    let is_conditional = !instruction.guard.is_always()
+        || instruction.operands.iter().any(|operand| matches!(operand.value, Value::Register(_, Some(_))) || operand.not);
+    let with_fall_through = |mut targets: Vec<usize>| {
+        if is_conditional {
+            targets.push(number + 1);
+        }
+        Next::To(targets)
+    };
+    match instruction.opcode {
+        Opcode::BRA => with_fall_through(target.into_iter().collect()),
+        Opcode::BRX => {
+            let mut targets = indirect(number);
+            if !instruction.guard.is_always() {
+                targets.push(number + 1);
+            }
+            Next::To(targets)
+        }
+        Opcode::WARPSYNC if target.is_some() => Next::To(target.into_iter().chain([number + 1]).collect()),
+        Opcode::EXIT if !is_conditional => Next::To(Vec::new()),
+        Opcode::RET if instruction.guard.is_always() => Next::Return,
+        Opcode::CALL => Next::Call(target),
+        _ => Next::On,
+    }
+}
+
+struct Walk<'a> {
+    steps: &'a [Step],
+    nexts: &'a [Next],
+    /// Where blocks begin, in ascending order.
+    starts: Vec<usize>,
+    /// For each block what may be in flight at its start; none if it was not reached.
+    states: Vec<Option<State>>,
+    /// For the start of called code: the calls of it with what was in flight there, and what it leaves.
+    called: BTreeMap<usize, Called>,
+    todo: BTreeSet<usize>,
+}
+
+#[derive(Default)]
+struct Called {
+    sites: BTreeMap<usize, State>,
+    left: Option<State>,
+    /// Numbers of its instructions.
+    body: BTreeSet<usize>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(steps: &'a [Step], nexts: &'a [Next], entries: &[usize]) -> Self {
+        let mut starts: BTreeSet<usize> = entries.iter().copied().chain([0]).collect();
+        for (number, next) in nexts.iter().enumerate() {
+            match next {
+                Next::On => continue,
+                Next::To(targets) => starts.extend(targets),
+                Next::Call(target) => starts.extend(target),
+                Next::Return => {}
+            }
+            starts.insert(number + 1);
+        }
+        let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
+        let states = vec![None; starts.len()];
+        let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), todo: BTreeSet::new() };
+        for &entry in entries.iter().chain([&0]) {
+            walk.reach(entry, Vec::new());
+        }
+        walk.find_called();
+        walk
+    }
+
+    /// Which instructions belong to code that is called inside the section.
+    fn find_called(&mut self) {
+        let targets: BTreeSet<usize> =
+            self.nexts.iter().filter_map(|next| if let Next::Call(target) = next { *target } else { None }).collect();
+        for target in targets {
+            let mut body = BTreeSet::new();
+            let mut todo = vec![target];
+            while let Some(number) = todo.pop() {
+                if number >= self.steps.len() || !body.insert(number) {
+                    continue;
+                }
+                match &self.nexts[number] {
+                    Next::On | Next::Call(_) => todo.push(number + 1),
+                    Next::To(targets) => todo.extend(targets),
+                    Next::Return => {}
+                }
+            }
+            self.called.insert(target, Called { body, ..Called::default() });
+        }
+    }
+
+    fn block_of(&self, start: usize) -> Option<usize> {
+        self.starts.binary_search(&start).ok()
+    }
+
+    fn end_of(&self, block: usize) -> usize {
+        self.starts.get(block + 1).copied().unwrap_or(self.steps.len())
+    }
+
+    /// Adds to what may be in flight at the start of a block.
+    fn reach(&mut self, start: usize, state: State) {
+        let Some(block) = self.block_of(start) else { return };
+        let merged = match &self.states[block] {
+            None => state,
+            Some(old) => {
+                let new = merge(old, &state);
+                if new == *old {
+                    return;
+                }
+                new
+            }
+        };
+        self.states[block] = Some(merged);
+        self.todo.insert(block);
+    }
+
+    fn settle(&mut self, tracker: &mut Tracker<'_>) {
+        while let Some(block) = self.todo.pop_first() {
+            let Some(state) = self.states[block].clone() else { continue };
+            tracker.enter(&state);
+            let end = self.end_of(block);
+            for number in self.starts[block]..end {
+                tracker.issue(number, &mut |_| {});
+            }
+            let left = tracker.leave();
+            match &self.nexts[end - 1] {
+                Next::On => self.reach(end, left),
+                Next::To(targets) => {
+                    for target in targets.clone() {
+                        self.reach(target, left.clone());
+                    }
+                }
+                Next::Call(None) => self.reach(end, Vec::new()),
+                &Next::Call(Some(target)) => {
+                    self.reach(target, left.clone());
+                    if let Some(called) = self.called.get_mut(&target) {
+                        called.sites.insert(end, left);
+                    }
+                    self.come_back(target);
+                }
+                Next::Return => {
+                    let owners: Vec<usize> =
+                        self.called.iter().filter(|(_, called)| called.body.contains(&(end - 1))).map(|(&target, _)| target).collect();
+                    for target in owners {
+                        if let Some(called) = self.called.get_mut(&target) {
+                            called.left = Some(called.left.as_ref().map_or_else(|| left.clone(), |old| merge(old, &left)));
+                        }
+                        self.come_back(target);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on behind the calls of some code with what it leaves.
+    fn come_back(&mut self, target: usize) {
+        let Some(called) = self.called.get(&target) else { return };
+        let Some(left) = &called.left else { return };
+        let mut returns = Vec::new();
+        for (&behind, before) in &called.sites {
+            let is_here = |one: &&Carried| {
+                called.body.contains(&(one.step as usize)) || before.binary_search_by_key(&one.step, |other| other.step).is_ok()
+            };
+            returns.push((behind, left.iter().filter(is_here).copied().collect()));
+        }
+        for (behind, state) in returns {
+            self.reach(behind, state);
+        }
+    }
+
+    fn findings(&self, tracker: &mut Tracker<'_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (block, state) in self.states.iter().enumerate() {
+            let Some(state) = state else { continue };
+            tracker.enter(state);
+            for number in self.starts[block]..self.end_of(block) {
+                tracker.issue(number, &mut |finding| findings.push(finding));
+            }
+        }
+        findings
+    }
+}
+
+/// What may be in flight if one or the other is the case. The order of issue is kept where both agree on it.
+fn merge(one: &State, two: &State) -> State {
+    let mut merged: State = Vec::with_capacity(one.len().max(two.len()));
+    let (mut at, mut other) = (0, 0);
+    let mut ranks = Vec::new();
+    while at < one.len() || other < two.len() {
+        match (one.get(at), two.get(other)) {
+            (Some(&first), Some(&second)) if first.step == second.step => {
+                ranks.push((first.rank, second.rank));
+                merged.push(first.merge(second));
+                at += 1;
+                other += 1;
+            }
+            (Some(&first), second) if second.is_none_or(|second| first.step < second.step) => {
+                merged.push(Carried { vouches: false, ..first });
+                at += 1;
+            }
+            (_, Some(&second)) => {
+                merged.push(Carried { vouches: false, rank: 0, ..second });
+                other += 1;
+            }
+            (_, None) => break,
+        }
+    }
+    ranks.sort_unstable();
+    if !ranks.is_sorted_by_key(|&(_, second)| second) || ranks.iter().any(|&(first, second)| first == 0 || second == 0) {
+        for one in &mut merged {
+            (one.rank, one.vouches) = (0, false);
+        }
+    }
+    merged
+}

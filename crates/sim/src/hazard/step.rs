@@ -1,0 +1,121 @@
+//! An instruction as hazards see it.
+
+use oriole_hardware::{Class, Classes, Model, Port};
+use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Value, accesses};
+use smallvec::SmallVec;
+
+use super::Register;
+
+/// A register and the port by which it is read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    pub register: Register,
+    pub port: Port,
+}
+
+/// An instruction: what it touches and what its control word says.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub class: Class,
+    pub control: Control,
+    pub reads: SmallVec<[Touch; 8]>,
+    pub writes: SmallVec<[Touch; 4]>,
+    pub guarded: bool,
+    /// The predicate it depends on, and whether it must be false.
+    pub guard: Option<(Register, bool)>,
+    /// Whether results come at a time of their own.
+    pub results_wait: bool,
+    /// Whether sources are read at a time of their own.
+    pub sources_wait: bool,
+    /// Instructions of one group finish in the order of issue.
+    pub order: Option<u8>,
+    /// Instructions of one group read their sources in the order of issue.
+    pub queue: Option<u8>,
+    /// Scoreboards that it sets, one bit each, for results and for reads.
+    pub announces: (u8, u8),
+    /// The predicate of an atomic operation says whether the address was of the right kind, which is known once sources are read.
+    pub tells_early: bool,
+    /// The warp stops until all that is in front of it in the queue of memory operations has been taken from there.
+    pub drains_queue: bool,
+    /// `DEPBAR.LE SBn, count`: waits until no more than `count` are left.
+    pub count_wait: Option<(u8, u32)>,
+}
+
+impl Step {
+    /// What matters of an instruction.
+    pub fn new(instruction: &Instruction, model: &Model) -> Step {
+        let class = Class::of(instruction);
+        let written = instruction.written();
+        let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
+        let mut step = Step {
+            class,
+            control: instruction.control,
+            reads: SmallVec::new(),
+            writes: SmallVec::new(),
+            guarded: !instruction.guard.is_always(),
+            guard: guard_of(instruction),
+            results_wait: model.results_wait(class),
+            sources_wait: model.sources_wait(class),
+            order: class.order(),
+            queue: class.queue(),
+            announces: announced(instruction),
+            tells_early: matches!(instruction.opcode, Opcode::ATOM | Opcode::ATOMS | Opcode::ATOMG),
+            drains_queue: instruction.opcode == Opcode::BAR && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
+            count_wait: count_wait(instruction),
+        };
+        for access in accesses(instruction) {
+            for (part, number) in access.registers().enumerate() {
+                let Some(register) = Register::new(access.file, number) else { continue };
+                let port = match (access.place, access.written) {
+                    (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == File::UniformPredicate)),
+                    (AccessPlace::Plain(operand) | AccessPlace::Address(operand), false) => {
+                        class.read_port(access.file, slot_of(operand), part)
+                    }
+                    (AccessPlace::Plain(_) | AccessPlace::Address(_), true) => class.write_port(access.file, part),
+                };
+                let Some(port) = port else { continue };
+                if access.written {
+                    step.writes.push(Touch { register, port });
+                } else {
+                    step.reads.push(Touch { register, port });
+                }
+            }
+        }
+        step
+    }
+}
+
+/// The counter of groups of matrix products, beside the six scoreboards.
+const MATRIX_GROUPS: u8 = 6;
+
+fn is_matrix_group(instruction: &Instruction) -> bool {
+    matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
+}
+
+fn announced(instruction: &Instruction) -> (u8, u8) {
+    let bit = |scoreboard: Option<u8>| scoreboard.map_or(0, |index| 1 << index);
+    let names_group = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"));
+    let group = u8::from(is_matrix_group(instruction) && names_group) << MATRIX_GROUPS;
+    let (results, reads) = (bit(instruction.control.write_barrier) | group, bit(instruction.control.read_barrier));
+    (results, reads)
+}
+
+fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
+    let number = |at: usize| match instruction.operands.get(at)?.value {
+        Value::Integer(number) => u32::try_from(number).ok(),
+        _ => None,
+    };
+    match (instruction.opcode, &instruction.operands.first()?.value) {
+        (Opcode::DEPBAR, Value::Register(File::Scoreboard, Some(scoreboard))) => Some((*scoreboard as u8, number(1)?)),
+        (Opcode::WARPGROUP, Value::Name(_)) => Some((MATRIX_GROUPS, number(1)?)),
+        _ => None,
+    }
+}
+
+fn guard_of(instruction: &Instruction) -> Option<(Register, bool)> {
+    let guard = instruction.guard;
+    if guard.uniform || guard.predicate == 7 {
+        return None;
+    }
+    Some((Register::new(File::Predicate, guard.predicate.into())?, guard.negated))
+}

@@ -1,0 +1,44 @@
+//! `cp.async` and what waits for it. Bulk copies are not supported.
+
+use oriole_ptx::ast;
+use oriole_ptx::table::{Modifier, Opcode};
+use oriole_ptx::types::ScalarType;
+
+use super::{Decode, Decoder, Ptx};
+use crate::ptx::program::{Action, CopyAsync, Space};
+
+impl Decoder<'_> {
+    pub(crate) fn copy_async(&mut self, ptx: &Ptx<'_>) -> Decode {
+        let action = match ptx.form.opcode {
+            Opcode::CpAsyncCommitGroup => Action::CommitCopies,
+            Opcode::CpAsyncWaitAll => Action::WaitCopies { all_but: 0, uncommitted: true },
+            Opcode::CpAsyncWaitGroup => {
+                let Some(all_but) = self.literal(ptx.operand(0), ScalarType::U32) else { return self.unsupported(ptx) };
+                Action::WaitCopies { all_but: all_but as u32, uncommitted: false }
+            }
+            _ => self.start_copy(ptx)?,
+        };
+        self.push(action);
+        Ok(())
+    }
+
+    fn start_copy(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
+        let to = self.address(ptx.operand(0), Space::Shared)?;
+        let from = self.address(ptx.operand(1), Space::Global)?;
+        let Some(bytes) = self.literal(ptx.operand(2), ScalarType::U32) else { return self.unsupported(ptx) };
+        // A cache policy comes last.
+        let rest = &ptx.operands[3..ptx.operands.len() - usize::from(ptx.has(Modifier::L2CacheHint))];
+        let is_predicate = |operand: ast::Operand| match operand {
+            ast::Operand::Register(_) => self.width(operand) == 1,
+            ast::Operand::NotRegister(_) => true,
+            _ => false,
+        };
+        let (mut source_bytes, mut ignored) = (None, None);
+        match rest.first() {
+            Some(&operand) if is_predicate(operand) => ignored = Some(self.predicate(operand)?),
+            Some(&operand) => source_bytes = Some(self.source(operand, ScalarType::U32)?),
+            None => {}
+        }
+        Ok(Action::CopyAsync(Box::new(CopyAsync { to, from, bytes: bytes as u8, source_bytes, ignored })))
+    }
+}

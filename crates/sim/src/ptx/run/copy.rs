@@ -1,0 +1,108 @@
+//! Asynchronous copies from global to shared memory.
+//!
+//! A copy happens as late as it may: when its thread waits for it, or exits. So a kernel that forgets to wait reads what was there before.
+
+use std::collections::VecDeque;
+
+use super::access::Place;
+use super::block::Block;
+use super::races::Access;
+use super::warp::{Warp, lanes_of};
+use super::{Machine, Stop};
+use crate::ptx::finding::FindingKind;
+use crate::ptx::program::CopyAsync;
+
+#[derive(Clone, Copy)]
+struct Copy {
+    to: Place,
+    from: Place,
+    bytes: usize,
+    /// What lies beyond is filled with zeros.
+    source_bytes: usize,
+    line: u32,
+}
+
+/// A thread's copies that have not happened yet.
+#[derive(Default)]
+pub(crate) struct Copies {
+    open: Vec<Copy>,
+    groups: VecDeque<Vec<Copy>>,
+}
+
+impl Warp {
+    pub(crate) fn start_copies(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &Block,
+        copy: &CopyAsync,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        let bytes = usize::from(copy.bytes);
+        for lane in lanes_of(active) {
+            let to = self.place(machine, block, lane, &copy.to, line);
+            let from = self.place(machine, block, lane, &copy.from, line);
+            if !from.address.is_multiple_of(bytes as u64) {
+                let message = format!("the address {:#x} is no multiple of {bytes}", from.address);
+                return Err(machine.stop(FindingKind::Misaligned, block, self, lane, line, message));
+            }
+            let operands = [copy.source_bytes, copy.ignored];
+            if operands.into_iter().flatten().any(|source| self.read_undefined(source, lane) & 1 != 0) {
+                machine.uninitialized(block, self, lane, line, "an operand of this copy was never written");
+            }
+            let wanted = copy.source_bytes.map_or(bytes, |source| self.read(&machine.pool, source, lane) as u32 as usize);
+            if wanted > bytes {
+                let message = format!("{wanted} bytes of the source are more than the {bytes} that are copied");
+                return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+            }
+            let is_ignored = copy.ignored.is_some_and(|source| self.read(&machine.pool, source, lane) & 1 != 0);
+            let source_bytes = if is_ignored { 0 } else { wanted };
+            self.copies[lane].open.push(Copy { to, from, bytes, source_bytes, line });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn commit_copies(&mut self, active: u32) {
+        for lane in lanes_of(active) {
+            let copies = &mut self.copies[lane];
+            copies.groups.push_back(std::mem::take(&mut copies.open));
+        }
+    }
+
+    /// Does the copies of all but the last groups, and perhaps those that are in no group.
+    pub(crate) fn wait_copies(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        active: u32,
+        all_but: usize,
+        uncommitted: bool,
+    ) -> Result<(), Stop> {
+        for lane in lanes_of(active) {
+            let copies = &mut self.copies[lane];
+            let done = copies.groups.len().saturating_sub(all_but);
+            let mut due: Vec<Copy> = copies.groups.drain(..done).flatten().collect();
+            if uncommitted {
+                due.append(&mut copies.open);
+            }
+            for copy in due {
+                self.do_copy(machine, block, lane, copy)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn do_copy(&mut self, machine: &mut Machine<'_>, block: &mut Block, lane: usize, copy: Copy) -> Result<(), Stop> {
+        let Copy { to, from, bytes, source_bytes, line } = copy;
+        let mut contents = vec![0; bytes];
+        for (number, byte) in contents.iter_mut().take(source_bytes).enumerate() {
+            let place = Place { address: from.address + number as u64, ..from };
+            *byte = self.peek(machine, block, lane, place, 1, line)?.0[0];
+        }
+        if block.races.is_some() {
+            let access = Access { thread: self.thread(lane), line, strong: false, is_write: true };
+            self.check_race(machine, block, lane, to, access, &contents);
+        }
+        self.poke(machine, block, lane, to, bytes, line, |byte| Some((contents[byte], 0)))
+    }
+}

@@ -1,0 +1,246 @@
+//! The hardware model against the distances in code of ptxas.
+//!
+//! Two questions for every dependence that no scoreboard settles. Does the model ask for more cycles than ptxas leaves? Then its figure
+//! is too high, or the pair has a path of its own. And where the model says that this dependence decides how long the instruction has to
+//! wait, more than any other: is the stall in front of it exactly so long? If it is always longer, the figure is too low, and code that
+//! follows the model may read a register before it is there.
+
+use std::collections::BTreeMap;
+
+use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
+use oriole_isa::{AccessPlace, File, Target};
+
+use crate::code::{Run, Step};
+use crate::dependence::{self, Dependence, End};
+use crate::mine::kind_name;
+use crate::signature::{place, signature};
+
+pub struct Check {
+    target: Target,
+    model: &'static Model,
+    pairs: u64,
+    /// Stalls that one dependence decides, and those that are as long as the model says; first those by the instruction right before.
+    decided: [u64; 2],
+    decided_equal: [u64; 2],
+    /// By description: how often, the least distance, what the model asks for.
+    too_high: BTreeMap<String, Finding>,
+    unequal: BTreeMap<String, Finding>,
+    /// All stalls that one dependence decides, by the classes of its ends.
+    by_class: BTreeMap<String, Finding>,
+    without_scoreboard: BTreeMap<String, Finding>,
+    without_port: BTreeMap<String, Finding>,
+}
+
+#[derive(Default)]
+struct Finding {
+    count: u64,
+    distances: BTreeMap<u32, u64>,
+    need: u8,
+}
+
+impl Check {
+    pub fn new(target: Target) -> Check {
+        Check {
+            target,
+            model: Model::of(target),
+            pairs: 0,
+            decided: [0; 2],
+            decided_equal: [0; 2],
+            too_high: BTreeMap::new(),
+            unequal: BTreeMap::new(),
+            by_class: BTreeMap::new(),
+            without_scoreboard: BTreeMap::new(),
+            without_port: BTreeMap::new(),
+        }
+    }
+
+    pub fn add(&mut self, run: &Run) {
+        dependence::each(run, |second, all| self.judge(all, crowded(run, second)));
+    }
+
+    /// All dependences of one instruction.
+    fn judge(&mut self, all: &[Dependence<'_>], crowded: bool) {
+        let mut deciding: Option<(i64, &Dependence<'_>)> = None;
+        let mut rivals = false;
+        for found in all.iter().filter(|found| !found.barrier) {
+            self.pairs += 1;
+            let Some(need) = self.need(found) else {
+                note(&mut self.without_port, found, 0);
+                continue;
+            };
+            if need.scoreboard {
+                note(&mut self.without_scoreboard, found, need.cycles);
+                continue;
+            }
+            if found.cycles < u32::from(need.cycles) {
+                note(&mut self.too_high, found, need.cycles);
+            }
+            // How long the stall right before has to be, given those further up.
+            let stall = i64::from(need.cycles) - i64::from(found.cycles - found.last_stall);
+            match deciding {
+                Some((most, _)) if stall < most => {}
+                Some((most, best)) if stall == most => rivals |= !std::ptr::eq(best.first, found.first),
+                _ => (deciding, rivals) = (Some((stall, found)), false),
+            }
+        }
+        if let Some((stall, found)) = deciding
+            && stall > 1
+            && !rivals
+            && !(crowded && i64::from(found.last_stall) > stall)
+            && found.second.waits == 0
+        {
+            self.compare(stall, found);
+        }
+    }
+
+    fn compare(&mut self, stall: i64, found: &Dependence<'_>) {
+        let column = usize::from(!found.adjacent);
+        self.decided[column] += 1;
+        let need = stall + i64::from(found.cycles - found.last_stall);
+        count(&mut self.by_class, classes(found), found.cycles, need as u8);
+        if i64::from(found.last_stall) == stall {
+            self.decided_equal[column] += 1;
+        } else {
+            note(&mut self.unequal, found, need as u8);
+        }
+    }
+
+    fn need(&self, found: &Dependence<'_>) -> Option<Need> {
+        let file = found.first_end.access.file;
+        let first = port(found.first, &found.first_end, file)?;
+        let second = port(found.second, &found.second_end, file)?;
+        let guarded = !found.first.instruction.guard.is_always();
+        Some(match guarded {
+            true => self.model.need_guarded(found.kind, file, first, second),
+            false => self.model.need(found.kind, file, first, second),
+        })
+    }
+
+    /// Prints what was found; whether the model holds.
+    pub fn report(&self, list: usize, least_percent: f64) -> bool {
+        let share = |column: usize| 100.0 * self.decided_equal[column] as f64 / self.decided[column].max(1) as f64;
+        let contradicted: u64 = self.too_high.values().map(|finding| finding.count).sum();
+        println!(
+            "{}: {} pairs, {contradicted} closer than the model asks for; as far apart as it says: {} of {} neighbours ({:.1}%), {} of {} others ({:.1}%)",
+            self.target,
+            self.pairs,
+            self.decided_equal[0],
+            self.decided[0],
+            share(0),
+            self.decided_equal[1],
+            self.decided[1],
+            share(1)
+        );
+        let too_low: BTreeMap<&String, &Finding> = self.by_class.iter().filter(|(_, finding)| finding.is_never_so_close()).collect();
+        println!("  always farther apart than the model asks for, perhaps too low: {} kinds", too_low.len());
+        for (key, finding) in too_low {
+            println!("    {:6} {key}: asks for {}, found {}", finding.count, finding.need, finding.histogram());
+        }
+        print("too high", &self.too_high, list);
+        print("decided by one dependence, but not so long", &self.unequal, list);
+        print("the model asks for a scoreboard, none is set", &self.without_scoreboard, list);
+        print("no port", &self.without_port, list);
+        contradicted == 0 && share(0) >= least_percent
+    }
+}
+
+/// Units that take an instruction of a warp only every few cycles, and how many; what goes through the memory queue counts as one.
+const SLOW_UNITS: &[(&str, &str)] =
+    &[("lsu", "queue"), ("smem", "queue"), ("tex", "queue"), ("sfu", "queue"), ("mma", "mma"), ("fp64", "fp64"), ("udp", "udp")];
+const SLOW_RATES: &[&str] = &["imad_wide", "half_alu", "half", "r2ur", "imad"];
+const CROWD_CYCLES: u32 = 8;
+
+fn slow_unit(step: &Step) -> Option<&'static str> {
+    let class = Class::of(&step.instruction);
+    let unit = class.attribute("unit")?;
+    let rate = class.attribute("rate")?;
+    let slow = SLOW_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, group)| *group);
+    slow.or_else(|| SLOW_RATES.contains(&rate).then_some(unit))
+}
+
+/// Whether an instruction may have to wait for its unit: another one went there shortly before.
+fn crowded(run: &Run, second: usize) -> bool {
+    let Some(unit) = slow_unit(&run.steps[second]) else { return false };
+    let mut cycles = 0;
+    for step in run.steps[..second].iter().rev() {
+        cycles += u32::from(step.instruction.control.stall);
+        if cycles > CROWD_CYCLES {
+            return false;
+        }
+        if slow_unit(step) == Some(unit) {
+            return true;
+        }
+    }
+    false
+}
+
+fn port(step: &Step, end: &End, file: File) -> Option<Port> {
+    let class = Class::of(&step.instruction);
+    let slot = usize::from(step.slot(&end.access).unwrap_or_default());
+    match end.access.place {
+        AccessPlace::Guard => Some(Classes::get().guard_port(file == File::UniformPredicate)),
+        _ if end.access.written => class.write_port(file, usize::from(end.part)),
+        _ => class.read_port(file, slot, usize::from(end.part)),
+    }
+}
+
+fn note(findings: &mut BTreeMap<String, Finding>, found: &Dependence<'_>, need: u8) {
+    let guarded = if found.kind != Kind::War && !found.first.instruction.guard.is_always() { "@" } else { "" };
+    let key = format!(
+        "{} {} {guarded}{} {} -> {} {}",
+        kind_name(found.kind),
+        found.first_end.access.file.prefix(),
+        signature(&found.first.instruction),
+        place(found.first, &found.first_end),
+        signature(&found.second.instruction),
+        place(found.second, &found.second_end)
+    );
+    count(findings, key, found.cycles, need);
+}
+
+fn count(findings: &mut BTreeMap<String, Finding>, key: String, cycles: u32, need: u8) {
+    let finding = findings.entry(key).or_default();
+    finding.count += 1;
+    finding.need = need;
+    *finding.distances.entry(cycles).or_default() += 1;
+}
+
+/// Kind, file, and for both ends class and port.
+fn classes(found: &Dependence<'_>) -> String {
+    let file = found.first_end.access.file;
+    let end = |step: &Step, end: &End| {
+        let class = Class::of(&step.instruction).name();
+        match end.access.place {
+            AccessPlace::Guard => format!("{class} guard"),
+            _ if end.access.written => format!("{class} d.{}", end.part.min(1)),
+            _ => format!("{class} s{}.{}", step.slot(&end.access).unwrap_or_default(), end.part.min(1)),
+        }
+    };
+    let (first, second) = (end(found.first, &found.first_end), end(found.second, &found.second_end));
+    format!("{} {} {first} -> {second}", kind_name(found.kind), file.prefix())
+}
+
+/// So many stalls that are all longer than the model asks for are no chance.
+const NO_CHANCE: u64 = 8;
+
+impl Finding {
+    fn is_never_so_close(&self) -> bool {
+        let least = self.distances.keys().next().copied().unwrap_or_default();
+        self.count >= NO_CHANCE && least > u32::from(self.need)
+    }
+
+    fn histogram(&self) -> String {
+        let entries: Vec<String> = self.distances.iter().take(6).map(|(cycles, count)| format!("{cycles}:{count}")).collect();
+        entries.join(" ")
+    }
+}
+
+fn print(title: &str, findings: &BTreeMap<String, Finding>, list: usize) {
+    let total: u64 = findings.values().map(|finding| finding.count).sum();
+    println!("  {title}: {total} in {} kinds", findings.len());
+    let mut sorted: Vec<(&String, &Finding)> = findings.iter().collect();
+    sorted.sort_by_key(|(key, finding)| (std::cmp::Reverse(finding.count), key.as_str()));
+    for (key, finding) in sorted.into_iter().take(list) {
+        println!("    {:6} {key}: asks for {}, found {}", finding.count, finding.need, finding.histogram());
+    }
+}

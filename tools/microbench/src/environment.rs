@@ -1,0 +1,170 @@
+//! What every kernel finds: registers, parameters, memory.
+//!
+//! The host fills a table with one row of [`POOL_REGISTERS`] words for each lane; the prologue loads it into the registers of the
+//! same numbers. So experiments have any constant they want, addresses included, without instructions of their own.
+
+use crate::assembler::{Assembler, Line};
+use oriole_isa::{Control, Opcode};
+
+pub const LANES: usize = 32;
+/// Registers that are loaded: R0 to R59, of which the prologue keeps R0 to R3 for itself. No more, so that 32 warps fit.
+pub const POOL_REGISTERS: usize = 60;
+/// Bytes of the pool for each lane.
+pub const POOL_BYTES: usize = 256;
+/// Parameters: address of the pool, the new and the old uniform value, then a pattern that loads from constants find.
+pub const PARAMETER_BYTES: usize = 4096 - 64;
+pub const NEW_PARAMETER: usize = 8;
+pub const OLD_PARAMETER: usize = 16;
+pub const PATTERN_PARAMETER: usize = 64;
+/// Bytes of global memory: a pattern for loads, then a slot for each lane.
+pub const SCRATCH_BYTES: usize = 1 << 16;
+/// Where the second end of memory lies, for pairs that change the upper half of an address, and its first byte.
+pub const FAR_END_OFFSET: u64 = 1 << 32;
+pub const FAR_END_BYTE: u8 = 0x5a;
+const SLOT_OFFSET: u64 = 0x8000;
+const SLOT_BYTES: u64 = 16;
+pub const SHARED_BYTES: u32 = 0x2000;
+const SHARED_SLOT: u32 = 0x1c00;
+const PATTERN_BYTES: u32 = 0x1400;
+pub const NEW_UNIFORM: u32 = 0x104;
+pub const OLD_UNIFORM: u32 = 0xe0c;
+
+/// Byte of the pattern at an offset, the same in global, shared and constant memory.
+pub fn pattern(offset: u32) -> u8 {
+    (offset.wrapping_mul(0x9e37_79b1) >> 24) as u8
+}
+
+/// The registers of a lane before an experiment.
+pub fn pool(lane: u32, scratch: u64, output: u64) -> [u32; POOL_REGISTERS] {
+    let mut registers = [0; POOL_REGISTERS];
+    let new = NEW_UNIFORM + 8 * lane;
+    let old = OLD_UNIFORM + 8 * lane;
+    let slot = scratch + SLOT_OFFSET + SLOT_BYTES * u64::from(lane);
+    let out = output + 4 * u64::from(lane);
+    let mut put = |first: usize, values: &[u32]| registers[first..first + values.len()].copy_from_slice(values);
+    put(4, &[old; 4]);
+    put(8, &[new; 4]);
+    put(12, &[1f32.to_bits(), 1]);
+    put(14, &halves(1f64.to_bits()));
+    put(16, &[0; 4]);
+    put(20, &[old; 4]);
+    put(24, &[(f64::from(new) * 2f64.powi(-24)) as f32].map(f32::to_bits));
+    put(25, &[0x3c00_3c00, 0x3f80_3f80, (scratch >> 32) as u32 + 1]);
+    put(28, &[NEW_UNIFORM, OLD_UNIFORM, u32::MAX, lane]);
+    put(34, &halves(out));
+    put(36, &[old; 4]);
+    put(40, &[u32::from((8..12).contains(&lane)), lane & 1, SHARED_SLOT + 4 * lane, 0x800]);
+    put(44, &[0x304 + 8 * lane; 4]);
+    put(48, &halves(slot));
+    put(50, &halves(scratch));
+    put(52, &[0x3c00_3c00; 4]);
+    put(56, &[0x0101_0101; 4]);
+    registers
+}
+
+fn halves(value: u64) -> [u32; 2] {
+    [value as u32, (value >> 32) as u32]
+}
+
+/// The parameter block.
+pub fn parameters(pool: u64) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..PARAMETER_BYTES as u32).map(pattern).collect();
+    let mut put = |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
+    put(0, &pool.to_le_bytes());
+    put(NEW_PARAMETER, &[NEW_UNIFORM.to_le_bytes(), NEW_UNIFORM.to_le_bytes()].concat());
+    put(OLD_PARAMETER, &[OLD_UNIFORM.to_le_bytes(), OLD_UNIFORM.to_le_bytes()].concat());
+    bytes
+}
+
+/// Puts constants of the target into a text: `{new}`, `{old}`, `{pattern}` and `{stack}` are offsets in constant bank 0.
+pub fn expand(assembler: &Assembler, text: &str) -> String {
+    let base = assembler.target.profile().parameters as usize;
+    let offset = |parameter: usize| format!("{:#x}", base + parameter);
+    text.replace("{new}", &offset(NEW_PARAMETER))
+        .replace("{old}", &offset(OLD_PARAMETER))
+        .replace("{pattern}", &offset(PATTERN_PARAMETER))
+        .replace("{stack}", &format!("{:#x}", assembler.target.profile().stack_pointer))
+}
+
+/// An instruction that waits for everything before it.
+pub fn safe(assembler: &Assembler, text: impl Into<String>) -> Line {
+    let text = text.into();
+    Line { label: None, control: assembler.safe_control(&text), text }
+}
+
+/// Nothing for many cycles, with all scoreboards waited for.
+pub fn pause(lines: &mut Vec<Line>, times: usize) {
+    let control = Control { stall: 15, stay: false, wait: 0b11_1111, ..Control::default() };
+    lines.extend((0..times).map(|_| Line { label: None, control, text: "NOP".into() }));
+}
+
+/// Loads the pool, the uniform registers and, if wanted, the pattern in shared memory.
+pub fn prologue(assembler: &Assembler, with_shared: bool) -> Vec<Line> {
+    let target = assembler.target;
+    let profile = target.profile();
+    let base = profile.parameters;
+    let mut texts: Vec<String> = vec![
+        "S2R R0, SR_TID.X".into(),
+        "LOP3.LUT R0, R0, 0x1f, RZ, 0xc0, !PT".into(),
+        format!("LDC R2, c[0x0][{base:#x}]"),
+        format!("LDC R3, c[0x0][{:#x}]", base + 4),
+        format!("MOV R1, {:#x}", POOL_BYTES),
+        "IMAD.WIDE.U32 R2, R0, R1, R2".into(),
+    ];
+    if let Some(descriptor) = profile.descriptor {
+        let load = if target.has(Opcode::ULDC) { "ULDC" } else { "LDCU" };
+        texts.push(format!("{load}.64 UR16, c[0x0][{descriptor:#x}]"));
+    }
+    texts.extend(
+        (1..POOL_REGISTERS / 4).map(|quad| format!("LDG.E.128 R{}, {}", quad * 4, global(assembler, &format!("R2.64+{:#x}", quad * 16)))),
+    );
+    texts.extend(["R2UR UR20, R50".into(), "R2UR UR21, R51".into()]);
+    for (register, value) in [
+        (8, NEW_UNIFORM),
+        (9, NEW_UNIFORM),
+        (10, 0),
+        (11, 0),
+        (12, 0),
+        (13, 1),
+        (14, u32::MAX),
+        (15, 0x800),
+        (18, 0),
+        (19, 0),
+        (22, 0),
+        (23, 0),
+    ] {
+        texts.push(format!("UMOV UR{register}, {value:#x}"));
+    }
+    texts.push("ISETP.NE.AND P2, PT, R40, RZ, PT".into());
+    texts.push("ISETP.NE.AND P3, PT, R13, RZ, PT".into());
+    texts.push("UISETP.NE.U32.AND UP1, UPT, UR13, URZ, UPT".into());
+    let mut lines: Vec<Line> = texts.into_iter().map(|text| safe(assembler, text)).collect();
+    pause(&mut lines, 2);
+    if with_shared {
+        fill_shared(assembler, &mut lines);
+    }
+    lines
+}
+
+/// The text of an address in global memory, with the descriptor where accesses have one.
+pub fn global(assembler: &Assembler, address: &str) -> String {
+    match assembler.target.profile().descriptor {
+        Some(_) => format!("desc[UR16][{address}]"),
+        None => format!("[{address}]"),
+    }
+}
+
+/// Copies the pattern from global to shared memory, behind what belongs to the system.
+fn fill_shared(assembler: &Assembler, lines: &mut Vec<Line>) {
+    lines.extend(["SHF.L.U32 R32, R31, 0x2, RZ", "NOP"].map(|text| safe(assembler, text)));
+    let start = lines.len();
+    let load = format!("LDG.E R33, {}", global(assembler, "R2.64"));
+    let bound = format!("ISETP.LT.AND P6, PT, R32, {PATTERN_BYTES:#x}, PT");
+    let address = ["IADD3 R2, P6, R50, R32, RZ", "IADD3.X R3, R51, RZ, RZ, P6, !PT"];
+    for text in address.into_iter().chain([load.as_str(), "STS [R32+0x400], R33", "IADD3 R32, R32, 0x80, RZ", &bound]) {
+        lines.push(safe(assembler, text));
+    }
+    lines.push(safe(assembler, "@P6 BRA `(fill)"));
+    lines[start].label = Some("fill".into());
+    pause(lines, 2);
+}

@@ -1,0 +1,150 @@
+//! Text tables: what to measure.
+//!
+//! The files under `data/` have one row per line, columns separated by `|`, and comments behind `#`. Constants of the target
+//! stand in braces and are put in when a row is used.
+
+use std::fmt;
+
+/// Where a result lives, and how many words it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub file: File,
+    pub words: u32,
+    /// The word behind the result is to be zero, as in addresses.
+    pub is_address: bool,
+    /// The result is no address of anything.
+    pub is_large: bool,
+    /// The result is this word of the address of a byte in global memory.
+    pub pointer_word: Option<u32>,
+    /// The result is this word of a group that is read as a whole.
+    pub group_word: Option<u32>,
+}
+
+/// A register file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum File {
+    General,
+    Uniform,
+    Predicate,
+    UniformPredicate,
+}
+
+impl File {
+    /// The name of the result's register, `word` words behind the first.
+    pub fn result(self, word: u32) -> String {
+        match self {
+            File::General => format!("R{}", 4 + word),
+            File::Uniform => format!("UR{}", 4 + word),
+            File::Predicate => "P0".into(),
+            File::UniformPredicate => "UP0".into(),
+        }
+    }
+}
+
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            File::General => "R",
+            File::Uniform => "UR",
+            File::Predicate => "P",
+            File::UniformPredicate => "UP",
+        })
+    }
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Place> {
+        let place = |file, words, is_address| {
+            Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
+        };
+        let part = |word| place(File::General, 1, false).map(|place| Place { group_word: Some(word), ..place });
+        let pointer = |word| place(File::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
+        match text {
+            "R" => place(File::General, 1, false),
+            "A" => place(File::General, 1, true),
+            "R2" => place(File::General, 2, false),
+            "Q1" => part(1),
+            "Q2" => part(2),
+            "Q3" => part(3),
+            "LO" => pointer(0),
+            "HI" => pointer(1),
+            "V2" => place(File::General, 2, false),
+            "V4" => place(File::General, 4, false),
+            "R4" => place(File::General, 4, false),
+            "UR" => place(File::Uniform, 1, false),
+            "UA" => place(File::Uniform, 1, true),
+            "UR2" => place(File::Uniform, 2, false),
+            "P" => place(File::Predicate, 1, false),
+            "UP" => place(File::UniformPredicate, 1, false),
+            _ => None,
+        }
+    }
+}
+
+/// One side of a pair of instructions.
+#[derive(Clone, Debug)]
+pub struct Access {
+    pub name: &'static str,
+    pub place: Place,
+    pub text: &'static str,
+    /// Lines that follow, each run by itself.
+    pub after: Vec<&'static str>,
+}
+
+/// The rows of a table: line number and columns.
+pub fn rows(table: &'static str) -> impl Iterator<Item = (usize, Vec<&'static str>)> {
+    let lines = table.lines().enumerate().map(|(index, line)| (index + 1, line.split('#').next().unwrap_or("").trim()));
+    lines.filter(|(_, line)| !line.is_empty()).map(|(number, line)| (number, line.split('|').map(str::trim).collect()))
+}
+
+fn access(columns: &[&'static str]) -> Option<Access> {
+    let [place, name, text, rest @ ..] = columns else { return None };
+    let after = rest.first().map_or_else(Vec::new, |lines| lines.split(';').map(str::trim).filter(|line| !line.is_empty()).collect());
+    Some(Access { name, place: Place::parse(place)?, text, after })
+}
+
+/// Reads a table whose columns are name, place, text and what follows.
+fn named(table: &'static str, file: &str) -> Vec<Access> {
+    let read = |(number, columns): (usize, Vec<&'static str>)| {
+        let [name, place, rest @ ..] = columns.as_slice() else { panic!("{file}:{number}: too few columns") };
+        let mut reordered = vec![*place, *name];
+        reordered.extend(rest);
+        access(&reordered).unwrap_or_else(|| panic!("{file}:{number}: bad row"))
+    };
+    rows(table).map(read).collect()
+}
+
+/// Instructions whose results are waited for.
+pub fn producers() -> Vec<Access> {
+    named(include_str!("../data/producers.tbl"), "producers.tbl")
+}
+
+/// Instructions that read a result.
+pub fn consumers() -> Vec<Access> {
+    named(include_str!("../data/consumers.tbl"), "consumers.tbl")
+}
+
+/// The rows of `overwrites.tbl` that begin with a word.
+fn overwrites(word: &str) -> Vec<Access> {
+    let read = |(number, mut columns): (usize, Vec<&'static str>)| {
+        let (kind, place) = columns[0].split_once(':').unwrap_or_else(|| panic!("overwrites.tbl:{number}: no kind"));
+        columns[0] = place.trim();
+        (kind == word).then(|| access(&columns).unwrap_or_else(|| panic!("overwrites.tbl:{number}: bad row")))
+    };
+    rows(include_str!("../data/overwrites.tbl")).filter_map(read).collect()
+}
+
+/// Instructions that write a register once more.
+pub fn second_writers() -> Vec<Access> {
+    overwrites("second")
+}
+
+/// Instructions whose source is overwritten.
+pub fn readers() -> Vec<Access> {
+    overwrites("reader")
+}
+
+/// Results of variable latency, for which a scoreboard is waited.
+pub fn scoreboard_setters() -> Vec<Access> {
+    overwrites("setter")
+}
