@@ -3,6 +3,7 @@
 //!
 //! Both run a [`Launch`] on a [`Memory`], so the same kernel test runs in either.
 
+pub mod kernel_test;
 pub mod memory;
 pub mod ptx;
 pub mod sass;

@@ -1,0 +1,100 @@
+//! Kernel tests in an engine of this crate: memory from the test's header, one launch, the buffers compared.
+
+use std::fmt;
+
+use oriole_kernel_test::{Difference, Element, KernelTest, Value};
+
+use crate::{Launch, Memory};
+
+/// Something that can run kernels.
+pub trait Engine {
+    type Error: fmt::Display;
+
+    /// Runs a kernel to its end.
+    fn launch(&mut self, launch: &Launch, memory: &mut Memory) -> Result<(), Self::Error>;
+}
+
+impl<E: fmt::Display, F: FnMut(&Launch, &mut Memory) -> Result<(), E>> Engine for F {
+    type Error = E;
+
+    fn launch(&mut self, launch: &Launch, memory: &mut Memory) -> Result<(), E> {
+        self(launch, memory)
+    }
+}
+
+/// Why a kernel test is not passed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure<E> {
+    /// The engine could not run it.
+    Engine(E),
+    /// A buffer does not hold what it must: the first wrong element of each.
+    Differences(Vec<Difference>),
+    /// The test expects something of a buffer that it does not have.
+    UnknownBuffer(String),
+}
+
+impl<E: fmt::Display> fmt::Display for Failure<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Engine(error) => error.fmt(f),
+            Failure::Differences(differences) => {
+                let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("; "))
+            }
+            Failure::UnknownBuffer(name) => write!(f, "the test has no buffer {name}"),
+        }
+    }
+}
+
+/// A launch with its buffers allocated.
+pub struct Setup {
+    pub launch: Launch,
+    pub memory: Memory,
+    /// By parameter: its name, its element, and the address of its buffer.
+    buffers: Vec<(String, Element, u64)>,
+}
+
+impl Setup {
+    /// Allocates and fills the buffers of a test.
+    pub fn new(test: &KernelTest) -> Setup {
+        let mut memory = Memory::new();
+        let mut buffers = Vec::new();
+        let arguments = test.parameters.iter().map(|parameter| match &parameter.value {
+            Value::Buffer { element, count, fill } => {
+                let address = memory.allocate(&parameter.name, KernelTest::initial_bytes(*element, *count, fill));
+                buffers.push((parameter.name.clone(), *element, address));
+                address.to_le_bytes().to_vec()
+            }
+            Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
+            Value::Bytes(bytes) => bytes.clone(),
+        });
+        let arguments = arguments.collect();
+        let launch =
+            Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };
+        Setup { launch, memory, buffers }
+    }
+
+    /// What differs from a test's expectations, one difference for each buffer. An expectation about something that is no buffer of the
+    /// test cannot be judged; its name is the error.
+    pub fn differences(&self, test: &KernelTest) -> Result<Vec<Difference>, String> {
+        let mut differences = Vec::new();
+        for expectation in &test.expectations {
+            let buffer = self.buffers.iter().find(|buffer| buffer.0 == expectation.parameter);
+            let contents = buffer.and_then(|&(_, element, address)| Some((element, self.memory.contents(address)?)));
+            let (element, bytes) = contents.ok_or_else(|| expectation.parameter.clone())?;
+            differences.extend(expectation.compare(element, bytes));
+        }
+        Ok(differences)
+    }
+}
+
+/// Runs a test in an engine and judges what comes out.
+pub fn run<E: Engine>(test: &KernelTest, engine: &mut E) -> Result<(), Failure<E::Error>> {
+    let mut setup = Setup::new(test);
+    engine.launch(&setup.launch, &mut setup.memory).map_err(Failure::Engine)?;
+    match setup.differences(test) {
+        Ok(differences) if differences.is_empty() => Ok(()),
+        Ok(differences) => Err(Failure::Differences(differences)),
+        Err(name) => Err(Failure::UnknownBuffer(name)),
+    }
+}

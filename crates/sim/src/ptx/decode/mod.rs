@@ -1,0 +1,474 @@
+//! From the typed syntax tree to code that runs: each function once, each instruction by the handler of its family.
+
+mod atomic;
+mod control;
+mod compare;
+mod convert;
+mod float;
+mod integer;
+mod logic;
+mod memory;
+mod moves;
+mod operands;
+mod special;
+mod warp;
+
+use oriole_ptx::ast::{
+    self, Body, Form, Function, FunctionKind, InstructionId, Item, LabelId, Module, Parameter, Statement, VariableId,
+};
+use oriole_ptx::source::LineIndex;
+use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
+use oriole_ptx::types::{ScalarType, StateSpace};
+use oriole_support::{Index, Name};
+use rustc_hash::FxHashMap;
+
+use super::finding::Error;
+use super::program::{
+    Action, Builtin, FIRST_REGISTER, FunctionCode, Guard, Kernel, Op, Passed, Program, Pure, Slot, Source, Taint, Target,
+};
+use super::variables::{Variables, member_stride, variable_bytes};
+
+/// An instruction as handlers see it.
+#[derive(Clone, Copy)]
+pub(crate) struct Ptx<'m> {
+    pub(crate) form: &'m Form,
+    pub(crate) operands: &'m [ast::Operand],
+}
+
+impl Ptx<'_> {
+    pub(crate) fn has(&self, modifier: Modifier) -> bool {
+        self.form.has(modifier)
+    }
+
+    pub(crate) fn get(&self, slot: FormSlot) -> Option<Modifier> {
+        self.form.get(slot)
+    }
+
+    /// The type of the instruction: what its slot `type` holds, or else the first type among its modifiers.
+    pub(crate) fn ty(&self) -> ScalarType {
+        let first = || self.form.modifiers.iter().find_map(|value| value.modifier.scalar_type());
+        self.form.scalar_type(FormSlot::Type).or_else(first).unwrap_or(ScalarType::B32)
+    }
+
+    /// All types among the modifiers, in order.
+    pub(crate) fn types(&self) -> Vec<ScalarType> {
+        self.form.modifiers.iter().filter_map(|value| value.modifier.scalar_type()).collect()
+    }
+
+    pub(crate) fn operand(&self, position: usize) -> ast::Operand {
+        self.operands[position]
+    }
+
+    /// The instruction without its operands, as it is written.
+    pub(crate) fn spelling(&self) -> String {
+        let first = self.form.opcode.spelling().split('.').next().unwrap_or_default();
+        self.form.modifiers.iter().fold(first.to_owned(), |text, value| text + "." + value.modifier.spelling())
+    }
+}
+
+/// What an instruction needs that the interpreter does not have.
+pub(crate) struct Missing(pub(crate) String);
+
+pub(crate) type Decode<T = ()> = Result<T, Missing>;
+
+impl Missing {
+    pub(crate) fn new(feature: impl Into<String>) -> Missing {
+        Missing(feature.into())
+    }
+}
+
+/// Decodes a whole module. The text is needed for line numbers only. A function with something unsupported is refused when it is needed.
+pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
+    let lines = LineIndex::new(text);
+    let functions = Functions::of(module);
+    let unsupported = |feature: String| Error::Unsupported { feature, line: 0 };
+    let variables = Variables::new(module, &functions.number).map_err(unsupported)?;
+    let mut program = Program {
+        code: Vec::new(),
+        functions: Vec::new(),
+        pool: vec![0],
+        global_addresses: Vec::new(),
+        variables,
+        kernels: FxHashMap::default(),
+    };
+    for (number, definition) in functions.definitions.iter().enumerate() {
+        let function = definition.function;
+        let name = module.name(function.name);
+        let target = match &function.body {
+            Some(body) => {
+                if function.kind == FunctionKind::Entry {
+                    program.kernels.insert(name.to_owned(), number as u32);
+                }
+                let start = program.code.len();
+                match decode_function(module, &functions, &mut program, &lines, function, body) {
+                    Ok(code) => Target::Code(code),
+                    Err(error) => {
+                        program.code.truncate(start);
+                        Target::Refused { name: name.to_owned(), error }
+                    }
+                }
+            }
+            None => match name {
+                "vprintf" => Target::Builtin(Builtin::Print),
+                "malloc" => Target::Builtin(Builtin::Allocate),
+                "free" => Target::Builtin(Builtin::Free),
+                "__assertfail" => Target::Builtin(Builtin::AssertFail),
+                _ => Target::Missing(name.to_owned()),
+            },
+        };
+        program.functions.push(target);
+    }
+    Ok(program)
+}
+
+struct Definition<'m> {
+    function: &'m Function,
+}
+
+/// The functions of a module, one for each name.
+pub(crate) struct Functions<'m> {
+    definitions: Vec<Definition<'m>>,
+    number: FxHashMap<Name, u32>,
+}
+
+impl<'m> Functions<'m> {
+    fn of(module: &'m Module) -> Functions<'m> {
+        let mut functions = Functions { definitions: Vec::new(), number: FxHashMap::default() };
+        for function in module.functions.iter() {
+            match functions.number.get(&function.name) {
+                Some(&number) if function.body.is_some() => functions.definitions[number as usize].function = function,
+                Some(_) => {}
+                None => {
+                    functions.number.insert(function.name, functions.definitions.len() as u32);
+                    functions.definitions.push(Definition { function });
+                }
+            }
+        }
+        for item in &module.items {
+            if let Item::Alias(alias) = item
+                && let Some(&number) = functions.number.get(&alias.target)
+            {
+                functions.number.insert(alias.name, number);
+            }
+        }
+        functions
+    }
+
+    pub(crate) fn number_of(&self, name: Name) -> Option<u32> {
+        self.number.get(&name).copied()
+    }
+}
+
+/// The state of decoding one function.
+pub(crate) struct Decoder<'m> {
+    pub(crate) module: &'m Module,
+    pub(crate) body: &'m Body,
+    pub(crate) functions: &'m Functions<'m>,
+    pub(crate) program: &'m mut Program,
+    pub(crate) is_kernel: bool,
+    /// The first slot of each register declaration.
+    declaration_slots: Vec<Slot>,
+    next_slot: Slot,
+    /// Offsets of variables in the frame.
+    frame: FxHashMap<VariableId, u32>,
+    frame_bytes: u32,
+    frame_align: u32,
+    /// Offsets of the kernel's parameters.
+    kernel_parameters: FxHashMap<VariableId, u32>,
+    labels: Vec<Option<u32>>,
+    /// Branches whose targets are filled in at the end.
+    branches: Vec<(usize, Vec<LabelId>)>,
+    pool_index: FxHashMap<u64, u32>,
+    guard: Option<Guard>,
+    line: u32,
+}
+
+fn decode_function<'m>(
+    module: &'m Module,
+    functions: &'m Functions<'m>,
+    program: &'m mut Program,
+    lines: &LineIndex,
+    function: &'m Function,
+    body: &'m Body,
+) -> Result<FunctionCode, Error> {
+    let entry = program.code.len() as u32;
+    let is_kernel = function.kind == FunctionKind::Entry;
+    let mut decoder = Decoder {
+        module,
+        body,
+        functions,
+        program,
+        is_kernel,
+        declaration_slots: Vec::new(),
+        next_slot: FIRST_REGISTER,
+        frame: FxHashMap::default(),
+        frame_bytes: 0,
+        frame_align: 16,
+        kernel_parameters: FxHashMap::default(),
+        labels: vec![None; body.labels.len()],
+        branches: Vec::new(),
+        pool_index: FxHashMap::default(),
+        guard: None,
+        line: 0,
+    };
+    decoder.place_registers();
+    let open_parameter = decoder.place_variables(function);
+    let kernel = is_kernel.then(|| decoder.place_kernel_parameters(function));
+    for (position, statement) in body.statements.iter().enumerate() {
+        decoder.line = body.position(position).map_or(0, |span| lines.line_column(span.start).0);
+        let outcome = match *statement {
+            Statement::Label(label) => {
+                decoder.labels[label.position()] = Some(decoder.program.code.len() as u32);
+                Ok(())
+            }
+            Statement::Instruction(id) => decoder.instruction(id),
+            _ => Ok(()),
+        };
+        outcome.map_err(|Missing(feature)| Error::Unsupported { feature, line: decoder.line })?;
+    }
+    decoder.guard = None;
+    let ending = decoder.ending();
+    decoder.push(ending);
+    decoder.resolve_branches().map_err(|Missing(feature)| Error::Unsupported { feature, line: decoder.line })?;
+    let passed = |decoder: &Decoder<'_>, parameters: &[Parameter]| -> Box<[Passed]> {
+        parameters.iter().map(|parameter| decoder.formal(parameter, open_parameter)).collect()
+    };
+    let (parameters, results) = if is_kernel {
+        (Box::default(), Box::default())
+    } else {
+        (passed(&decoder, &function.parameters), passed(&decoder, &function.returns))
+    };
+    Ok(FunctionCode {
+        name: module.name(function.name).to_owned(),
+        entry,
+        end: decoder.program.code.len() as u32,
+        registers: decoder.next_slot,
+        frame_bytes: decoder.frame_bytes,
+        frame_align: decoder.frame_align,
+        parameters,
+        results,
+        kernel,
+    })
+}
+
+/// How many slots an element of a type takes.
+pub(crate) fn slots_of(ty: ScalarType) -> u32 {
+    if ty.bits() > 64 { 2 } else { 1 }
+}
+
+impl Decoder<'_> {
+    fn place_registers(&mut self) {
+        for declaration in self.body.registers.iter() {
+            self.declaration_slots.push(self.next_slot);
+            let registers = declaration.count.unwrap_or(1);
+            self.next_slot += registers * u32::from(declaration.lanes.max(1)) * slots_of(declaration.ty);
+        }
+    }
+
+    /// Gives local variables and those for parameters of functions and calls a place in the frame. The last parameter may be an array
+    /// of unknown length: it goes to the end.
+    fn place_variables(&mut self, function: &Function) -> Option<VariableId> {
+        let mut open = None;
+        if !self.is_kernel {
+            for parameter in function.parameters.iter().chain(&function.returns) {
+                if let Parameter::Variable(id) = *parameter
+                    && !self.place_in_frame(id)
+                {
+                    open = Some(id);
+                }
+            }
+        }
+        for statement in &self.body.statements {
+            if let Statement::Variable(id) = *statement
+                && matches!(self.module.variables[id].space, StateSpace::Local | StateSpace::Param)
+            {
+                self.place_in_frame(id);
+            }
+        }
+        self.frame_bytes = self.frame_bytes.next_multiple_of(16);
+        if let Some(id) = open {
+            self.frame.insert(id, self.frame_bytes);
+        }
+        open
+    }
+
+    fn place_in_frame(&mut self, id: VariableId) -> bool {
+        let variable = &self.module.variables[id];
+        let Some(bytes) = variable_bytes(variable) else { return false };
+        let align = u32::try_from(variable.align_bytes().max(1)).unwrap_or(1);
+        self.frame_align = self.frame_align.max(align);
+        let start = self.frame_bytes.next_multiple_of(align);
+        self.frame.insert(id, start);
+        self.frame_bytes = start.saturating_add(bytes);
+        true
+    }
+
+    fn place_kernel_parameters(&mut self, function: &Function) -> Kernel {
+        let mut parameters = Vec::new();
+        let mut end = 0_u32;
+        for parameter in &function.parameters {
+            let Parameter::Variable(id) = *parameter else { continue };
+            let variable = &self.module.variables[id];
+            let bytes = variable_bytes(variable).unwrap_or(8);
+            let start = end.next_multiple_of(u32::try_from(variable.align_bytes().max(1)).unwrap_or(1));
+            self.kernel_parameters.insert(id, start);
+            parameters.push((start, bytes));
+            end = start + bytes;
+        }
+        let cluster = function.bounds.required_cluster.as_ref().map(|sizes| {
+            let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1).max(1);
+            [size(0), size(1), size(2)]
+        });
+        Kernel { parameters, parameter_bytes: end, cluster }
+    }
+
+    fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> Passed {
+        match *parameter {
+            Parameter::Variable(id) => {
+                let offset = self.frame.get(&id).copied().unwrap_or(0);
+                let bytes = if open == Some(id) { 0 } else { variable_bytes(&self.module.variables[id]).unwrap_or(0) };
+                Passed::Frame { offset, bytes }
+            }
+            Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => Passed::Registers {
+                first: self.declaration_slots[declaration.position()],
+                count: lanes.max(1) * slots_of(ty) as u8,
+                bytes: register_bytes(ty),
+            },
+            Parameter::Register { .. } => Passed::Nothing,
+        }
+    }
+
+    pub(crate) fn stride(&self, id: VariableId) -> u32 {
+        member_stride(&self.module.variables[id])
+    }
+
+    fn instruction(&mut self, id: InstructionId) -> Decode {
+        let instruction = &self.body.instructions[id];
+        let ptx = Ptx { form: &self.module.forms[instruction.form], operands: self.body.operands_of(instruction) };
+        self.guard = None;
+        if let Some(guard) = instruction.guard {
+            let slot = match guard.source {
+                ast::GuardSource::Register(register) => self.slot(register, 0),
+                ast::GuardSource::Special(special) => self.special(special)?,
+            };
+            self.guard = Some(Guard { slot, negated: guard.negated });
+        }
+        self.dispatch(&ptx)
+    }
+
+    pub(crate) fn push(&mut self, action: Action) {
+        self.program.code.push(Op { guard: self.guard, line: self.line, action });
+    }
+
+    /// Adds an instruction that runs whatever the guard says: it only prepares operands.
+    pub(crate) fn push_always(&mut self, action: Action) {
+        self.program.code.push(Op { guard: None, line: self.line, action });
+    }
+
+    /// A register of the interpreter's own.
+    pub(crate) fn temporary(&mut self) -> Slot {
+        self.next_slot += 1;
+        self.next_slot - 1
+    }
+
+    /// A constant.
+    pub(crate) fn constant(&mut self, bits: u64) -> Source {
+        let pool = &mut self.program.pool;
+        let index = *self.pool_index.entry(bits).or_insert_with(|| {
+            pool.push(bits);
+            pool.len() as u32 - 1
+        });
+        Source::pool(index)
+    }
+
+    /// The address of a global variable, known when the program is loaded.
+    pub(crate) fn global_address(&mut self, number: u32, offset: i64) -> Source {
+        self.program.pool.push(0);
+        let index = self.program.pool.len() as u32 - 1;
+        self.program.global_addresses.push((index, number, offset));
+        Source::pool(index)
+    }
+
+    pub(crate) fn zero(&self) -> Source {
+        Source::pool(0)
+    }
+
+    fn padded(&self, sources: &[Source]) -> [Source; 5] {
+        let mut all = [self.zero(); 5];
+        all[..sources.len()].copy_from_slice(sources);
+        all
+    }
+
+    pub(crate) fn compute(&mut self, destination: Slot, sources: &[Source], function: Pure, taint: Taint) {
+        let sources = self.padded(sources);
+        self.push(Action::Compute { destination, sources, function, taint });
+    }
+
+    pub(crate) fn compute1(&mut self, destination: Slot, a: Source, f: impl Fn(u64) -> u64 + Send + Sync + 'static) {
+        self.compute(destination, &[a], Pure::One(Box::new(f)), Taint::Whole);
+    }
+
+    pub(crate) fn compute2(&mut self, destination: Slot, s: [Source; 2], f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) {
+        self.compute(destination, &s, Pure::Two(Box::new(f)), Taint::Whole);
+    }
+
+    pub(crate) fn compute3(&mut self, destination: Slot, s: [Source; 3], f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) {
+        self.compute(destination, &s, Pure::Three(Box::new(f)), Taint::Whole);
+    }
+
+    /// Up to five operands, two results.
+    pub(crate) fn compute_pair(
+        &mut self,
+        destinations: [Slot; 2],
+        sources: &[Source],
+        f: impl Fn(&[u64; 5]) -> [u64; 2] + Send + Sync + 'static,
+    ) {
+        self.compute(destinations[0], sources, Pure::Many(Box::new(f), destinations[1]), Taint::Whole);
+    }
+
+    pub(crate) fn copy(&mut self, destination: Slot, source: Source) {
+        self.compute(destination, &[source], Pure::One(Box::new(|a| a)), Taint::Bits);
+    }
+
+    pub(crate) fn unsupported<T>(&self, ptx: &Ptx<'_>) -> Decode<T> {
+        Err(Missing::new(ptx.spelling()))
+    }
+
+    #[rustfmt::skip]
+    fn dispatch(&mut self, ptx: &Ptx<'_>) -> Decode {
+        use Opcode::*;
+        match ptx.form.opcode {
+            Mov => self.mov(ptx),
+            Add | Sub | Mul | Mad | Fma | Div | Min | Max | Abs | Neg if float::is_float(ptx.ty()) => self.float(ptx),
+            Fma | Rcp | Sqrt | Rsqrt | Sin | Cos | Lg2 | Ex2 | Tanh | Copysign | Testp => self.float(ptx),
+            Add | Sub | Mul | Mad | Addc | Subc | Madc | Mul24 | Mad24 | Sad | Div | Rem | Abs | Neg | Min | Max | Dp4a | Dp2a => {
+                self.integer(ptx)
+            }
+            Popc | Clz | Bfind | Fns | Brev | Bfe | Bfi | Szext | Bmsk | And | Or | Xor | Not | Cnot | Lop3 | Shl | Shr | Shf | Prmt => {
+                self.logic(ptx)
+            }
+            Setp | Set | Selp | Slct => self.compare(ptx),
+            Cvt => self.convert(ptx),
+            CvtPack => self.convert_pack(ptx),
+            Ld | Ldu => self.load(ptx),
+            St => self.store(ptx),
+            Cvta => self.cvta(ptx),
+            Isspacep => self.isspacep(ptx),
+            Atom | Red => self.atomic(ptx),
+            Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
+            Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
+            Createpolicy => self.create_policy(ptx),
+            Fence | Membar => { self.push(Action::Fence); Ok(()) }
+            Bra | BrxIdx | Call | Ret | Exit | Trap | Brkpt | Nanosleep | Bar | Barrier | Alloca | Stacksave | Stackrestore => {
+                self.control(ptx)
+            }
+            BarWarpSync | Shfl | ShflSync | Vote | VoteSync | Match | ReduxSync | ElectSync | Activemask => self.together(ptx),
+            _ => self.unsupported(ptx),
+        }
+    }
+}
+
+/// Bytes of a register for passing it.
+pub(crate) fn register_bytes(ty: ScalarType) -> u8 {
+    if ty == ScalarType::Pred { 1 } else { ty.bytes().min(8) as u8 }
+}

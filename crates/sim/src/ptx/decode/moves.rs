@@ -1,0 +1,128 @@
+//! `mov`, with packing and unpacking.
+
+use oriole_ptx::ast;
+use oriole_ptx::table::Slot as FormSlot;
+use oriole_ptx::types::ScalarType;
+
+use super::{Decode, Decoder, Missing, Ptx};
+use crate::ptx::program::{Pure, SINK, Slot, Source, Taint};
+use crate::ptx::variables::low_bits;
+
+impl Decoder<'_> {
+    pub(crate) fn mov(&mut self, ptx: &Ptx<'_>) -> Decode {
+        let ty = ptx.ty();
+        let (to, from) = (ptx.operand(0), ptx.operand(1));
+        if let Some(vector) = ptx.get(FormSlot::Vec) {
+            let count = usize::from(vector.number().unwrap_or(1));
+            return self.move_vector(to, from, ty, count);
+        }
+        match (to, from) {
+            (_, ast::Operand::Vector(list)) if self.body.list(list).len() > 1 => self.pack(to, self.body.list(list), ty),
+            (ast::Operand::Vector(list), _) if self.body.list(list).len() > 1 => self.unpack(self.body.list(list), from, ty),
+            _ => {
+                let to = match to {
+                    ast::Operand::Vector(list) => self.body.list(list)[0],
+                    _ => to,
+                };
+                if ty == ScalarType::B128 {
+                    let destination = self.destination(to)?;
+                    let [low, high] = self.halves(from, ty)?;
+                    self.copy(destination, low);
+                    self.copy(destination + 1, high);
+                    return Ok(());
+                }
+                let source = self.source(from, ty)?;
+                let destination = self.destination(to)?;
+                self.copy_cut(destination, source, ty.bits());
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies the lower bits of a value.
+    fn copy_cut(&mut self, destination: Slot, source: Source, bits: u32) {
+        let mask = low_bits(bits);
+        self.compute(destination, &[source], Pure::One(Box::new(move |a| a & mask)), Taint::Follow);
+    }
+
+    /// Every element is read before the first is written.
+    fn move_vector(&mut self, to: ast::Operand, from: ast::Operand, ty: ScalarType, count: usize) -> Decode {
+        let mut values = Vec::new();
+        for element in self.elements(from, count) {
+            let source = self.source(element, ty)?;
+            let copy = self.temporary();
+            self.copy_cut(copy, source, ty.bits());
+            values.push(copy);
+        }
+        for (element, value) in self.elements(to, count).into_iter().zip(values) {
+            let destination = self.destination(element)?;
+            self.copy(destination, Source::register(value));
+        }
+        Ok(())
+    }
+
+    fn pack(&mut self, to: ast::Operand, elements: &[ast::Operand], ty: ScalarType) -> Decode {
+        let bits = ty.bits() / elements.len() as u32;
+        let element_type = bits_type(bits)?;
+        let mut sources = Vec::new();
+        for &element in elements {
+            sources.push(self.source(element, element_type)?);
+        }
+        let destination = self.destination(to)?;
+        if ty == ScalarType::B128 {
+            let halves: Vec<Slot> = sources.chunks(sources.len() / 2).map(|half| self.packed(half, bits)).collect();
+            self.copy(destination, Source::register(halves[0]));
+            self.copy(destination + 1, Source::register(halves[1]));
+            return Ok(());
+        }
+        let whole = self.packed(&sources, bits);
+        self.copy(destination, Source::register(whole));
+        Ok(())
+    }
+
+    /// Up to 64 bits from their elements, the lowest first.
+    fn packed(&mut self, sources: &[Source], bits: u32) -> Slot {
+        let whole = self.temporary();
+        let mask = low_bits(bits);
+        self.compute(whole, &[sources[0]], Pure::One(Box::new(move |a| a & mask)), Taint::Follow);
+        for (number, &source) in sources.iter().enumerate().skip(1) {
+            let shift = number as u32 * bits;
+            let shifted = self.temporary();
+            self.compute(shifted, &[source], Pure::One(Box::new(move |a| (a & mask) << shift)), Taint::Follow);
+            let both = [Source::register(whole), Source::register(shifted)];
+            self.compute(whole, &both, Pure::Two(Box::new(|a, b| a | b)), Taint::Bits);
+        }
+        whole
+    }
+
+    fn unpack(&mut self, elements: &[ast::Operand], from: ast::Operand, ty: ScalarType) -> Decode {
+        let bits = ty.bits() / elements.len() as u32;
+        let mask = low_bits(bits);
+        let halves = if ty == ScalarType::B128 { self.halves(from, ty)? } else { [self.source(from, ty)?, self.zero()] };
+        let mut parts = Vec::new();
+        for number in 0..elements.len() as u32 {
+            let first_bit = number * bits;
+            let (half, shift) = (halves[(first_bit / 64) as usize], first_bit % 64);
+            let part = self.temporary();
+            self.compute(part, &[half], Pure::One(Box::new(move |a| a >> shift & mask)), Taint::Follow);
+            parts.push(part);
+        }
+        for (&element, part) in elements.iter().zip(parts) {
+            let destination = self.destination(element)?;
+            if destination != SINK {
+                self.copy(destination, Source::register(part));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bits_type(bits: u32) -> Decode<ScalarType> {
+    Ok(match bits {
+        8 => ScalarType::B8,
+        16 => ScalarType::B16,
+        32 => ScalarType::B32,
+        64 => ScalarType::B64,
+        _ => return Err(Missing::new("elements of this size")),
+    })
+}

@@ -1,0 +1,254 @@
+//! Operands: registers, numbers, addresses, and the parts of vectors and pairs.
+
+use oriole_ptx::ast::{self, AddressBase, RegisterId};
+use oriole_ptx::table::Component;
+use oriole_ptx::types::{ScalarType, StateSpace};
+use oriole_support::Index;
+
+use super::{Decode, Decoder, Missing, slots_of};
+use crate::ptx::program::{Action, Address, Pure, SINK, Slot, Source, Space, Taint};
+use crate::ptx::variables::{Home, constant_bits, function_address, integer_bits, low_bits};
+
+impl Decoder<'_> {
+    /// The slot of a register, or of one element of a vector register.
+    pub(crate) fn slot(&self, register: RegisterId, element: u8) -> Slot {
+        let after = self.body.registers.as_slice().partition_point(|declaration| declaration.first <= register);
+        let declaration = &self.body.registers.as_slice()[after - 1];
+        let slots = slots_of(declaration.ty);
+        let number = (register.position() - declaration.first.position()) as u32;
+        let in_row = number * u32::from(declaration.lanes.max(1)) + u32::from(element);
+        self.declaration_slots[after - 1] + in_row * slots
+    }
+
+    /// The declared width of what a destination names; zero for `_`.
+    pub(crate) fn width(&self, operand: ast::Operand) -> u32 {
+        match operand {
+            ast::Operand::Register(register) | ast::Operand::Element(register, _) => self.body.declaration_of(register).ty.bits(),
+            _ => 0,
+        }
+    }
+
+    /// Where a result goes.
+    pub(crate) fn destination(&self, operand: ast::Operand) -> Decode<Slot> {
+        match operand {
+            ast::Operand::Register(register) => Ok(self.slot(register, 0)),
+            ast::Operand::Element(register, component) => Ok(self.slot(register, component.index().unwrap_or(0))),
+            ast::Operand::Sink => Ok(SINK),
+            _ => Err(Missing::new("this operand as a destination")),
+        }
+    }
+
+    /// The number that an operand is, in the bits of a type.
+    pub(crate) fn literal(&self, operand: ast::Operand, ty: ScalarType) -> Option<u64> {
+        let bits = match operand {
+            ast::Operand::Integer(number) => integer_bits(i64::from(number), ty),
+            ast::Operand::WarpSize => 32,
+            ast::Operand::Constant(id) => constant_bits(self.body.constants[id], ty),
+            _ => return None,
+        };
+        Some(bits & low_bits(ty.bits()))
+    }
+
+    /// A source of up to 64 bits.
+    pub(crate) fn source(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<Source> {
+        if ty == ScalarType::Pred {
+            return self.predicate(operand);
+        }
+        if let Some(bits) = self.literal(operand, ty) {
+            return Ok(self.constant(bits));
+        }
+        match operand {
+            ast::Operand::Register(register) => Ok(Source::register(self.slot(register, 0))),
+            ast::Operand::Element(register, component) => {
+                Ok(Source::register(self.slot(register, component.index().unwrap_or(0))))
+            }
+            ast::Operand::Special(special) => Ok(Source::register(self.special(special)?)),
+            ast::Operand::Vector(list) if self.body.list(list).len() == 1 => self.source(self.body.list(list)[0], ty),
+            _ => self.address_value(operand),
+        }
+    }
+
+    /// Both halves of a 128-bit source.
+    pub(crate) fn halves(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<[Source; 2]> {
+        match operand {
+            ast::Operand::Register(register) if self.width(operand) == 128 => {
+                let low = self.slot(register, 0);
+                Ok([Source::register(low), Source::register(low + 1)])
+            }
+            ast::Operand::Integer(number) => {
+                let low = self.constant(i64::from(number) as u64);
+                let high = self.constant(if number < 0 { u64::MAX } else { 0 });
+                Ok([low, high])
+            }
+            _ => Ok([self.source(operand, ty)?, self.zero()]),
+        }
+    }
+
+    pub(crate) fn predicate(&mut self, operand: ast::Operand) -> Decode<Source> {
+        Ok(match operand {
+            ast::Operand::Register(register) => Source::register(self.slot(register, 0)),
+            ast::Operand::NotRegister(register) => {
+                let register = Source::register(self.slot(register, 0));
+                self.inverted(register)
+            }
+            ast::Operand::Integer(number) => self.constant(u64::from(number != 0)),
+            ast::Operand::NotInteger(number) => self.constant(u64::from(number == 0)),
+            ast::Operand::Special(special) => Source::register(self.special(special)?),
+            ast::Operand::Selected(list) => match *self.body.list(list) {
+                [ast::Operand::Special(special), ast::Operand::Minus] => {
+                    let slot = self.special(special)?;
+                    self.inverted(Source::register(slot))
+                }
+                _ => return Err(Missing::new("this operand as a predicate")),
+            },
+            _ => return Err(Missing::new("this operand as a predicate")),
+        })
+    }
+
+    fn inverted(&mut self, predicate: Source) -> Source {
+        let destination = self.temporary();
+        let sources = [predicate, self.zero(), self.zero(), self.zero(), self.zero()];
+        self.push_always(Action::Compute { destination, sources, function: Pure::One(Box::new(|a| a ^ 1)), taint: Taint::Bits });
+        Source::register(destination)
+    }
+
+    /// The elements of `{a, b}` or of a vector register, or the operand itself.
+    pub(crate) fn elements(&self, operand: ast::Operand, count: usize) -> Vec<ast::Operand> {
+        use Component::{W, X, Y, Z};
+        match operand {
+            ast::Operand::Vector(list) => self.body.list(list).to_vec(),
+            ast::Operand::Register(register) if count > 1 => {
+                [X, Y, Z, W][..count.min(4)].iter().map(|&component| ast::Operand::Element(register, component)).collect()
+            }
+            ast::Operand::Special(special) if special.is_whole_vector() => {
+                [X, Y, Z, W].map(|component| ast::Operand::Special(special.with_component(component))).to_vec()
+            }
+            ast::Operand::Sink => vec![ast::Operand::Sink; count],
+            _ => vec![operand],
+        }
+    }
+
+    /// The two sides of `d|p`; the second is nothing where only one is written.
+    pub(crate) fn pair(&self, operand: ast::Operand) -> (ast::Operand, ast::Operand) {
+        match operand {
+            ast::Operand::Pair(list) => {
+                let sides = self.body.list(list);
+                (sides[0], sides.get(1).copied().unwrap_or(ast::Operand::Sink))
+            }
+            _ => (operand, ast::Operand::Sink),
+        }
+    }
+
+    /// The address that an operand without brackets means, in its variable's space.
+    pub(crate) fn address_value(&mut self, operand: ast::Operand) -> Decode<Source> {
+        let (base, offset) = match operand {
+            ast::Operand::Variable(id) => (AddressBase::Variable(id), 0),
+            ast::Operand::AddressOf(position) => {
+                let address = self.body.addresses[position as usize];
+                (address.base, address.offset)
+            }
+            ast::Operand::Function(id) => (AddressBase::Function(id), 0),
+            _ => return Err(Missing::new("this operand")),
+        };
+        let place = self.place(base, offset)?;
+        if place.in_frame {
+            let destination = self.temporary();
+            self.push_always(Action::FrameAddress { destination, offset: place.offset as u32 });
+            return Ok(Source::register(destination));
+        }
+        if place.offset == 0 {
+            return Ok(place.base);
+        }
+        let destination = self.temporary();
+        let sources = [place.base, self.zero(), self.zero(), self.zero(), self.zero()];
+        let offset = place.offset;
+        let function = Pure::One(Box::new(move |a| a.wrapping_add_signed(offset)));
+        self.push_always(Action::Compute { destination, sources, function, taint: Taint::Whole });
+        Ok(Source::register(destination))
+    }
+
+    /// The space that the variable of an address without brackets is in, as seen from here.
+    pub(crate) fn space_of_variable(&self, operand: ast::Operand) -> Option<Space> {
+        let base = match operand {
+            ast::Operand::Variable(id) => AddressBase::Variable(id),
+            ast::Operand::AddressOf(position) | ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position) => {
+                self.body.addresses[position as usize].base
+            }
+            _ => return None,
+        };
+        let (AddressBase::Variable(id) | AddressBase::VariableMember(id, _)) = base else { return None };
+        Some(match self.module.variables[id].space {
+            StateSpace::Global | StateSpace::Tex => Space::Global,
+            StateSpace::Shared => Space::Shared,
+            StateSpace::Local => Space::Local,
+            StateSpace::Const => Space::Constant,
+            StateSpace::Param if self.frame.contains_key(&id) => Space::Local,
+            StateSpace::Param => Space::Parameter,
+        })
+    }
+
+    /// A base and an offset; the space is that of the variable, or global.
+    fn place(&mut self, base: AddressBase, offset: i64) -> Decode<Address> {
+        let of = |base: Source, offset: i64, in_frame: bool| Address { space: Space::Generic, base, offset, in_frame };
+        Ok(match base {
+            AddressBase::Register(register) => of(Source::register(self.slot(register, 0)), offset, false),
+            AddressBase::Element(register, component) => {
+                of(Source::register(self.slot(register, component.index().unwrap_or(0))), offset, false)
+            }
+            AddressBase::Absolute => of(self.zero(), offset, false),
+            AddressBase::Variable(id) => self.variable_place(id, offset)?,
+            AddressBase::VariableMember(id, member) => {
+                let stride = i64::from(self.stride(id));
+                self.variable_place(id, offset + stride * i64::from(member))?
+            }
+            AddressBase::Function(id) => {
+                let name = self.module.functions[id].name;
+                let number = self.functions.number_of(name).ok_or_else(|| Missing::new("the address of this function"))?;
+                let address = self.constant(function_address(number));
+                of(address, offset, false)
+            }
+        })
+    }
+
+    fn variable_place(&mut self, id: ast::VariableId, offset: i64) -> Decode<Address> {
+        let of = |base: Source, offset: i64, in_frame: bool| Address { space: Space::Generic, base, offset, in_frame };
+        if let Some(&start) = self.frame.get(&id) {
+            return Ok(of(self.zero(), offset + i64::from(start), true));
+        }
+        if let Some(&start) = self.kernel_parameters.get(&id) {
+            let base = self.constant((offset + i64::from(start)) as u64);
+            return Ok(of(base, 0, false));
+        }
+        match self.program.variables.home(self.module, id) {
+            Some(Home::Global(number)) => {
+                let base = self.global_address(number, offset);
+                Ok(of(base, 0, false))
+            }
+            Some(Home::Constant(start) | Home::Shared(start)) => {
+                let base = self.constant((offset + i64::from(start)) as u64);
+                Ok(of(base, 0, false))
+            }
+            None => {
+                let name = self.module.name(self.module.variables[id].name);
+                Err(Missing::new(format!("the address of {name}, which is not defined here")))
+            }
+        }
+    }
+
+    /// An address in brackets. Where a generic address is expected, a variable stands for its own space.
+    pub(crate) fn address(&mut self, operand: ast::Operand, space: Space) -> Decode<Address> {
+        let position = match operand {
+            ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position) => position,
+            ast::Operand::Bracket(list) => return self.address(self.body.list(list)[0], space),
+            _ => return Err(Missing::new("this operand as an address")),
+        };
+        let address = self.body.addresses[position as usize];
+        let variable_space = self.space_of_variable(operand);
+        let place = self.place(address.base, address.offset)?;
+        let space = match (space, variable_space) {
+            (Space::Generic | Space::Parameter, Some(own)) => own,
+            (space, _) => space,
+        };
+        Ok(Address { space, ..place })
+    }
+}

@@ -1,0 +1,422 @@
+//! Memory as threads see it: spaces, bounds, alignment, undefined bytes.
+
+use smallvec::SmallVec;
+
+use super::block::Block;
+use super::races::Access;
+use super::warp::{Warp, lanes_of};
+use super::{Machine, Stop};
+use crate::memory::{Fault, FaultKind};
+use crate::ptx::finding::FindingKind;
+use crate::ptx::program::{
+    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store,
+    WINDOW_BYTES,
+};
+
+/// A few bytes.
+pub(crate) type Bytes = SmallVec<[u8; 32]>;
+
+/// A space and an address in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) space: Space,
+    pub(crate) address: u64,
+}
+
+impl Place {
+    /// Where an address is; generic ones by the window they are in.
+    pub(crate) fn of(space: Space, address: u64) -> Place {
+        if space != Space::Generic {
+            return Place { space, address };
+        }
+        let windows = [
+            (Space::Shared, SHARED_WINDOW),
+            (Space::Local, LOCAL_WINDOW),
+            (Space::Constant, CONSTANT_WINDOW),
+            (Space::Parameter, PARAMETER_WINDOW),
+        ];
+        let found = windows.into_iter().find(|(_, start)| address.wrapping_sub(*start) < WINDOW_BYTES);
+        found.map_or(Place { space: Space::Global, address }, |(space, start)| Place { space, address: address - start })
+    }
+
+    fn space_name(self) -> &'static str {
+        match self.space {
+            Space::Generic | Space::Global => "global",
+            Space::Shared => "shared",
+            Space::Local => "local",
+            Space::Constant => "constant",
+            Space::Parameter => "parameter",
+        }
+    }
+
+    /// A number for the race checker's table of synchronizing locations.
+    fn key(self) -> u64 {
+        if self.space == Space::Shared { SHARED_WINDOW + self.address } else { self.address }
+    }
+}
+
+/// Why an access is not possible.
+fn refusal(place: Place, bytes: usize, size: usize) -> Option<(FindingKind, String)> {
+    let Place { address, .. } = place;
+    let space = place.space_name();
+    if address.checked_add(bytes as u64).is_none_or(|end| end > size as u64) {
+        let message = format!("{bytes} bytes at {address:#x} are not inside of the {size} bytes of {space} memory");
+        return Some((FindingKind::OutOfBounds, message));
+    }
+    if bytes.is_power_of_two() && address % bytes as u64 != 0 {
+        return Some((FindingKind::Misaligned, format!("the address {address:#x} in {space} memory is no multiple of {bytes}")));
+    }
+    None
+}
+
+fn global_refusal(fault: &Fault) -> (FindingKind, String) {
+    let Fault { address, bytes, kind, near } = fault;
+    let near = match near {
+        Some((name, offset)) => format!(", {offset} bytes behind the start of {name}"),
+        None => String::new(),
+    };
+    match kind {
+        FaultKind::Misaligned => (FindingKind::Misaligned, format!("the address {address:#x}{near} is no multiple of {bytes}")),
+        FaultKind::OutOfBounds => {
+            (FindingKind::OutOfBounds, format!("{bytes} bytes at {address:#x}{near} are in no allocation of global memory"))
+        }
+    }
+}
+
+impl Warp {
+    /// Where an access of a thread goes.
+    fn place(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: &Address, line: u32) -> Place {
+        if machine.options.undefined_values && self.read_undefined(address.base, lane) != 0 {
+            machine.uninitialized(block, self, lane, line, "the address of this access was never written");
+        }
+        let frame = if address.in_frame { u64::from(self.local_base[lane]) } else { 0 };
+        let value = self.read(&machine.pool, address.base, lane).wrapping_add_signed(address.offset).wrapping_add(frame);
+        Place::of(address.space, value)
+    }
+
+    /// Reads memory: its bytes, and for each byte the bits that are undefined.
+    pub(crate) fn peek(
+        &self,
+        machine: &mut Machine<'_>,
+        block: &Block,
+        lane: usize,
+        place: Place,
+        bytes: usize,
+        line: u32,
+    ) -> Result<(Bytes, Bytes), Stop> {
+        let start = place.address as usize;
+        let (contents, undefined): (&[u8], &[u8]) = match place.space {
+            Space::Global | Space::Generic => match machine.memory.read(place.address, bytes) {
+                Ok(found) => return Ok((Bytes::from_slice(found), Bytes::from_elem(0, bytes))),
+                Err(fault) => {
+                    let (kind, message) = global_refusal(&fault);
+                    return Err(machine.stop(kind, block, self, lane, line, message));
+                }
+            },
+            Space::Shared => (&block.shared.bytes, &block.shared.undefined),
+            Space::Local => {
+                let (local, top) = (&self.locals[lane], self.local_top[lane] as usize);
+                (&local.bytes[..top], &local.undefined[..top])
+            }
+            Space::Constant => (machine.constants, &[]),
+            Space::Parameter => (&machine.parameters, &[]),
+        };
+        if let Some((kind, message)) = refusal(place, bytes, contents.len()) {
+            return Err(machine.stop(kind, block, self, lane, line, message));
+        }
+        let found = Bytes::from_slice(&contents[start..start + bytes]);
+        let undefined = undefined.get(start..start + bytes).map_or_else(|| Bytes::from_elem(0, bytes), Bytes::from_slice);
+        Ok((found, undefined))
+    }
+
+    /// Changes memory; `write` says for each byte what it becomes, with its undefined bits, or that it stays.
+    #[allow(clippy::too_many_arguments)]
+    fn poke(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        lane: usize,
+        place: Place,
+        bytes: usize,
+        line: u32,
+        write: impl Fn(usize) -> Option<(u8, u8)>,
+    ) -> Result<(), Stop> {
+        let start = place.address as usize;
+        let (contents, undefined): (&mut [u8], &mut [u8]) = match place.space {
+            Space::Global | Space::Generic => match machine.memory.write(place.address, bytes) {
+                Ok(found) => (found, &mut []),
+                Err(fault) => {
+                    let (kind, message) = global_refusal(&fault);
+                    return Err(machine.stop(kind, block, self, lane, line, message));
+                }
+            },
+            Space::Shared | Space::Local => {
+                let (all, undefined): (&mut [u8], &mut [u8]) = if place.space == Space::Shared {
+                    (&mut block.shared.bytes, &mut block.shared.undefined)
+                } else {
+                    let (local, top) = (&mut self.locals[lane], self.local_top[lane] as usize);
+                    (&mut local.bytes[..top], &mut local.undefined[..top])
+                };
+                if let Some((kind, message)) = refusal(place, bytes, all.len()) {
+                    return Err(machine.stop(kind, block, self, lane, line, message));
+                }
+                (&mut all[start..start + bytes], &mut undefined[start..start + bytes])
+            }
+            Space::Constant | Space::Parameter => {
+                let message = format!("{} memory cannot be written", place.space_name());
+                return Err(machine.stop(FindingKind::ReadOnly, block, self, lane, line, message));
+            }
+        };
+        for byte in 0..bytes {
+            if let Some((value, undefined_bits)) = write(byte) {
+                contents[byte] = value;
+                if let Some(mask) = undefined.get_mut(byte) {
+                    *mask = undefined_bits;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn load(&mut self, machine: &mut Machine<'_>, block: &mut Block, load: &Load, active: u32, line: u32) -> Result<(), Stop> {
+        let size = usize::from(load.element_bytes);
+        let bytes = size * load.lanes.len();
+        for lane in lanes_of(active) {
+            let place = self.place(machine, block, lane, &load.address, line);
+            let (contents, undefined) = self.peek(machine, block, lane, place, bytes, line)?;
+            if block.races.is_some() {
+                let access = Access { thread: self.thread(lane), line, strong: load.ordering.strong, is_write: false };
+                self.check_race(machine, block, lane, place, access, &contents);
+                if let Some(races) = block.races.as_mut().filter(|_| load.ordering.strong) {
+                    races.strong_read(access.thread, place.key(), load.ordering.acquire);
+                }
+            }
+            for (number, element) in load.lanes.iter().enumerate() {
+                let Some(destination) = element.destination else { continue };
+                let first = number * size;
+                let value = little(&contents[first..first + size.min(8)]);
+                let mut unknown = little(&undefined[first..first + size.min(8)]);
+                let value = extended(value, size, load.sign_bits);
+                if load.sign_bits != 0 && unknown != 0 {
+                    unknown = u64::MAX;
+                }
+                self.write_with(destination, lane, value, unknown);
+                if size == 16 {
+                    let upper = first + 8..first + 16;
+                    self.write_with(destination + 1, lane, little(&contents[upper.clone()]), little(&undefined[upper]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn store(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        store: &Store,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        let size = usize::from(store.element_bytes);
+        let bytes = size * store.values.len();
+        for lane in lanes_of(active) {
+            let place = self.place(machine, block, lane, &store.address, line);
+            let mut contents = Bytes::from_elem(0, bytes);
+            let mut undefined = Bytes::from_elem(0, bytes);
+            for (number, value) in store.values.iter().enumerate() {
+                let Some(low) = *value else { continue };
+                let halves = [low, store.upper[number]];
+                for (half, source) in halves.into_iter().take(size.div_ceil(8)).enumerate() {
+                    let (first, count) = (number * size + 8 * half, size.min(8));
+                    let bits = self.read(&machine.pool, source, lane).to_le_bytes();
+                    contents[first..first + count].copy_from_slice(&bits[..count]);
+                    let unknown = self.read_undefined(source, lane).to_le_bytes();
+                    undefined[first..first + count].copy_from_slice(&unknown[..count]);
+                }
+            }
+            if place.space == Space::Global && machine.options.undefined_values && undefined.iter().any(|&bits| bits != 0) {
+                machine.uninitialized(block, self, lane, line, "the value that is stored was never written");
+            }
+            let is_written = |byte: usize| store.values[byte / size].is_some();
+            if block.races.is_some() {
+                let access = Access { thread: self.thread(lane), line, strong: store.ordering.strong, is_write: true };
+                self.check_race(machine, block, lane, place, access, &contents);
+                if let Some(races) = block.races.as_mut().filter(|_| store.ordering.strong) {
+                    races.strong_write(access.thread, place.key(), store.ordering.release);
+                }
+            }
+            self.poke(machine, block, lane, place, bytes, line, |byte| {
+                is_written(byte).then(|| (contents[byte], undefined[byte]))
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn atomic(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        atomic: &Atomic,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        let size = usize::from(atomic.element_bytes);
+        let bytes = size * atomic.operands.len();
+        for lane in lanes_of(active) {
+            let place = self.place(machine, block, lane, &atomic.address, line);
+            let (old, old_undefined) = self.peek(machine, block, lane, place, bytes, line)?;
+            if block.races.is_some() {
+                let access = Access { thread: self.thread(lane), line, strong: true, is_write: true };
+                self.check_race(machine, block, lane, place, access, &old);
+                if let Some(races) = block.races.as_mut() {
+                    races.strong_read(access.thread, place.key(), atomic.ordering.acquire);
+                    races.strong_write(access.thread, place.key(), atomic.ordering.release);
+                }
+            }
+            let update = atomic.update_global.as_ref().filter(|_| place.space == Space::Global).unwrap_or(&atomic.update);
+            let mut new = Bytes::from_elem(0, bytes);
+            let mut results: SmallVec<[(u128, u64); 8]> = SmallVec::new();
+            let mut unknown = old_undefined.iter().any(|&bits| bits != 0);
+            for (number, operands) in atomic.operands.iter().enumerate() {
+                let [value, second] = operands.map(|[low, high]| {
+                    let low_bits = u128::from(self.read(&machine.pool, low, lane));
+                    cut(low_bits | u128::from(self.read(&machine.pool, high, lane)) << 64, size)
+                });
+                let mask = if size >= 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
+                unknown |= operands.iter().flatten().any(|&source| self.read_undefined(source, lane) & mask != 0);
+                let before = wide(&old[number * size..(number + 1) * size]);
+                let after = update(before, value, second);
+                new[number * size..(number + 1) * size].copy_from_slice(&after.to_le_bytes()[..size]);
+                results.push((before, if old_undefined.iter().any(|&bits| bits != 0) { u64::MAX } else { 0 }));
+            }
+            if unknown && machine.options.undefined_values {
+                machine.uninitialized(block, self, lane, line, "an operand or the memory of this atomic operation was never written");
+            }
+            self.poke(machine, block, lane, place, bytes, line, |byte| Some((new[byte], 0)))?;
+            for (destination, (before, unknown)) in atomic.destinations.iter().zip(results) {
+                let Some(slot) = *destination else { continue };
+                self.write_with(slot, lane, before as u64, unknown);
+                if size == 16 {
+                    self.write_with(slot + 1, lane, (before >> 64) as u64, unknown);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// 8x8 matrices with 16-bit elements: thread `8 * m + r` has the address of row `r` of matrix `m`, and register `m` of thread `t`
+    /// holds the elements `2 * (t % 4)` and the next one of row `t / 4`.
+    pub(crate) fn matrix(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        matrix: &Matrix,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        if active != u32::MAX {
+            let lane = active.trailing_zeros() as usize;
+            let message = "all threads of the warp must execute this together".to_owned();
+            return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+        }
+        let count = matrix.registers.len().max(matrix.destinations.len());
+        for number in 0..count {
+            // Elements by row and column of memory, with their undefined bits.
+            let mut elements = [[(0_u16, 0_u16); 8]; 8];
+            if matrix.kind == MatrixKind::Load {
+                for (row, elements) in elements.iter_mut().enumerate() {
+                    let lane = 8 * number + row;
+                    let place = self.place(machine, block, lane, &matrix.address, line);
+                    let (contents, undefined) = self.peek(machine, block, lane, place, 16, line)?;
+                    if block.races.is_some() {
+                        let access = Access { thread: self.thread(lane), line, strong: false, is_write: false };
+                        self.check_race(machine, block, lane, place, access, &contents);
+                    }
+                    for (column, element) in elements.iter_mut().enumerate() {
+                        let pair = 2 * column..2 * column + 2;
+                        *element = (little(&contents[pair.clone()]) as u16, little(&undefined[pair]) as u16);
+                    }
+                }
+            } else {
+                for lane in 0..32 {
+                    let source = matrix.registers[number];
+                    let (value, unknown) = (self.read(&machine.pool, source, lane), self.read_undefined(source, lane));
+                    for half in 0..2 {
+                        let (row, column) = (lane / 4, 2 * (lane % 4) + half);
+                        let (row, column) =
+                            if matrix.transposed && matrix.kind == MatrixKind::Store { (column, row) } else { (row, column) };
+                        elements[row][column] = ((value >> (16 * half)) as u16, (unknown >> (16 * half)) as u16);
+                    }
+                }
+            }
+            if matrix.kind == MatrixKind::Store {
+                for (row, elements) in elements.iter().enumerate() {
+                    let lane = 8 * number + row;
+                    let place = self.place(machine, block, lane, &matrix.address, line);
+                    let bytes: Bytes = elements.iter().flat_map(|(value, _)| value.to_le_bytes()).collect();
+                    let undefined: Bytes = elements.iter().flat_map(|(_, unknown)| unknown.to_le_bytes()).collect();
+                    if block.races.is_some() {
+                        let access = Access { thread: self.thread(lane), line, strong: false, is_write: true };
+                        self.check_race(machine, block, lane, place, access, &bytes);
+                    }
+                    self.poke(machine, block, lane, place, 16, line, |byte| Some((bytes[byte], undefined[byte])))?;
+                }
+                continue;
+            }
+            for lane in 0..32 {
+                let half = |half: usize| {
+                    let (row, column) = (lane / 4, 2 * (lane % 4) + half);
+                    if matrix.transposed { elements[column][row] } else { elements[row][column] }
+                };
+                let [low, high] = [half(0), half(1)];
+                let value = u64::from(low.0) | u64::from(high.0) << 16;
+                let unknown = u64::from(low.1) | u64::from(high.1) << 16;
+                self.write_with(matrix.destinations[number], lane, value, unknown);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the race checker of an access, and reports what it finds.
+    fn check_race(&self, machine: &mut Machine<'_>, block: &mut Block, lane: usize, place: Place, access: Access, contents: &[u8]) {
+        if place.space != Space::Shared {
+            return;
+        }
+        let start = place.address as usize;
+        let Some(old) = block.shared.bytes.get(start..start + contents.len()) else { return };
+        let changes = access.is_write && old != contents || access.strong && access.is_write;
+        let Some(races) = &mut block.races else { return };
+        if let Some(race) = races.access(start, contents.len(), access, changes) {
+            let other = machine.thread_index(race.thread);
+            let verb = |is_write: bool| if is_write { "writes" } else { "reads" };
+            let message = format!(
+                "{} shared memory at {:#x}, which thread ({},{},{}) {} in line {} without a barrier between",
+                verb(access.is_write), race.address, other[0], other[1], other[2], verb(race.is_write), race.line,
+            );
+            machine.report(FindingKind::Race, block, self, lane, access.line, u64::from(race.line), message);
+        }
+    }
+}
+
+fn little(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+fn wide(bytes: &[u8]) -> u128 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u128::from(byte))
+}
+
+fn cut(value: u128, bytes: usize) -> u128 {
+    if bytes >= 16 { value } else { value & ((1 << (8 * bytes)) - 1) }
+}
+
+/// A value of some bytes extended with its sign to some bits; zero bits leave it as it is.
+fn extended(value: u64, bytes: usize, sign_bits: u8) -> u64 {
+    if sign_bits == 0 {
+        return value;
+    }
+    let unused = 64 - 8 * bytes as u32;
+    let wide = ((value << unused) as i64 >> unused) as u64;
+    wide & (u64::MAX >> (64 - u32::from(sign_bits.min(64))))
+}

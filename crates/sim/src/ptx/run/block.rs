@@ -1,0 +1,268 @@
+//! A block: its warps in turn, its shared memory, its sixteen barriers.
+//!
+//! **Barriers.** Threads that arrive are counted by warp: one whose living threads have all arrived counts as 32, as the manual
+//! says, another one with as many threads as have arrived. Without a count, a barrier waits for every thread of the block that has not
+//! exited. An aligned barrier (`bar`, `barrier.aligned`) must be the same instruction for all living threads of a warp; when it is not,
+//! that is reported and the run goes on as if it were not aligned.
+
+use super::races::Races;
+use super::warp::{LANES, Warp, lanes_of};
+use super::{Machine, Stop};
+use crate::ptx::finding::FindingKind;
+use crate::ptx::program::{Action, Barrier, BarrierKind, FunctionCode};
+
+const BARRIERS: usize = 16;
+/// Steps that a warp runs before the next one.
+const QUANTUM: u32 = 4096;
+
+/// Shared memory and which bits of it were never written.
+pub(crate) struct Shared {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) undefined: Vec<u8>,
+}
+
+/// What the warps of a block share.
+pub(crate) struct Block {
+    pub(crate) index: [u32; 3],
+    pub(crate) shared: Shared,
+    pub(crate) races: Option<Races>,
+    barriers: Vec<BarrierState>,
+}
+
+#[derive(Clone, Default)]
+struct BarrierState {
+    /// By warp, the threads that have arrived, and those of them that wait.
+    arrived: Vec<u32>,
+    waiting: Vec<u32>,
+    /// By warp, where the first of its threads arrived.
+    place: Vec<u32>,
+    /// How many threads are expected; all if none is given.
+    expected: Option<u32>,
+    /// Threads that came with a true predicate, and all that came with one.
+    votes: u32,
+    voters: u32,
+    aligned: bool,
+    /// A line at which threads of a warp arrived that had arrived elsewhere before.
+    diverged: Option<(u32, usize, u32)>,
+}
+
+/// A block that is running.
+pub(crate) struct Resident {
+    pub(crate) block: Block,
+    warps: Vec<Warp>,
+}
+
+impl Resident {
+    pub(crate) fn new(machine: &Machine<'_>, index: [u32; 3], function: &FunctionCode, shared_bytes: u32) -> Resident {
+        let threads = machine.threads();
+        let undefined = machine.options.undefined_values;
+        let warps = (0..threads.div_ceil(LANES as u32)).map(|number| {
+            let mut warp = Warp::new(number, threads - number * LANES as u32, function.entry);
+            warp.enter_kernel(function, undefined);
+            warp
+        });
+        let size = shared_bytes as usize;
+        let shared = Shared { bytes: vec![0; size], undefined: vec![if undefined { u8::MAX } else { 0 }; size] };
+        let races = machine.options.races.then(|| Races::new(threads, size));
+        let block = Block { index, shared, races, barriers: vec![BarrierState::default(); BARRIERS] };
+        Resident { block, warps: warps.collect() }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.warps.iter().all(|warp| warp.live == 0)
+    }
+
+    /// Runs every warp for a while, over and over for some rounds, or until the block is finished.
+    pub(crate) fn run(&mut self, machine: &mut Machine<'_>, rounds: u32) -> Result<(), Stop> {
+        for _ in 0..rounds {
+            let mut progress = false;
+            for warp in &mut self.warps {
+                progress |= warp.run(machine, &mut self.block, QUANTUM)?;
+            }
+            progress |= self.release_barriers(machine);
+            if self.is_finished() {
+                return Ok(());
+            }
+            if !progress {
+                return Err(self.deadlock(machine));
+            }
+            machine.check_steps(&self.block, &self.warps[0])?;
+        }
+        Ok(())
+    }
+
+    /// Lets the threads of every complete barrier go on; whether there was one.
+    fn release_barriers(&mut self, machine: &mut Machine<'_>) -> bool {
+        let mut released = false;
+        for number in 0..BARRIERS {
+            let state = &self.block.barriers[number];
+            if state.arrived.iter().all(|&lanes| lanes == 0) || !self.is_complete(state) {
+                continue;
+            }
+            let state = std::mem::take(&mut self.block.barriers[number]);
+            self.complete(machine, number, &state);
+            released = true;
+        }
+        released
+    }
+
+    fn is_complete(&self, state: &BarrierState) -> bool {
+        let mut warps = self.warps.iter().zip(&state.arrived);
+        match state.expected {
+            None => warps.all(|(warp, &arrived)| warp.live & !arrived == 0),
+            Some(expected) => {
+                let counts = warps.map(|(warp, &arrived)| match arrived {
+                    0 => 0,
+                    _ if warp.live & !arrived == 0 => LANES as u32,
+                    _ => arrived.count_ones(),
+                });
+                counts.sum::<u32>() >= expected
+            }
+        }
+    }
+
+    fn complete(&mut self, machine: &mut Machine<'_>, number: usize, state: &BarrierState) {
+        self.check_alignment(machine, number, state);
+        let everybody_waits = self.warps.iter().zip(&state.waiting).all(|(warp, &waiting)| warp.live & !waiting == 0);
+        if let Some(races) = &mut self.block.races {
+            if everybody_waits {
+                races.full_barrier();
+            } else {
+                let threads = |masks: &[u32]| -> Vec<u32> {
+                    let all = masks.iter().enumerate();
+                    all.flat_map(|(warp, &mask)| lanes_of(mask).map(move |lane| (warp * LANES + lane) as u32)).collect()
+                };
+                races.synchronize(&threads(&state.arrived), &threads(&state.waiting));
+            }
+        }
+        for (warp, &waiting) in self.warps.iter_mut().zip(&state.waiting) {
+            for lane in lanes_of(waiting) {
+                if let Action::Barrier(barrier) = &machine.program.code[warp.pc[lane] as usize].action {
+                    let value = match barrier.kind {
+                        BarrierKind::Count => Some(u64::from(state.votes)),
+                        BarrierKind::All => Some(u64::from(state.votes == state.voters)),
+                        BarrierKind::Any => Some(u64::from(state.votes != 0)),
+                        BarrierKind::Sync | BarrierKind::Arrive => None,
+                    };
+                    if let Some(value) = value {
+                        warp.write(barrier.destination, lane, value);
+                    }
+                }
+                warp.pc[lane] += 1;
+            }
+            warp.at_barrier &= !waiting;
+        }
+    }
+
+    fn check_alignment(&self, machine: &mut Machine<'_>, number: usize, state: &BarrierState) {
+        if !state.aligned {
+            return;
+        }
+        if let Some((warp, lane, line)) = state.diverged {
+            let message = format!("other threads of this warp arrived at barrier {number} elsewhere");
+            let warp = &self.warps[warp as usize];
+            machine.report(FindingKind::DivergentBarrier, &self.block, warp, lane, line, 0, message);
+        }
+        for (warp, (&arrived, &place)) in self.warps.iter().zip(state.arrived.iter().zip(&state.place)) {
+            let missing = warp.live & !arrived;
+            if arrived != 0 && missing != 0 {
+                let line = machine.program.code[place as usize].line;
+                let message = format!("only {} threads of this warp arrived at barrier {number}", arrived.count_ones());
+                let lane = arrived.trailing_zeros() as usize;
+                machine.report(FindingKind::DivergentBarrier, &self.block, warp, lane, line, 0, message);
+            }
+        }
+    }
+
+    /// Nobody can go on: says who waits where.
+    fn deadlock(&self, machine: &mut Machine<'_>) -> Stop {
+        let mut places: Vec<(u32, u32)> = Vec::new();
+        let mut first = None;
+        for warp in &self.warps {
+            for lane in lanes_of(warp.live) {
+                let line = machine.program.code[warp.pc[lane] as usize].line;
+                first.get_or_insert((warp, lane, line));
+                match places.iter_mut().find(|place| place.0 == line) {
+                    Some(place) => place.1 += 1,
+                    None => places.push((line, 1)),
+                }
+            }
+        }
+        places.sort_unstable();
+        let waiting: Vec<String> = places.iter().take(8).map(|(line, count)| format!("{count} in line {line}")).collect();
+        let exited: u32 = machine.threads() - self.warps.iter().map(|warp| warp.live.count_ones()).sum::<u32>();
+        let message = format!("all remaining threads wait: {}; {exited} have exited", waiting.join(", "));
+        let (warp, lane, line) = first.unwrap_or((&self.warps[0], 0, 0));
+        machine.stop(FindingKind::Deadlock, &self.block, warp, lane, line, message)
+    }
+}
+
+impl Warp {
+    /// Threads arrive at a barrier.
+    pub(crate) fn arrive(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        barrier: &Barrier,
+        pc: u32,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        let warps = machine.threads().div_ceil(LANES as u32) as usize;
+        for lane in lanes_of(active) {
+            let operands = [Some(barrier.number), barrier.threads, barrier.predicate];
+            if operands.into_iter().flatten().any(|source| self.read_undefined(source, lane) & 1 != 0) {
+                machine.uninitialized(block, self, lane, line, "an operand of this barrier was never written");
+            }
+            let number = self.read(&machine.pool, barrier.number, lane) as u32 as usize;
+            let expected = barrier.threads.map(|threads| self.read(&machine.pool, threads, lane) as u32);
+            let refused = match (block.barriers.get(number), expected) {
+                (None, _) => Some(format!("there is no barrier {number}")),
+                (_, Some(count)) if count == 0 || count % LANES as u32 != 0 => {
+                    Some(format!("the number of threads, {count}, is no multiple of the warp's size"))
+                }
+                (Some(state), _) if state.arrived.iter().any(|&lanes| lanes != 0) && state.expected != expected => {
+                    Some(format!("other threads arrived at barrier {number} with another number of threads"))
+                }
+                (Some(state), _) if state.arrived.get(self.number as usize).is_some_and(|lanes| lanes >> lane & 1 == 1) => {
+                    Some(format!("the thread arrives at barrier {number} again before it is complete"))
+                }
+                _ => None,
+            };
+            if let Some(message) = refused {
+                return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+            }
+            let predicate = barrier.predicate.map(|source| self.read(&machine.pool, source, lane) & 1 != 0);
+            let state = &mut block.barriers[number];
+            if state.arrived.is_empty() {
+                *state = BarrierState {
+                    arrived: vec![0; warps],
+                    waiting: vec![0; warps],
+                    place: vec![pc; warps],
+                    expected,
+                    aligned: barrier.aligned,
+                    ..BarrierState::default()
+                };
+            }
+            let own = self.number as usize;
+            if state.arrived[own] == 0 {
+                state.place[own] = pc;
+            } else if state.place[own] != pc {
+                state.diverged.get_or_insert((self.number, lane, line));
+            }
+            state.arrived[own] |= 1 << lane;
+            state.aligned |= barrier.aligned;
+            if let Some(vote) = predicate {
+                state.votes += u32::from(vote);
+                state.voters += 1;
+            }
+            if barrier.kind == BarrierKind::Arrive {
+                self.pc[lane] = pc + 1;
+            } else {
+                state.waiting[own] |= 1 << lane;
+                self.at_barrier |= 1 << lane;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! Operations of several threads of a warp: `shfl`, `vote`, `match`, `redux`, `elect`, `bar.warp.sync`
+//!
+//! A thread that comes to one waits until all living threads of its mask are at the same operation with the same mask, be it the same
+//! instruction or another one like it; then all of them do it at once.
+
+use oriole_sem::float::{self, Extreme, ExtremeMode};
+use oriole_sem::format::F32;
+use oriole_sem::int::{S32, U32};
+use oriole_sem::warp::shuffle;
+
+use super::block::Block;
+use super::warp::{EVERYBODY, LANES, Warp, lanes_of};
+use super::{Machine, Stop};
+use crate::ptx::finding::FindingKind;
+use crate::ptx::program::{Action, Program, Reduction, SINK, Together, TogetherKind};
+
+impl Warp {
+    /// Threads come to an operation; those whose partners are all there do it.
+    pub(crate) fn wait_together(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        together: &Together,
+        active: u32,
+        line: u32,
+    ) -> Result<(), Stop> {
+        let Some(mask) = together.mask else {
+            self.perform(machine, block, active);
+            return Ok(());
+        };
+        for lane in lanes_of(active) {
+            if machine.options.undefined_values && self.read_undefined(mask, lane) & u64::from(EVERYBODY) != 0 {
+                machine.uninitialized(block, self, lane, line, "the member mask was never written");
+            }
+            let members = self.read(&machine.pool, mask, lane) as u32;
+            if members >> lane & 1 == 0 {
+                let message = format!("the executing thread is not in its member mask, {members:#x}");
+                return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+            }
+            self.together_masks[lane] = members;
+        }
+        self.at_together |= active;
+        self.try_together(machine, block)
+    }
+
+    /// Lets all threads go on whose partners have come or exited.
+    pub(crate) fn try_together(&mut self, machine: &mut Machine<'_>, block: &mut Block) -> Result<(), Stop> {
+        let mut candidates = self.at_together;
+        while candidates != 0 {
+            let first = candidates.trailing_zeros() as usize;
+            let mask = self.together_masks[first];
+            let members = mask & self.live;
+            candidates &= !(members | 1 << first);
+            let kind = operation(machine.program, self.pc[first]).map(|together| together.kind);
+            let fits = |lane: usize| {
+                self.at_together >> lane & 1 == 1
+                    && self.together_masks[lane] == mask
+                    && operation(machine.program, self.pc[lane]).map(|together| together.kind) == kind
+            };
+            if lanes_of(members).all(fits) {
+                self.at_together &= !members;
+                self.perform(machine, block, members);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the operation that each of these threads is at, and moves them on.
+    fn perform(&mut self, machine: &mut Machine<'_>, block: &mut Block, members: u32) {
+        let program = machine.program;
+        let pool = &machine.pool;
+        let mut values = [[0_u64; 3]; LANES];
+        let mut unknown = [0_u64; LANES];
+        let mut kind = TogetherKind::Barrier;
+        for lane in lanes_of(members) {
+            let Some(together) = operation(program, self.pc[lane]) else { continue };
+            kind = together.kind;
+            values[lane] = together.sources.map(|source| self.read(pool, source, lane));
+            let others = self.read_undefined(together.sources[1], lane) | self.read_undefined(together.sources[2], lane);
+            unknown[lane] = if others != 0 { u64::MAX } else { self.read_undefined(together.sources[0], lane) };
+        }
+        let any_unknown = lanes_of(members).any(|lane| unknown[lane] != 0);
+        let blurred = if any_unknown { u64::MAX } else { 0 };
+        let votes = lanes_of(members).filter(|&lane| values[lane][0] & 1 != 0).fold(0_u32, |mask, lane| mask | 1 << lane);
+        if kind == TogetherKind::Barrier
+            && let Some(races) = &mut block.races
+        {
+            let threads: Vec<u32> = lanes_of(members).map(|lane| self.thread(lane)).collect();
+            races.synchronize(&threads, &threads);
+        }
+        for lane in lanes_of(members) {
+            let Some(together) = operation(program, self.pc[lane]) else { continue };
+            let value = values[lane][0];
+            let equal = |bits: u64| {
+                lanes_of(members).filter(|&other| values[other][0] == bits).fold(0_u32, |mask, other| mask | 1 << other)
+            };
+            let (first, second, taint) = match kind {
+                TogetherKind::Barrier => (0, 0, 0),
+                TogetherKind::Shuffle(mode) => {
+                    let (source, in_range) = shuffle(mode, lane as u32, values[lane][1] as u32, values[lane][2] as u32);
+                    let source = source as usize & 31;
+                    let taint = if members >> source & 1 == 0 || unknown[lane] == u64::MAX { u64::MAX } else { unknown[source] };
+                    let in_group = if members >> source & 1 == 1 { source } else { lane };
+                    (values[in_group][0] & u64::from(EVERYBODY), u64::from(in_range), taint)
+                }
+                TogetherKind::VoteAll => (u64::from(votes == members), 0, blurred),
+                TogetherKind::VoteAny => (u64::from(votes != 0), 0, blurred),
+                TogetherKind::VoteUni => (u64::from(votes == 0 || votes == members), 0, blurred),
+                TogetherKind::Ballot => (u64::from(votes), 0, blurred),
+                TogetherKind::MatchAny => (u64::from(equal(value)), 0, blurred),
+                TogetherKind::MatchAll => {
+                    let same = equal(value) == members;
+                    (if same { u64::from(members) } else { 0 }, u64::from(same), blurred)
+                }
+                TogetherKind::Reduce(reduction) => {
+                    let all: Vec<u64> = lanes_of(members).map(|other| values[other][0]).collect();
+                    (reduced(reduction, &all), 0, blurred)
+                }
+                TogetherKind::Elect => {
+                    let leader = members.trailing_zeros();
+                    (u64::from(leader), u64::from(leader == lane as u32), 0)
+                }
+            };
+            let in_range_taint = if matches!(kind, TogetherKind::Shuffle(_)) { 0 } else { taint };
+            let [to, beside] = together.destinations;
+            if beside != SINK {
+                self.write_with(beside, lane, second, in_range_taint);
+            }
+            if to != SINK {
+                self.write_with(to, lane, first, taint);
+            }
+        }
+        for lane in lanes_of(members) {
+            self.pc[lane] += 1;
+        }
+    }
+}
+
+fn operation(program: &Program, pc: u32) -> Option<&Together> {
+    match &program.code[pc as usize].action {
+        Action::Together(together) => Some(together),
+        _ => None,
+    }
+}
+
+fn reduced(reduction: Reduction, values: &[u64]) -> u64 {
+    let all = values.iter().map(|&value| value & u64::from(EVERYBODY));
+    let result = match reduction {
+        Reduction::Add => all.reduce(|a, b| U32.add(a, b)),
+        Reduction::And => all.reduce(|a, b| a & b),
+        Reduction::Or => all.reduce(|a, b| a | b),
+        Reduction::Xor => all.reduce(|a, b| a ^ b),
+        Reduction::Min { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.min(a, b)),
+        Reduction::Max { signed } => all.reduce(|a, b| if signed { S32 } else { U32 }.max(a, b)),
+        Reduction::Float { is_max, absolute, nan } => {
+            let mode = ExtremeMode { nan, ..ExtremeMode::default() };
+            let which = if is_max { Extreme::Max } else { Extreme::Min };
+            all.map(|value| if absolute { float::abs(F32, value, false) } else { value })
+                .reduce(|a, b| float::min_max(F32, which, a, b, mode))
+        }
+    };
+    result.unwrap_or(0)
+}

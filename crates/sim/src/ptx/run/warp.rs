@@ -1,0 +1,491 @@
+//! The threads of a warp: their registers, where each is, and which of them execute together.
+//!
+//! Every thread has a program counter of its own. The warp always runs one group, the threads at one place: the deepest in calls, and
+//! of these the one that is earliest in the code. So threads that went different ways wait for each other at the end of a branch, and
+//! threads that called something at the instruction behind the call. A group that keeps others waiting for long has to give way for a
+//! while, so that a thread can wait for another one of its own warp in a loop.
+//!
+//! **Registers.** A frame is a range of rows, and a row has one value for each thread of the warp. Threads may be in different
+//! functions, so each has its own first row. Beside each value is a mask of its undefined bits.
+
+use super::block::Block;
+use super::{Machine, Stop};
+use crate::ptx::finding::FindingKind;
+use crate::ptx::program::{Action, Op, Pure, Slot, Source, Special, Taint};
+
+pub(crate) const LANES: usize = 32;
+pub(crate) const EVERYBODY: u32 = u32::MAX;
+
+/// Steps that a group may take while others of its warp could run.
+const PATIENCE: u32 = 2048;
+/// Steps of those who were kept waiting.
+const TURN: u32 = 512;
+
+/// Where a call came from.
+pub(crate) struct Frame {
+    pub(crate) call: u32,
+    pub(crate) base: u32,
+    pub(crate) local_base: u32,
+    pub(crate) local_top: u32,
+}
+
+/// A thread's local memory.
+#[derive(Default)]
+pub(crate) struct Local {
+    pub(crate) bytes: Vec<u8>,
+    /// Ones where a byte was never written.
+    pub(crate) undefined: Vec<u8>,
+}
+
+pub(crate) struct Warp {
+    pub(crate) number: u32,
+    /// Threads that have not exited.
+    pub(crate) live: u32,
+    /// Threads that wait at a barrier of the block.
+    pub(crate) at_barrier: u32,
+    /// Threads that wait for others of the warp, and for which.
+    pub(crate) at_together: u32,
+    pub(crate) together_masks: [u32; LANES],
+    pub(crate) pc: [u32; LANES],
+    pub(crate) frames: [Vec<Frame>; LANES],
+    pub(crate) base: [u32; LANES],
+    /// The first row behind a thread's frame.
+    pub(crate) top: [u32; LANES],
+    pub(crate) local_base: [u32; LANES],
+    pub(crate) local_top: [u32; LANES],
+    pub(crate) locals: [Local; LANES],
+    pub(crate) values: Vec<u64>,
+    pub(crate) undefined: Vec<u64>,
+    starving: u32,
+    last_turn: u32,
+}
+
+/// Threads that execute together.
+struct Group {
+    lanes: u32,
+    pc: u32,
+    /// Others wait here: whoever gets so far lets the warp choose again.
+    limit: u32,
+    steps: u32,
+}
+
+/// What a group does next.
+pub(crate) enum Flow {
+    Next,
+    Jump(u32),
+    /// Program counters are set; the warp chooses again.
+    Choose,
+}
+
+/// The lanes of a mask.
+pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        (rest != 0).then(|| {
+            let lane = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            lane
+        })
+    })
+}
+
+impl Warp {
+    pub(crate) fn new(number: u32, threads: u32, entry: u32) -> Warp {
+        Warp {
+            number,
+            live: if threads >= 32 { EVERYBODY } else { (1 << threads) - 1 },
+            at_barrier: 0,
+            at_together: 0,
+            together_masks: [0; LANES],
+            pc: [entry; LANES],
+            frames: std::array::from_fn(|_| Vec::new()),
+            base: [0; LANES],
+            top: [0; LANES],
+            local_base: [0; LANES],
+            local_top: [0; LANES],
+            locals: std::array::from_fn(|_| Local::default()),
+            values: Vec::new(),
+            undefined: Vec::new(),
+            starving: 0,
+            last_turn: 0,
+        }
+    }
+
+    /// The number of a thread in its block.
+    pub(crate) fn thread(&self, lane: usize) -> u32 {
+        self.number * LANES as u32 + lane as u32
+    }
+
+    pub(crate) fn runnable(&self) -> u32 {
+        self.live & !self.at_barrier & !self.at_together
+    }
+
+    /// Runs some steps; whether there were any.
+    pub(crate) fn run(&mut self, machine: &mut Machine<'_>, block: &mut Block, budget: u32) -> Result<bool, Stop> {
+        let mut left = budget;
+        while left > 0 {
+            let Some(group) = self.choose(left) else { break };
+            let others = self.runnable() & !group.lanes != 0;
+            let (steps, yields) = self.run_group(machine, block, group)?;
+            self.starving = if others { self.starving.saturating_add(steps) } else { 0 };
+            left = left.saturating_sub(steps);
+            if yields {
+                self.starving = PATIENCE;
+                return Ok(true);
+            }
+        }
+        Ok(left < budget)
+    }
+
+    fn choose(&mut self, left: u32) -> Option<Group> {
+        let runnable = self.runnable();
+        if runnable == 0 {
+            return None;
+        }
+        let depth = |lane: usize| self.frames[lane].len();
+        let first = lanes_of(runnable).min_by_key(|&lane| (std::cmp::Reverse(depth(lane)), self.pc[lane]))?;
+        let together = |first: usize| {
+            lanes_of(runnable)
+                .filter(|&lane| self.pc[lane] == self.pc[first] && depth(lane) == depth(first))
+                .fold(0, |mask, lane| mask | 1 << lane)
+        };
+        let lanes: u32 = together(first);
+        let others = runnable & !lanes;
+        if others != 0 && self.starving >= PATIENCE {
+            let after = others & (u32::MAX << (self.last_turn & 31) << 1);
+            let lane = if after != 0 { after } else { others }.trailing_zeros() as usize;
+            let lanes = together(lane);
+            self.starving = 0;
+            self.last_turn = lane as u32;
+            return Some(Group { lanes, pc: self.pc[lane], limit: u32::MAX, steps: TURN.min(left) });
+        }
+        let limit = lanes_of(others).filter(|&lane| depth(lane) == depth(first)).map(|lane| self.pc[lane]).min().unwrap_or(u32::MAX);
+        let steps = if others == 0 { left } else { left.min(PATIENCE.saturating_sub(self.starving).max(1)) };
+        Some(Group { lanes, pc: self.pc[first], limit, steps })
+    }
+
+    /// Runs a group until it splits, waits, meets others, or has had its steps. Says how many steps it took and whether it asked others
+    /// to go first.
+    fn run_group(&mut self, machine: &mut Machine<'_>, block: &mut Block, group: Group) -> Result<(u32, bool), Stop> {
+        let Group { lanes, mut pc, limit, steps } = group;
+        let program = machine.program;
+        let mut done = 0;
+        while done < steps {
+            let op = &program.code[pc as usize];
+            done += 1;
+            let active = match op.guard {
+                None => lanes,
+                Some(guard) => self.guarded(machine, block, lanes, guard.slot, guard.negated, op.line),
+            };
+            machine.instructions += u64::from(active.count_ones());
+            machine.clock += 1;
+            let flow = match &op.action {
+                Action::Compute { destination, sources, function, taint } => {
+                    if active != 0 {
+                        self.compute(machine, active, *destination, sources, function, *taint);
+                    }
+                    Flow::Next
+                }
+                Action::Branch { target } => {
+                    if active == lanes {
+                        Flow::Jump(*target)
+                    } else if active == 0 {
+                        Flow::Next
+                    } else {
+                        self.set_pc(lanes, pc + 1);
+                        self.set_pc(active, *target);
+                        Flow::Choose
+                    }
+                }
+                Action::Yield => {
+                    self.set_pc(lanes, pc + 1);
+                    return Ok((done, true));
+                }
+                _ => self.act(machine, block, op, pc, lanes, active)?,
+            };
+            match flow {
+                Flow::Next => pc += 1,
+                Flow::Jump(target) => pc = target,
+                Flow::Choose => return Ok((done, false)),
+            }
+            if pc >= limit {
+                break;
+            }
+        }
+        self.set_pc(lanes, pc);
+        Ok((done, false))
+    }
+
+    pub(crate) fn set_pc(&mut self, lanes: u32, pc: u32) {
+        for lane in lanes_of(lanes) {
+            self.pc[lane] = pc;
+        }
+    }
+
+    /// The lanes for which a guard holds.
+    fn guarded(&mut self, machine: &mut Machine<'_>, block: &Block, lanes: u32, slot: Slot, negated: bool, line: u32) -> u32 {
+        let mut active = 0;
+        for lane in lanes_of(lanes) {
+            let index = self.index(slot, lane);
+            if machine.options.undefined_values && self.undefined[index] & 1 != 0 {
+                machine.uninitialized(block, self, lane, line, "the guard of this instruction was never written");
+            }
+            active |= u32::from((self.values[index] & 1 != 0) != negated) << lane;
+        }
+        active
+    }
+
+    #[inline]
+    pub(crate) fn index(&self, slot: Slot, lane: usize) -> usize {
+        (self.base[lane] + slot) as usize * LANES + lane
+    }
+
+    #[inline]
+    pub(crate) fn read(&self, pool: &[u64], source: Source, lane: usize) -> u64 {
+        match source.place() {
+            Ok(slot) => self.values[self.index(slot, lane)],
+            Err(entry) => pool[entry],
+        }
+    }
+
+    /// The undefined bits of a source.
+    #[inline]
+    pub(crate) fn read_undefined(&self, source: Source, lane: usize) -> u64 {
+        match source.place() {
+            Ok(slot) => self.undefined[self.index(slot, lane)],
+            Err(_) => 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn write(&mut self, slot: Slot, lane: usize, value: u64) {
+        self.write_with(slot, lane, value, 0);
+    }
+
+    #[inline]
+    pub(crate) fn write_with(&mut self, slot: Slot, lane: usize, value: u64, undefined: u64) {
+        let index = self.index(slot, lane);
+        self.values[index] = value;
+        self.undefined[index] = undefined;
+    }
+
+    /// An instruction without side effects.
+    fn compute(&mut self, machine: &Machine<'_>, active: u32, d: Slot, sources: &[Source; 5], function: &Pure, taint: Taint) {
+        let pool = &machine.pool;
+        let [a, b, c, ..] = *sources;
+        match function {
+            Pure::One(f) => {
+                for lane in lanes_of(active) {
+                    let x = self.read(pool, a, lane);
+                    let u = self.read_undefined(a, lane);
+                    let undefined = if u == 0 { 0 } else { one_tainted(taint, u, |bits| f(bits)) };
+                    self.write_with(d, lane, f(x), undefined);
+                }
+            }
+            Pure::Two(f) => {
+                for lane in lanes_of(active) {
+                    let (x, y) = (self.read(pool, a, lane), self.read(pool, b, lane));
+                    let (u, v) = (self.read_undefined(a, lane), self.read_undefined(b, lane));
+                    let undefined = if u | v == 0 { 0 } else { two_tainted(taint, [x, y], [u, v], |bits| f(bits, y)) };
+                    self.write_with(d, lane, f(x, y), undefined);
+                }
+            }
+            Pure::Three(f) => {
+                for lane in lanes_of(active) {
+                    let (x, y, z) = (self.read(pool, a, lane), self.read(pool, b, lane), self.read(pool, c, lane));
+                    let [u, v, w] = [a, b, c].map(|source| self.read_undefined(source, lane));
+                    let undefined = match taint {
+                        _ if u | v | w == 0 => 0,
+                        Taint::Select if w & 1 == 0 => {
+                            if z != 0 {
+                                u
+                            } else {
+                                v
+                            }
+                        }
+                        _ => u64::MAX,
+                    };
+                    self.write_with(d, lane, f(x, y, z), undefined);
+                }
+            }
+            Pure::Many(f, second) => {
+                for lane in lanes_of(active) {
+                    let values = sources.map(|source| self.read(pool, source, lane));
+                    let undefined = sources.iter().fold(0, |bits, &source| bits | self.read_undefined(source, lane));
+                    let undefined = if undefined == 0 { 0 } else { u64::MAX };
+                    let results = f(&values);
+                    // The first result counts where both go to the same register.
+                    self.write_with(*second, lane, results[1], undefined);
+                    self.write_with(d, lane, results[0], undefined);
+                }
+            }
+        }
+    }
+
+    /// Everything that is neither a computation nor a plain branch.
+    fn act(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        op: &Op,
+        pc: u32,
+        lanes: u32,
+        active: u32,
+    ) -> Result<Flow, Stop> {
+        if active == 0 {
+            return Ok(Flow::Next);
+        }
+        match &op.action {
+            Action::Compute { .. } | Action::Branch { .. } | Action::Nothing | Action::Yield => {}
+            Action::Special { destination, register } => {
+                for lane in lanes_of(active) {
+                    let value = self.special(machine, block, lane, *register);
+                    self.write(*destination, lane, value);
+                }
+            }
+            Action::FrameAddress { destination, offset } => {
+                for lane in lanes_of(active) {
+                    self.write(*destination, lane, u64::from(self.local_base[lane] + offset));
+                }
+            }
+            Action::Load(load) => self.load(machine, block, load, active, op.line)?,
+            Action::Store(store) => self.store(machine, block, store, active, op.line)?,
+            Action::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
+            Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
+            Action::Fence => {
+                if let Some(races) = &mut block.races {
+                    lanes_of(active).for_each(|lane| races.fence(self.thread(lane)));
+                }
+            }
+            Action::BranchIndexed { index, targets } => {
+                self.set_pc(lanes, pc + 1);
+                for lane in lanes_of(active) {
+                    if self.read_undefined(*index, lane) & 0xffff_ffff != 0 {
+                        machine.uninitialized(block, self, lane, op.line, "the index of this branch was never written");
+                    }
+                    let number = self.read(&machine.pool, *index, lane) as u32;
+                    let Some(&target) = targets.get(number as usize) else {
+                        let message = format!("the index {number} is not below the number of targets, {}", targets.len());
+                        return Err(machine.stop(FindingKind::BadOperand, block, self, lane, op.line, message));
+                    };
+                    self.pc[lane] = target;
+                }
+                return Ok(Flow::Choose);
+            }
+            Action::Call(call) => {
+                self.set_pc(lanes, pc + 1);
+                self.call(machine, block, call, pc, active, op.line)?;
+                return Ok(Flow::Choose);
+            }
+            Action::Return { function } => {
+                self.set_pc(lanes, pc + 1);
+                self.ret(machine, block, *function, active)?;
+                return Ok(Flow::Choose);
+            }
+            Action::Exit => {
+                self.set_pc(lanes, pc + 1);
+                self.exit(active);
+                self.try_together(machine, block)?;
+                return Ok(Flow::Choose);
+            }
+            Action::Trap => {
+                let lane = active.trailing_zeros() as usize;
+                return Err(machine.stop(FindingKind::Trap, block, self, lane, op.line, "a trap was executed".to_owned()));
+            }
+            Action::Barrier(barrier) => {
+                self.set_pc(lanes, pc + 1);
+                self.set_pc(active, pc);
+                self.arrive(machine, block, barrier, pc, active, op.line)?;
+                return Ok(Flow::Choose);
+            }
+            Action::Together(together) => {
+                self.set_pc(lanes, pc + 1);
+                self.set_pc(active, pc);
+                self.wait_together(machine, block, together, active, op.line)?;
+                return Ok(Flow::Choose);
+            }
+            Action::ActiveMask { destination } => {
+                lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(active)));
+            }
+            Action::Alloca { destination, size, align } => {
+                for lane in lanes_of(active) {
+                    let bytes = self.read(&machine.pool, *size, lane);
+                    let start = self.grow_local(machine, block, lane, bytes, *align, op.line)?;
+                    self.write(*destination, lane, u64::from(start));
+                }
+            }
+            Action::StackSave { destination } => {
+                lanes_of(active).for_each(|lane| self.write(*destination, lane, u64::from(self.local_top[lane])));
+            }
+            Action::StackRestore { source } => {
+                for lane in lanes_of(active) {
+                    let top = self.read(&machine.pool, *source, lane);
+                    if top > u64::from(self.local_top[lane]) {
+                        let message = format!("{top:#x} is no earlier end of the stack");
+                        return Err(machine.stop(FindingKind::BadOperand, block, self, lane, op.line, message));
+                    }
+                    self.local_top[lane] = top as u32;
+                }
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    pub(crate) fn exit(&mut self, lanes: u32) {
+        self.live &= !lanes;
+    }
+
+    fn special(&self, machine: &Machine<'_>, block: &Block, lane: usize, register: Special) -> u64 {
+        let axis_of = |numbers: [u32; 3], axis: u8| u64::from(numbers[usize::from(axis)]);
+        let (grid, size) = (machine.launch.grid, machine.launch.block);
+        let cluster = machine.cluster.unwrap_or([1; 3]);
+        let in_cluster: [u32; 3] = std::array::from_fn(|axis| block.index[axis] % cluster[axis]);
+        let bit = 1_u64 << lane;
+        match register {
+            Special::Zero => 0,
+            Special::One => 1,
+            Special::Thread(axis) => axis_of(machine.thread_index(self.thread(lane)), axis),
+            Special::BlockSize(axis) => axis_of(size, axis),
+            Special::Block(axis) => axis_of(block.index, axis),
+            Special::GridSize(axis) => axis_of(grid, axis),
+            Special::Lane => lane as u64,
+            Special::Warp => u64::from(self.number),
+            Special::Warps => u64::from(machine.threads().div_ceil(LANES as u32)),
+            Special::LanesEqual => bit,
+            Special::LanesBelow => bit - 1,
+            Special::LanesUpTo => bit | (bit - 1),
+            Special::LanesAbove => u64::from(EVERYBODY) & !(bit | (bit - 1)),
+            Special::LanesFrom => u64::from(EVERYBODY) & !(bit - 1),
+            Special::Clock => machine.clock,
+            Special::ClockHigh => machine.clock >> 32,
+            Special::TotalShared => block.shared.bytes.len() as u64,
+            Special::DynamicShared => u64::from(machine.launch.shared_bytes),
+            Special::ClusterSize(axis) => axis_of(cluster, axis),
+            Special::ClusterBlock(axis) => axis_of(in_cluster, axis),
+            Special::Cluster(axis) => axis_of(block.index, axis) / axis_of(cluster, axis),
+            Special::Clusters(axis) => axis_of(grid, axis).div_ceil(axis_of(cluster, axis)),
+            Special::ClusterRank => u64::from(in_cluster[0] + cluster[0] * (in_cluster[1] + cluster[1] * in_cluster[2])),
+            Special::ClusterBlocks => u64::from(cluster.iter().product::<u32>()),
+            Special::IsExplicitCluster => u64::from(machine.cluster.is_some()),
+        }
+    }
+}
+
+fn one_tainted(taint: Taint, undefined: u64, f: impl Fn(u64) -> u64) -> u64 {
+    match taint {
+        Taint::Bits => undefined,
+        // Where the function gives another result for the undefined bits than without them, the result depends on them.
+        Taint::Follow => f(undefined) ^ f(0),
+        _ => u64::MAX,
+    }
+}
+
+fn two_tainted(taint: Taint, [x, y]: [u64; 2], [u, v]: [u64; 2], f: impl Fn(u64) -> u64) -> u64 {
+    match taint {
+        Taint::Bits => u | v,
+        Taint::And => u & (y | v) | v & (x | u),
+        Taint::Or => u & (!y | v) | v & (!x | u),
+        Taint::Follow if v & 0xffff_ffff == 0 => f(u) ^ f(0),
+        _ => u64::MAX,
+    }
+}

@@ -1,0 +1,77 @@
+//! All kernel tests in the PTX interpreter: the right results, and nothing undefined on the way.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use oriole_sim::kernel_test::{self, Failure};
+use oriole_sim::ptx::{Options, Program, Report};
+use oriole_sim::{Launch, Memory};
+
+/// Tests that do what PTX leaves undefined, and why that is what they are for.
+const UNDEFINED: &[(&str, &str)] =
+    &[("special/smem_size", "all threads store to one word that nobody reads, only so that the kernel has static shared memory")];
+
+fn test_files() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
+    let mut files = Vec::new();
+    for family in std::fs::read_dir(root).unwrap() {
+        for file in std::fs::read_dir(family.unwrap().path()).unwrap() {
+            files.push(file.unwrap().path());
+        }
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "ptx"));
+    files.sort();
+    files
+}
+
+fn name_of(file: &Path) -> String {
+    let parts: Vec<_> = file.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
+    format!("{}/{}", parts[1], parts[0].trim_end_matches(".ptx"))
+}
+
+fn run(text: &str, name: &str) -> Result<u64, String> {
+    let test = oriole_kernel_test::parse(text).map_err(|error| format!("{error:?}"))?;
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    let program = Program::new(&checked.module, text.as_bytes()).map_err(|error| error.to_string())?;
+    let mut report: Option<Report> = None;
+    let mut engine = |launch: &Launch, memory: &mut Memory| {
+        let loaded = program.load(memory);
+        report = Some(loaded.run(launch, memory, &Options::default())?);
+        Ok::<(), oriole_sim::ptx::Error>(())
+    };
+    kernel_test::run(&test, &mut engine).map_err(|failure: Failure<_>| failure.to_string())?;
+    let report = report.unwrap();
+    let is_expected = UNDEFINED.iter().any(|&(expected, _)| expected == name);
+    match (report.findings.first(), is_expected) {
+        (Some(finding), false) => Err(finding.to_string()),
+        (None, true) => Err("nothing was found, though the list says so".to_owned()),
+        _ => Ok(report.instructions),
+    }
+}
+
+#[test]
+fn all_kernel_tests_pass() {
+    let files = test_files();
+    assert!(files.len() >= 2705, "only {} kernel tests found", files.len());
+    let (next, instructions) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let failures = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let name = name_of(file);
+            match run(&std::fs::read_to_string(file).unwrap(), &name) {
+                Ok(count) => _ = instructions.fetch_add(count as usize, Ordering::Relaxed),
+                Err(failure) => failures.lock().unwrap().push(format!("{name}: {failure}")),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let mut failures = failures.into_inner().unwrap();
+    failures.sort();
+    println!("{} of {} passed, {:?} instructions", files.len() - failures.len(), files.len(), instructions);
+    assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), files.len(), failures.join("\n"));
+}
