@@ -50,6 +50,14 @@ impl Memory {
         base
     }
 
+    /// Makes sure that there is an allocation at a fixed address, with these contents if it is new.
+    pub fn place(&mut self, name: &str, base: u64, bytes: &[u8]) {
+        let at = self.allocations.partition_point(|allocation| allocation.base < base);
+        if self.allocations.get(at).is_none_or(|allocation| allocation.base != base) {
+            self.allocations.insert(at, Allocation { base, name: name.to_owned(), bytes: bytes.to_vec() });
+        }
+    }
+
     /// The bytes of an access.
     pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], Fault> {
         let (index, offset) = self.locate(address, bytes)?;

@@ -1,0 +1,75 @@
+//! Runs kernel tests on cubins: `sass_kernel_tests TESTS CUBINS [FILTER] [--trace LANE]`.
+//!
+//! `TESTS/FAMILY/NAME.ptx` is run with `CUBINS/FAMILY/NAME.cubin`; tests without a cubin are counted, not run. Failures are listed, and with
+//! `--trace` the last instructions of the first warp are printed for each.
+
+use std::path::{Path, PathBuf};
+
+use oriole_sim::sass::kernel_test::run;
+use oriole_sim::sass::{Options, Silent, Trace};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let lane =
+        arguments.iter().position(|argument| argument == "--trace").map(|at| arguments.get(at + 1).and_then(|lane| lane.parse().ok()));
+    let [tests, cubins, ..] = &arguments[..] else {
+        eprintln!("usage: sass_kernel_tests TESTS CUBINS [FILTER] [--trace LANE]");
+        std::process::exit(2);
+    };
+    let filter = arguments.get(2).filter(|argument| *argument != "--trace").map_or("", String::as_str);
+    let mut files = Vec::new();
+    collect(Path::new(tests), &mut files);
+    files.sort();
+    let (mut passed, mut missing, mut failed) = (0, 0, 0);
+    let options = Options { instruction_limit: 1 << 22 };
+    for file in files {
+        let name = file.strip_prefix(tests).unwrap_or(&file).with_extension("");
+        if !name.to_string_lossy().contains(filter) {
+            continue;
+        }
+        let Ok(cubin) = std::fs::read(Path::new(cubins).join(&name).with_extension("cubin")) else {
+            missing += 1;
+            continue;
+        };
+        let test = match std::fs::read_to_string(&file).map_err(|error| error.to_string()).and_then(|text| oriole_kernel_test::parse(&text))
+        {
+            Ok(test) => test,
+            Err(error) => {
+                println!("{}: {error}", name.display());
+                failed += 1;
+                continue;
+            }
+        };
+        let verdict = match lane {
+            Some(lane) => {
+                let mut trace = Trace::new(400, lane);
+                let verdict = run(&test, &cubin, &options, &mut trace);
+                if verdict.is_err() {
+                    println!("{}", trace.text(0, 0));
+                }
+                verdict
+            }
+            None => run(&test, &cubin, &options, &mut Silent),
+        };
+        match verdict {
+            Ok(()) => passed += 1,
+            Err(why) => {
+                println!("{}: {why}", name.display());
+                failed += 1;
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed, {missing} without a cubin");
+    std::process::exit(i32::from(failed > 0));
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "ptx") {
+            files.push(path);
+        }
+    }
+}

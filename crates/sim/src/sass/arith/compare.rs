@@ -1,0 +1,262 @@
+//! Comparisons into predicates and masks: `ISETP`, `FSETP`, `DSETP`, `FSET`, and their uniform twins.
+//!
+//! All of them join the result of the comparison with a third predicate; the second predicate that they write gets the opposite of the
+//! comparison, joined in the same way.
+
+use std::cmp::Ordering;
+
+use oriole_sem::compare::{self, Comparison, float_order};
+use oriole_sem::float::order_key;
+use oriole_sem::format::{F32, F64};
+
+use crate::sass::site::Site;
+use crate::sass::step::{Built, Unsupported, compute, mask_of};
+use crate::sass::warp::{Mask, PredicatePlace, PredicateSource, Warp};
+
+use super::operand::{Typed, accept};
+
+/// A relation, or one of the constants that stand in its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    Never,
+    Always,
+    Holds(Comparison),
+}
+
+impl Relation {
+    #[inline]
+    pub fn of_order(self, order: Option<Ordering>) -> bool {
+        match self {
+            Relation::Never => false,
+            Relation::Always => true,
+            Relation::Holds(comparison) => comparison.holds(order),
+        }
+    }
+}
+
+/// Spellings of relations.
+pub const RELATIONS: [(&str, Relation); 16] = [
+    (".F", Relation::Never),
+    (".LT", Relation::Holds(Comparison::Lt)),
+    (".EQ", Relation::Holds(Comparison::Eq)),
+    (".LE", Relation::Holds(Comparison::Le)),
+    (".GT", Relation::Holds(Comparison::Gt)),
+    (".NE", Relation::Holds(Comparison::Ne)),
+    (".GE", Relation::Holds(Comparison::Ge)),
+    (".NUM", Relation::Holds(Comparison::Num)),
+    (".NAN", Relation::Holds(Comparison::Nan)),
+    (".LTU", Relation::Holds(Comparison::Ltu)),
+    (".EQU", Relation::Holds(Comparison::Equ)),
+    (".LEU", Relation::Holds(Comparison::Leu)),
+    (".GTU", Relation::Holds(Comparison::Gtu)),
+    (".NEU", Relation::Holds(Comparison::Neu)),
+    (".GEU", Relation::Holds(Comparison::Geu)),
+    (".T", Relation::Always),
+];
+
+/// How the comparison is joined with the third predicate.
+#[derive(Clone, Copy)]
+pub enum Join {
+    And,
+    Or,
+    Xor,
+}
+
+const JOINS: [(&str, Join); 3] = [(".AND", Join::And), (".OR", Join::Or), (".XOR", Join::Xor)];
+
+impl Join {
+    #[inline]
+    pub fn of(self, result: Mask, other: Mask) -> Mask {
+        match self {
+            Join::And => result & other,
+            Join::Or => result | other,
+            Join::Xor => result ^ other,
+        }
+    }
+}
+
+/// Refuses modifiers that are neither relations nor joins nor among `others`.
+pub fn accept_comparison(site: &Site<'_>, others: &[&str]) -> Result<(), Unsupported> {
+    let mut known: Vec<&str> = RELATIONS.iter().map(|&(spelling, _)| spelling).collect();
+    known.extend(JOINS.iter().map(|&(spelling, _)| spelling));
+    known.extend(others);
+    super::operand::accept_with(site, &known, &[".H0_H0", ".H1_H1"])
+}
+
+/// The relation and the join of a comparison.
+pub fn relation(site: &Site<'_>) -> Result<(Relation, Join), Unsupported> {
+    let missing = |what: &str| Unsupported(format!("a comparison without {what}"));
+    Ok((site.one_of(&RELATIONS).ok_or_else(|| missing("relation"))?, site.one_of(&JOINS).ok_or_else(|| missing("join"))?))
+}
+
+/// Where results go and what they are joined with.
+#[derive(Clone, Copy)]
+pub struct Outcome {
+    pub places: [PredicatePlace; 2],
+    pub join: Join,
+    pub other: PredicateSource,
+}
+
+impl Outcome {
+    /// Writes a comparison and its opposite.
+    #[inline]
+    pub fn write(self, warp: &mut Warp, mask: Mask, result: Mask) {
+        self.write_both(warp, mask, [result, !result]);
+    }
+
+    #[inline]
+    pub fn write_both(self, warp: &mut Warp, mask: Mask, results: [Mask; 2]) {
+        let other = warp.read_predicate(self.other);
+        for (place, result) in self.places.into_iter().zip(results) {
+            warp.write_predicate(place, mask, self.join.of(result, other));
+        }
+    }
+}
+
+/// `ISETP p, q, a, b, r [, lower]`: with `.EX` equal upper words leave the decision to `lower`, the comparison of the lower words.
+pub fn integers(site: &Site<'_>) -> Built {
+    accept_comparison(site, &[".U32", ".U64", ".S64", ".EX"])?;
+    let (relation, join) = relation(site)?;
+    let extended = site.has(".EX");
+    let mut operands = site.operands();
+    let places = [operands.predicate_destination()?, operands.predicate_destination()?];
+    if let Some(signed) = site.one_of(&[(".U64", false), (".S64", true)]) {
+        let (a, b) = (operands.wide_integer()?, operands.wide_integer()?);
+        let outcome = Outcome { places, join, other: operands.predicate()? };
+        if extended {
+            return Err(Unsupported("an extended comparison of 64 bits".into()));
+        }
+        return Ok(compute(move |warp, mask| {
+            let (a, b) = (a.read(warp), b.read(warp));
+            let order = |lane: usize| if signed { (a[lane] as i64).cmp(&(b[lane] as i64)) } else { a[lane].cmp(&b[lane]) };
+            outcome.write(warp, mask, mask_of(|lane| relation.of_order(Some(order(lane)))));
+        }));
+    }
+    let (a, b) = (operands.integer()?, operands.integer()?);
+    let outcome = Outcome { places, join, other: operands.predicate()? };
+    let lower = if extended { Some(operands.predicate()?) } else { None };
+    // Turning the sign bit maps the signed order to the unsigned one.
+    let flip = if site.has(".U32") { 0 } else { 1 << 31 };
+    let Relation::Holds(comparison) = relation else {
+        let result = if relation == Relation::Always { !0 } else { 0 };
+        return Ok(compute(move |warp, mask| outcome.write(warp, mask, result)));
+    };
+    let (on_less, on_equal, on_greater) =
+        (comparison.holds(Some(Ordering::Less)), comparison.holds(Some(Ordering::Equal)), comparison.holds(Some(Ordering::Greater)));
+    Ok(compute(move |warp, mask| {
+        let (a, b) = (a.read(warp).map(|value| value ^ flip), b.read(warp).map(|value| value ^ flip));
+        let less = mask_of(|lane| a[lane] < b[lane]);
+        let equal = mask_of(|lane| a[lane] == b[lane]);
+        let pick = |on: bool, which: Mask| if on { which } else { 0 };
+        let when_equal = match lower {
+            Some(lower) => warp.read_predicate(lower) & equal,
+            None => pick(on_equal, equal),
+        };
+        let result = pick(on_less, less) | when_equal | pick(on_greater, !(less | equal));
+        outcome.write(warp, mask, result);
+    }))
+}
+
+/// The order of two singles whose subnormals count, or are zeros.
+#[inline]
+fn single_order<const FTZ: bool>(a: u32, b: u32) -> Option<Ordering> {
+    let flush = |x: u32| if FTZ && x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x };
+    f32::from_bits(flush(a)).partial_cmp(&f32::from_bits(flush(b)))
+}
+
+/// `FSETP p, q, a, b, r`
+pub fn singles(site: &Site<'_>) -> Built {
+    accept_comparison(site, &[".FTZ"])?;
+    let (relation, join) = relation(site)?;
+    let mut operands = site.operands();
+    let places = [operands.predicate_destination()?, operands.predicate_destination()?];
+    let (a, b) = (operands.single()?, operands.single()?);
+    let outcome = Outcome { places, join, other: operands.predicate()? };
+    operands.end()?;
+    let ftz = site.has(".FTZ");
+    Ok(compute(move |warp, mask| {
+        let (a, b) = (a.read(warp), b.read(warp));
+        let result = if ftz {
+            mask_of(|lane| relation.of_order(single_order::<true>(a[lane], b[lane])))
+        } else {
+            mask_of(|lane| relation.of_order(single_order::<false>(a[lane], b[lane])))
+        };
+        outcome.write(warp, mask, result);
+    }))
+}
+
+/// `FSET.BF d, a, b, r`: one or zero as a single.
+pub fn single_set(site: &Site<'_>) -> Built {
+    accept_comparison(site, &[".FTZ", ".BF"])?;
+    let (relation, join) = relation(site)?;
+    let ftz = site.has(".FTZ");
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    let (a, b) = (operands.single()?, operands.single()?);
+    let other = operands.predicate()?;
+    operands.end()?;
+    Ok(compute(move |warp, mask| {
+        let (a, b) = (a.read(warp), b.read(warp));
+        let result = mask_of(|lane| relation.of_order(float_order(F32, a[lane].into(), b[lane].into(), ftz)));
+        let result = join.of(result, warp.read_predicate(other));
+        let values: [u32; 32] = std::array::from_fn(|lane| if result >> lane & 1 == 1 { F32.one() as u32 } else { 0 });
+        warp.write(d, mask, &values);
+    }))
+}
+
+/// `DSETP p, q, a, b, r`. With `.MIN` and `.MAX` the first predicate says that the extreme is `a`, the second that both are NaN.
+pub fn doubles(site: &Site<'_>) -> Built {
+    accept_comparison(site, &[".MIN", ".MAX"])?;
+    let mut operands = site.operands();
+    let places = [operands.predicate_destination()?, operands.predicate_destination()?];
+    let (a, b) = (operands.double()?, operands.double()?);
+    let other = operands.predicate()?;
+    operands.end()?;
+    if let Some(is_min) = site.one_of(&[(".MIN", true), (".MAX", false)]) {
+        if !other.is_always() || !site.has(".AND") {
+            return Err(Unsupported("a minimum of doubles joined with a predicate".into()));
+        }
+        let outcome = Outcome { places, join: Join::And, other };
+        return Ok(compute(move |warp, mask| {
+            let (a, b) = (a.read(warp), b.read(warp));
+            let takes_first = mask_of(|lane| match (F64.is_nan(a[lane]), F64.is_nan(b[lane])) {
+                (true, _) => false,
+                (false, true) => true,
+                (false, false) => (order_key(F64, a[lane]) <= order_key(F64, b[lane])) == is_min,
+            });
+            let both_nan = mask_of(|lane| F64.is_nan(a[lane]) && F64.is_nan(b[lane]));
+            outcome.write_both(warp, mask, [takes_first, both_nan]);
+        }));
+    }
+    let (relation, join) = relation(site)?;
+    let outcome = Outcome { places, join, other };
+    Ok(compute(move |warp, mask| {
+        let (a, b) = (a.read(warp), b.read(warp));
+        let result = mask_of(|lane| relation.of_order(f64::from_bits(a[lane]).partial_cmp(&f64::from_bits(b[lane]))));
+        outcome.write(warp, mask, result);
+    }))
+}
+
+/// `FCHK p, a, b`: whether the quotient `a / b` needs more care than a reciprocal and two corrections. It is asked for too often rather
+/// than too rarely: for operands that are not normal and for quotients and remainders near the ends of the range.
+pub fn quotient_check(site: &Site<'_>) -> Built {
+    accept(site, &[])?;
+    let mut operands = site.operands();
+    let place = operands.predicate_destination()?;
+    let (a, b) = (operands.single()?, operands.single()?);
+    operands.end()?;
+    let exponent = |x: u32| (x >> 23 & 0xff) as i32;
+    Ok(compute(move |warp, mask| {
+        let (a, b) = (a.read(warp), b.read(warp));
+        let is_hard = mask_of(|lane| {
+            let (of_a, of_b) = (exponent(a[lane]), exponent(b[lane]));
+            !(28..=252).contains(&of_a) || !(2..=252).contains(&of_b) || (of_a - of_b).abs() > 120
+        });
+        warp.write_predicate(place, mask, is_hard);
+    }))
+}
+
+/// Whether a relation of floats holds, by the reference.
+pub fn holds(relation: Relation, format: oriole_sem::Format, a: u64, b: u64, ftz: bool) -> bool {
+    relation.of_order(compare::float_order(format, a, b, ftz))
+}

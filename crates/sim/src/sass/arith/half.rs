@@ -1,0 +1,303 @@
+//! Half precision, two numbers a register: `HADD2`, `HMUL2`, `HFMA2`, `HMNMX2`, `HSET2`, `HSETP2`, in `f16` and `bf16`.
+//!
+//! An operand may have one of its halves in both places (`.H0_H0`, `.H1_H1`). Sums and products of halves are exact in double precision;
+//! a fused one is made exact enough by keeping what was lost as an odd last bit, so that one rounding follows.
+
+use oriole_isa::Value;
+use oriole_sem::convert::{Overflow, float_to_float};
+use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
+use oriole_sem::format::{BF16, F16, F32, Format};
+
+use crate::sass::site::{Input, Operands, Site};
+use crate::sass::step::{Built, Unsupported, compute, mask_of};
+use crate::sass::warp::{Lanes, Place, Source, Warp};
+
+use super::compare::{Outcome, accept_comparison, holds, relation};
+use super::operand::{Typed, accept_with, float_mode, for_active};
+
+const SWIZZLES: [&str; 3] = [".H0_H0", ".H1_H1", ".H0_NH1"];
+
+/// Two halves with signs and places.
+#[derive(Clone, Copy)]
+struct Halves {
+    source: Source,
+    /// How far each of the results' halves is shifted down.
+    shifts: [u32; 2],
+    keep: u32,
+    flips: [u32; 2],
+}
+
+const SIGN: u32 = 0x8000;
+
+impl Halves {
+    fn of(operands: &mut Operands<'_>) -> Result<Halves, Unsupported> {
+        let is_literal = |operands: &Operands<'_>| matches!(operands.peek().map(|operand| &operand.value), Some(Value::Float(..)));
+        let first_is_literal = is_literal(operands);
+        let Input { mut source, negate, absolute, invert } = operands.input()?;
+        if invert || operands.last_has(".F32") {
+            return Err(Unsupported("a single or a complement as an operand of halves".into()));
+        }
+        let shifts = match (operands.last_has(".H0_H0"), operands.last_has(".H1_H1")) {
+            (true, _) => [0, 0],
+            (_, true) => [16, 16],
+            _ => [0, 16],
+        };
+        let upper_flip = operands.last_has(".H0_NH1");
+        if let (true, Source::Immediate(upper)) = (first_is_literal, source) {
+            // Immediates come upper half first; one alone is for both.
+            let lower = match (is_literal(operands), operands.peek().map(|operand| &operand.value)) {
+                (true, Some(&Value::Float(_, bits))) => {
+                    operands.take()?;
+                    bits as u32
+                }
+                _ => upper,
+            };
+            source = Source::Immediate(upper << 16 | lower & 0xffff);
+        }
+        let flip = if negate { SIGN } else { 0 };
+        let keep = if absolute { SIGN - 1 } else { 0xffff };
+        Ok(Halves { source, shifts, keep, flips: [flip, flip ^ if upper_flip { SIGN } else { 0 }] })
+    }
+
+    /// The lower and the upper half of each thread.
+    #[inline]
+    fn read(self, warp: &Warp) -> [Lanes; 2] {
+        let values = warp.read(self.source);
+        [0, 1].map(|index| values.map(|value| (value >> self.shifts[index] & self.keep) ^ self.flips[index]))
+    }
+}
+
+fn format(site: &Site<'_>) -> Format {
+    if site.has(".BF16_V2") { BF16 } else { F16 }
+}
+
+/// A half as a double, exactly.
+#[inline]
+fn widen(format: Format, bits: u32) -> f64 {
+    let single = if format == BF16 {
+        f32::from_bits(bits << 16)
+    } else {
+        let (sign, magnitude) = ((bits & SIGN) << 16, bits & (SIGN - 1));
+        if magnitude >= 0x7c00 {
+            f32::from_bits(sign | 0x7f80_0000 | (magnitude & 0x3ff) << 13)
+        } else {
+            // Moving the fraction up leaves the exponent too small by the difference of the biases, which a product corrects.
+            const BIAS_DIFFERENCE: u32 = (127 + 112) << 23;
+            f32::from_bits(magnitude << 13 | sign) * f32::from_bits(BIAS_DIFFERENCE)
+        }
+    };
+    f64::from(single)
+}
+
+/// A double rounded to nearest, ties to even.
+#[inline]
+fn narrow(format: Format, value: f64) -> u32 {
+    if value.is_nan() {
+        return format.canonical_nan() as u32;
+    }
+    let bias = (1 << (format.exponent_bits - 1)) - 1;
+    let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
+    let place = exponent - format.fraction_bits as i32;
+    let unit = |power: i32| f64::from_bits(((1023 + power) as u64) << 52);
+    if !(-1000..=1000).contains(&place) {
+        return format.infinity(value < 0.0).unwrap_or(0) as u32;
+    }
+    let units = (value.abs() * unit(-place)).round_ties_even() as u64;
+    // A carry into the next power of two is a carry into the exponent field.
+    let biased = (exponent + bias) as u64;
+    let hidden = 1 << format.fraction_bits;
+    let magnitude = if units < hidden { units } else { (biased << format.fraction_bits) + (units - hidden) };
+    let infinity = format.infinity(false).unwrap_or(0);
+    let sign = if value.is_sign_negative() { SIGN } else { 0 };
+    magnitude.min(infinity) as u32 | sign
+}
+
+/// `a * b + c` with what was lost as an odd last bit.
+#[inline]
+fn fused_odd(a: f64, b: f64, c: f64) -> f64 {
+    let product = a * b;
+    let sum = product + c;
+    let of_c = sum - product;
+    let lost = (product - (sum - of_c)) + (c - of_c);
+    if lost == 0.0 || !sum.is_finite() || lost.is_nan() || sum.to_bits() & 1 == 1 {
+        return sum;
+    }
+    let outward = (lost > 0.0) == (sum > 0.0);
+    f64::from_bits(if outward { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+}
+
+/// Which arithmetic.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Add,
+    Multiply,
+    Fused,
+}
+
+impl Kind {
+    #[inline]
+    fn native(self, format: Format, [a, b, c]: [u32; 3]) -> u32 {
+        let (x, y) = (widen(format, a), widen(format, b));
+        narrow(
+            format,
+            match self {
+                Kind::Add => x + y,
+                Kind::Multiply => x * y,
+                Kind::Fused => fused_odd(x, y, widen(format, c)),
+            },
+        )
+    }
+
+    fn exact(self, format: Format, [a, b, c]: [u32; 3], mode: Mode) -> u32 {
+        let (a, b, c) = (a.into(), b.into(), c.into());
+        (match self {
+            Kind::Add => float::add(format, a, b, mode),
+            Kind::Multiply => float::mul(format, a, b, mode),
+            Kind::Fused => float::fma(format, a, b, c, mode),
+        }) as u32
+    }
+}
+
+/// `HADD2 d, a, b`, `HMUL2 d, a, b`, `HFMA2 d, a, b, c`. `.MMA` only says where it is done. With `.OOB` a NaN of all ones in a factor
+/// makes the result zero.
+pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
+    accept_with(site, &[".BF16_V2", ".F32", ".FTZ", ".FMZ", ".OOB", ".SAT", ".RELU", ".MMA"], &SWIZZLES)?;
+    let format = format(site);
+    let zeroing = site.has(".FMZ");
+    let mode = float_mode(site);
+    let mode = mode.ftz(mode.ftz || zeroing);
+    let drops = site.has(".OOB");
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    if site.has(".F32") {
+        return to_single(site, operands, d, kind);
+    }
+    let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
+    let c = if kind == Kind::Fused { Halves::of(&mut operands)? } else { b };
+    operands.unused_predicates(1)?;
+    operands.end()?;
+    let clamps = mode.sat || mode.relu;
+    if !mode.ftz && !drops {
+        return Ok(compute(move |warp, mask| {
+            let [a, b, c] = [a, b, c].map(|input| input.read(warp));
+            for_active(warp, mask, d, |lane| {
+                let one = |half: usize| {
+                    let result = kind.native(format, [a[half][lane], b[half][lane], c[half][lane]]);
+                    if clamps { mode.clamp(format, result.into()) as u32 } else { result }
+                };
+                one(0) | one(1) << 16
+            });
+        }));
+    }
+    Ok(compute(move |warp, mask| {
+        let [a, b, c] = [a, b, c].map(|input| input.read(warp));
+        for_active(warp, mask, d, |lane| {
+            let one = |half: usize| {
+                let [mut x, mut y, z] = [a[half][lane], b[half][lane], c[half][lane]];
+                if drops && (x == 0xffff || y == 0xffff) {
+                    return 0;
+                }
+                let is_zero = |value: u32| format.is_zero(format.flush(value.into()));
+                if zeroing && (is_zero(x) || is_zero(y)) {
+                    (x, y) = (0, 0);
+                }
+                kind.exact(format, [x, y, z], mode)
+            };
+            one(0) | one(1) << 16
+        });
+    }))
+}
+
+/// `HADD2.F32 d, a, b`: the sum of the lower halves as a single.
+fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) -> Built {
+    if kind != Kind::Add || format(site) != F16 {
+        return Err(Unsupported(format!("{} with a single as result", site.opcode().mnemonic())));
+    }
+    let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
+    operands.end()?;
+    let mode = float_mode(site);
+    Ok(compute(move |warp, mask| {
+        let ([a, _], [b, _]) = (a.read(warp), b.read(warp));
+        for_active(warp, mask, d, |lane| {
+            let [a, b] = [a[lane], b[lane]].map(|half| float_to_float(F32, F16, half.into(), Mode::RN, Overflow::Ieee));
+            float::add(F32, a, b, mode) as u32
+        });
+    }))
+}
+
+/// `HMNMX2 d, a, b, p`
+pub fn extreme(site: &Site<'_>) -> Built {
+    accept_with(site, &[".BF16_V2", ".FTZ", ".NAN", ".XORSIGN"], &SWIZZLES)?;
+    let format = format(site);
+    let mode = ExtremeMode { ftz: site.has(".FTZ"), nan: site.has(".NAN"), xorsign_abs: site.has(".XORSIGN") };
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    let mut inputs = [Halves::of(&mut operands)?, Halves::of(&mut operands)?];
+    let is_min = operands.predicate()?;
+    operands.end()?;
+    if mode.xorsign_abs {
+        // Both stand in bars, and the sign comes from what is inside.
+        for input in &mut inputs {
+            if input.keep == 0xffff || input.flips != [0, 0] {
+                return Err(Unsupported("`.XORSIGN` of other operands than magnitudes".into()));
+            }
+            input.keep = 0xffff;
+        }
+    }
+    Ok(compute(move |warp, mask| {
+        let [a, b] = inputs.map(|input| input.read(warp));
+        let is_min = warp.read_predicate(is_min);
+        for_active(warp, mask, d, |lane| {
+            let which = if is_min >> lane & 1 == 1 { Extreme::Min } else { Extreme::Max };
+            let one = |half: usize| float::min_max(format, which, a[half][lane].into(), b[half][lane].into(), mode) as u32;
+            one(0) | one(1) << 16
+        });
+    }))
+}
+
+/// `HSET2 d, a, b, p`: for each half all ones, or the number one with `.BF`.
+pub fn set(site: &Site<'_>) -> Built {
+    accept_comparison(site, &[".BF16_V2", ".BF", ".FTZ"])?;
+    let (relation, join) = relation(site)?;
+    let (format, ftz) = (format(site), site.has(".FTZ"));
+    let yes = if site.has(".BF") { format.one() as u32 } else { 0xffff };
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
+    let other = operands.predicate()?;
+    operands.end()?;
+    Ok(compute(move |warp, mask| {
+        let (a, b, other) = (a.read(warp), b.read(warp), warp.read_predicate(other));
+        let results = [0, 1].map(|half| {
+            let result = mask_of(|lane| holds(relation, format, a[half][lane].into(), b[half][lane].into(), ftz));
+            join.of(result, other)
+        });
+        let values: Lanes = std::array::from_fn(|lane| {
+            let one = |half: usize| if results[half] >> lane & 1 == 1 { yes } else { 0 };
+            one(0) | one(1) << 16
+        });
+        warp.write(d, mask, &values);
+    }))
+}
+
+/// `HSETP2 p, q, a, b, r`: `p` for the lower halves and `q` for the upper ones; with `.H_AND` `p` for both.
+pub fn set_predicates(site: &Site<'_>) -> Built {
+    accept_comparison(site, &[".BF16_V2", ".H_AND", ".FTZ"])?;
+    let (relation, join) = relation(site)?;
+    let (format, ftz, joined) = (format(site), site.has(".FTZ"), site.has(".H_AND"));
+    let mut operands = site.operands();
+    let place = operands.predicate_destination()?;
+    if joined {
+        operands.clone().unused_predicates(1)?;
+    }
+    let places = [place, operands.predicate_destination()?];
+    let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
+    let outcome = Outcome { places, join, other: operands.predicate()? };
+    operands.end()?;
+    Ok(compute(move |warp, mask| {
+        let (a, b) = (a.read(warp), b.read(warp));
+        let results = [0, 1].map(|half| mask_of(|lane| holds(relation, format, a[half][lane].into(), b[half][lane].into(), ftz)));
+        let results = if joined { [results[0] & results[1], 0] } else { results };
+        outcome.write_both(warp, mask, results);
+    }))
+}

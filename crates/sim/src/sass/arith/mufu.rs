@@ -1,0 +1,128 @@
+//! `MUFU`: the approximations of the special function unit.
+//!
+//! The hardware's bits are not known, only bounds of their error. Here every function is computed in double precision and rounded once,
+//! which is inside all bounds. What is known and kept: single precision operands and results below the normal range are flushed (except
+//! for `.TANH`), sine and cosine take turns of the circle rather than radians, and the `64H` pair reads and writes upper words of doubles.
+
+use oriole_sem::convert::{Overflow, float_to_float};
+use oriole_sem::float::Mode;
+use oriole_sem::format::{BF16, F16, F64, Format};
+
+use crate::sass::site::{Operands, Site};
+use crate::sass::step::{Built, Unsupported, compute};
+
+use super::float::{canonical, flush};
+use super::operand::{Typed, accept_with, for_active};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Function {
+    Cos,
+    Sin,
+    Ex2,
+    Lg2,
+    Rcp,
+    Rsq,
+    Sqrt,
+    Tanh,
+}
+
+const FUNCTIONS: [(&str, Function); 8] = [
+    (".COS", Function::Cos),
+    (".SIN", Function::Sin),
+    (".EX2", Function::Ex2),
+    (".LG2", Function::Lg2),
+    (".RCP", Function::Rcp),
+    (".RSQ", Function::Rsq),
+    (".SQRT", Function::Sqrt),
+    (".TANH", Function::Tanh),
+];
+
+impl Function {
+    fn of(self, x: f64) -> f64 {
+        match self {
+            // Whole turns are dropped exactly before the angle is rounded.
+            Function::Cos => (x.fract() * std::f64::consts::TAU).cos(),
+            Function::Sin => (x.fract() * std::f64::consts::TAU).sin(),
+            Function::Ex2 => x.exp2(),
+            Function::Lg2 => x.log2(),
+            Function::Rcp => 1.0 / x,
+            Function::Rsq => 1.0 / x.sqrt(),
+            Function::Sqrt => x.sqrt(),
+            Function::Tanh => x.tanh(),
+        }
+    }
+
+    fn of_single(self, bits: u32) -> u32 {
+        let apply = |bits: u32| canonical(self.of(f64::from(f32::from_bits(bits))) as f32);
+        if self == Function::Tanh { apply(bits) } else { flush(apply(flush(bits))) }
+    }
+
+    fn of_half(self, format: Format, bits: u32) -> u32 {
+        let wide = float_to_float(F64, format, bits.into(), Mode::RN, Overflow::Ieee);
+        let result = self.of(f64::from_bits(wide)).to_bits();
+        float_to_float(format, F64, result, Mode::RN, Overflow::Ieee) as u32
+    }
+}
+
+/// The upper word of `1 / x` or `1 / sqrt(x)`, of the upper word of `x`.
+fn of_upper_word(root: bool, upper: u32) -> u32 {
+    let value = f64::from_bits(u64::from(upper) << 32);
+    let value = if value.is_subnormal() { 0.0_f64.copysign(value) } else { value };
+    let result = if root { 1.0 / value.sqrt() } else { 1.0 / value };
+    let bits = if result.is_nan() {
+        F64.canonical_nan()
+    } else if result.is_subnormal() {
+        result.to_bits() & 1 << 63
+    } else {
+        result.to_bits()
+    };
+    (bits >> 32) as u32
+}
+
+/// `MUFU.function d, a`
+pub fn approximate(site: &Site<'_>) -> Built {
+    let mut known = vec![".F16", ".BF16", ".F16x2", ".BF16x2", ".BF16_V2", ".RCP64H", ".RSQ64H"];
+    known.extend(FUNCTIONS.iter().map(|&(spelling, _)| spelling));
+    accept_with(site, &known, &[".H1"])?;
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    if let Some(root) = site.one_of(&[(".RCP64H", false), (".RSQ64H", true)]) {
+        return upper_word(operands, d, root);
+    }
+    let function = site.one_of(&FUNCTIONS).ok_or_else(|| Unsupported("an approximation without name".into()))?;
+    if let Some(format) = site.one_of(&[(".F16", F16), (".BF16", BF16), (".F16x2", F16), (".BF16x2", BF16)]) {
+        let both = site.has(".F16x2") || site.has(".BF16x2");
+        let input = operands.input()?;
+        let upper = operands.last_has(".H1");
+        operands.end()?;
+        let sign = format.sign_bit() as u32;
+        return Ok(compute(move |warp, mask| {
+            let a = warp.read(input.source);
+            let one = |bits: u32| {
+                let bits = if input.absolute { bits & !sign } else { bits };
+                function.of_half(format, if input.negate { bits ^ sign } else { bits })
+            };
+            for_active(warp, mask, d, |lane| match (both, upper) {
+                (true, _) => one(a[lane] & 0xffff) | one(a[lane] >> 16) << 16,
+                (false, true) => one(a[lane] >> 16),
+                (false, false) => one(a[lane] & 0xffff),
+            });
+        }));
+    }
+    let a = operands.single()?;
+    operands.end()?;
+    Ok(compute(move |warp, mask| {
+        let a = a.read(warp);
+        for_active(warp, mask, d, |lane| function.of_single(a[lane]));
+    }))
+}
+
+/// An immediate of the pair is an upper word too.
+fn upper_word(mut operands: Operands<'_>, d: crate::sass::warp::Place, root: bool) -> Built {
+    let a = operands.single()?;
+    operands.end()?;
+    Ok(compute(move |warp, mask| {
+        let a = a.read(warp);
+        for_active(warp, mask, d, |lane| of_upper_word(root, a[lane]));
+    }))
+}

@@ -1,0 +1,269 @@
+//! What the arithmetic families share: which modifiers a builder knows, operands with their signs made ready, and loops over lanes.
+//!
+//! A builder first calls [`accept`] with every modifier that it consumes; anything else is refused, so that no modifier is ever ignored.
+//! Signs become masks, which cost one operation and no decision in a lane.
+
+use oriole_isa::Value;
+use oriole_sem::float::Mode;
+use oriole_sem::format::Rounding;
+
+use crate::sass::site::{Input, Operands, Site, WideInput};
+use crate::sass::step::{Action, Unsupported, compute};
+use crate::sass::warp::{Lanes, Mask, Place, PredicatePlace, PredicateSource, Source, Warp, WideLanes, WideSource, lanes_of};
+
+/// Refuses modifiers that the builder does not know, and all suffixes of operands.
+pub fn accept(site: &Site<'_>, modifiers: &[&str]) -> Result<(), Unsupported> {
+    accept_with(site, modifiers, &[])
+}
+
+/// Refuses modifiers and suffixes of operands that the builder does not know.
+pub fn accept_with(site: &Site<'_>, modifiers: &[&str], suffixes: &[&str]) -> Result<(), Unsupported> {
+    for symbol in &site.instruction.modifiers {
+        if !modifiers.contains(&symbol.spelling()) {
+            return Err(Unsupported(format!("modifier `{}` of {}", symbol.spelling(), site.opcode().mnemonic())));
+        }
+    }
+    for symbol in site.instruction.operands.iter().flat_map(|operand| &operand.suffixes) {
+        if !suffixes.contains(&symbol.spelling()) {
+            return Err(Unsupported(format!("suffix `{}` of an operand of {}", symbol.spelling(), site.opcode().mnemonic())));
+        }
+    }
+    Ok(())
+}
+
+/// The modifiers of rounding: none is to nearest.
+pub fn rounding(site: &Site<'_>) -> Rounding {
+    let choices =
+        [(".RM", Rounding::Down), (".RP", Rounding::Up), (".RZ", Rounding::Zero), (".FLOOR", Rounding::Down), (".CEIL", Rounding::Up)];
+    let truncation = [(".TRUNC", Rounding::Zero)];
+    site.one_of(&choices).or(site.one_of(&truncation)).unwrap_or(Rounding::NearestEven)
+}
+
+/// Rounding, `.FTZ`, `.SAT` and `.RELU`.
+pub fn float_mode(site: &Site<'_>) -> Mode {
+    Mode::new(rounding(site)).ftz(site.has(".FTZ")).sat(site.has(".SAT")).relu(site.has(".RELU"))
+}
+
+/// A 32-bit operand of integer arithmetic: `-x` and `~x` applied.
+#[derive(Clone, Copy)]
+pub struct Integer {
+    source: Source,
+    flip: u32,
+    add: u32,
+}
+
+impl Integer {
+    pub fn of(input: Input) -> Result<Integer, Unsupported> {
+        if input.absolute {
+            return Err(Unsupported("magnitude of an integer".into()));
+        }
+        let inverted = input.negate || input.invert;
+        Ok(Integer { source: input.source, flip: if inverted { !0 } else { 0 }, add: u32::from(input.negate) })
+    }
+
+    #[inline]
+    pub fn read(self, warp: &Warp) -> Lanes {
+        warp.read(self.source).map(|value| (value ^ self.flip).wrapping_add(self.add))
+    }
+}
+
+/// A 64-bit operand of integer arithmetic.
+#[derive(Clone, Copy)]
+pub struct WideInteger {
+    source: WideSource,
+    flip: u64,
+    add: u64,
+}
+
+impl WideInteger {
+    pub fn of(input: WideInput) -> Result<WideInteger, Unsupported> {
+        if input.absolute {
+            return Err(Unsupported("magnitude of an integer".into()));
+        }
+        let inverted = input.negate || input.invert;
+        Ok(WideInteger { source: input.source, flip: if inverted { !0 } else { 0 }, add: u64::from(input.negate) })
+    }
+
+    #[inline]
+    pub fn read(self, warp: &Warp) -> WideLanes {
+        warp.read_wide(self.source).map(|value| (value ^ self.flip).wrapping_add(self.add))
+    }
+
+    /// What counts for a carry: `-x` is `2^64 - x`.
+    #[inline]
+    pub fn term(self, warp: &Warp) -> [u128; 32] {
+        warp.read_wide(self.source).map(|value| u128::from(value ^ self.flip) + u128::from(self.add))
+    }
+}
+
+/// A single precision operand: `|x|` and `-x` applied to its sign bit.
+#[derive(Clone, Copy)]
+pub struct Single {
+    source: Source,
+    keep: u32,
+    flip: u32,
+}
+
+const SIGN: u32 = 1 << 31;
+
+impl Single {
+    pub fn of(input: Input) -> Result<Single, Unsupported> {
+        if input.invert {
+            return Err(Unsupported("complement of a floating-point number".into()));
+        }
+        let keep = if input.absolute { !SIGN } else { !0 };
+        Ok(Single { source: input.source, keep, flip: if input.negate { SIGN } else { 0 } })
+    }
+
+    #[inline]
+    pub fn read(self, warp: &Warp) -> Lanes {
+        warp.read(self.source).map(|value| (value & self.keep) ^ self.flip)
+    }
+}
+
+/// A double precision operand.
+#[derive(Clone, Copy)]
+pub struct Double {
+    source: WideSource,
+    keep: u64,
+    flip: u64,
+}
+
+const WIDE_SIGN: u64 = 1 << 63;
+
+impl Double {
+    pub fn of(input: WideInput) -> Result<Double, Unsupported> {
+        if input.invert {
+            return Err(Unsupported("complement of a floating-point number".into()));
+        }
+        let keep = if input.absolute { !WIDE_SIGN } else { !0 };
+        Ok(Double { source: input.source, keep, flip: if input.negate { WIDE_SIGN } else { 0 } })
+    }
+
+    #[inline]
+    pub fn read(self, warp: &Warp) -> WideLanes {
+        warp.read_wide(self.source).map(|value| (value & self.keep) ^ self.flip)
+    }
+}
+
+/// Operands by their meaning.
+pub trait Typed {
+    fn integer(&mut self) -> Result<Integer, Unsupported>;
+    fn wide_integer(&mut self) -> Result<WideInteger, Unsupported>;
+    fn single(&mut self) -> Result<Single, Unsupported>;
+    fn double(&mut self) -> Result<Double, Unsupported>;
+    /// Predicates that are written, if the next operands are some; those that are left out or `PT` are `None`.
+    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicatePlace>; N], Unsupported>;
+    /// Predicates that an instruction could write but whose meaning is not known: they must be `PT`.
+    fn unused_predicates(&mut self, count: usize) -> Result<(), Unsupported>;
+    /// No operand is left.
+    fn end(&self) -> Result<(), Unsupported>;
+}
+
+impl Typed for Operands<'_> {
+    fn integer(&mut self) -> Result<Integer, Unsupported> {
+        Integer::of(self.input()?)
+    }
+
+    fn wide_integer(&mut self) -> Result<WideInteger, Unsupported> {
+        WideInteger::of(self.wide_input()?)
+    }
+
+    fn single(&mut self) -> Result<Single, Unsupported> {
+        Single::of(self.input()?)
+    }
+
+    fn double(&mut self) -> Result<Double, Unsupported> {
+        Double::of(self.wide_input()?)
+    }
+
+    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicatePlace>; N], Unsupported> {
+        let mut carries = [None; N];
+        for carry in &mut carries {
+            if self.next_is_predicate() {
+                let is_constant = matches!(self.peek().map(|operand| &operand.value), Some(Value::Register(_, None)));
+                let place = self.predicate_destination()?;
+                *carry = (!is_constant).then_some(place);
+            }
+        }
+        Ok(carries)
+    }
+
+    fn unused_predicates(&mut self, count: usize) -> Result<(), Unsupported> {
+        for _ in 0..count {
+            if self.next_is_predicate() && !self.predicate()?.is_always() {
+                return Err(Unsupported("a predicate that says which source was taken or what overflowed".into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), Unsupported> {
+        if self.left() == 0 { Ok(()) } else { Err(Unsupported("more operands than expected".into())) }
+    }
+}
+
+/// `d = f(lane values)` for active threads only, for functions that cost more than a loop over all lanes saves.
+#[inline]
+pub fn for_active(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u32) {
+    let mut values: Lanes = [0; 32];
+    for lane in lanes_of(mask) {
+        values[lane] = f(lane);
+    }
+    warp.write(d, mask, &values);
+}
+
+/// The same on 64 bits.
+#[inline]
+pub fn for_active_wide(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u64) {
+    let mut values: WideLanes = [0; 32];
+    for lane in lanes_of(mask) {
+        values[lane] = f(lane);
+    }
+    warp.write_wide(d, mask, &values);
+}
+
+/// `d = f(a)` on integers.
+pub fn unary(d: Place, a: Integer, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
+    compute(move |warp, mask| {
+        let values = a.read(warp).map(&f);
+        warp.write(d, mask, &values);
+    })
+}
+
+/// `d = f(a, b)` on integers.
+pub fn binary(d: Place, a: Integer, b: Integer, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+    compute(move |warp, mask| {
+        let (a, b) = (a.read(warp), b.read(warp));
+        let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane]));
+        warp.write(d, mask, &values);
+    })
+}
+
+/// `d = f(a, b, c)` on integers.
+pub fn ternary(d: Place, [a, b, c]: [Integer; 3], f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+    compute(move |warp, mask| {
+        let (a, b, c) = (a.read(warp), b.read(warp), c.read(warp));
+        let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
+        warp.write(d, mask, &values);
+    })
+}
+
+/// `d = p ? f(a, b) : g(a, b)` where the predicate may be known.
+pub fn chosen(
+    d: Place,
+    a: Integer,
+    b: Integer,
+    first: PredicateSource,
+    f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static,
+    g: impl Fn(u32, u32) -> u32 + Send + Sync + 'static,
+) -> Action {
+    if first.is_always() {
+        return binary(d, a, b, f);
+    }
+    compute(move |warp, mask| {
+        let (a, b, first) = (a.read(warp), b.read(warp), warp.read_predicate(first));
+        let values: Lanes = std::array::from_fn(|lane| if first >> lane & 1 == 1 { f(a[lane], b[lane]) } else { g(a[lane], b[lane]) });
+        warp.write(d, mask, &values);
+    })
+}

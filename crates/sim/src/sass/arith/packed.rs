@@ -1,0 +1,251 @@
+//! Integer minima and maxima, sums of packed numbers, and dot products: `IMNMX`, `VIMNMX`, `VIMNMX3`, `VIADDMNMX`, `VIADD`,
+//! `VABSDIFF`, `VABSDIFF4`, `IDP`.
+//!
+//! A register holds one number of 32 bits, two of 16 or four of 8; [`Layout`] says which, and every operation works element by element.
+
+use oriole_sem::int::{Int, S8, S16, S32, S64, U8, U16, U32, U64};
+
+use crate::sass::site::Site;
+use crate::sass::step::{Action, Built, Unsupported, compute};
+use crate::sass::warp::{Place, PredicateSource};
+
+use super::operand::{Integer, Typed, accept, binary, chosen, ternary};
+
+/// The element type of a register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    element: Int,
+}
+
+impl Layout {
+    const WORD: Layout = Layout { element: S32 };
+
+    fn of(site: &Site<'_>) -> Layout {
+        let element = site.one_of(&[
+            (".U32", U32),
+            (".S32", S32),
+            (".32", S32),
+            (".U16x2", U16),
+            (".S16x2", S16),
+            (".16x2", S16),
+            (".U8x4", U8),
+            (".S8x4", S8),
+        ]);
+        element.map_or(Layout::WORD, |element| Layout { element })
+    }
+
+    /// Applies a function to the values of each element; the results wrap.
+    #[inline]
+    fn map2(self, a: u32, b: u32, f: impl Fn(i64, i64) -> i64) -> u32 {
+        let bits = self.element.bits;
+        (0..32 / bits).fold(0, |result, index| {
+            let at = index * bits;
+            let value = f(self.element_at(a, at), self.element_at(b, at));
+            result | (value as u32 & (u32::MAX >> (32 - bits))) << at
+        })
+    }
+
+    #[inline]
+    fn element_at(self, register: u32, at: u32) -> i64 {
+        let unused = 32 - self.element.bits;
+        let top = register << (unused - at);
+        if self.element.signed { i64::from(top as i32 >> unused) } else { i64::from(top >> unused) }
+    }
+}
+
+const TYPES: [&str; 10] = [".U32", ".S32", ".U16x2", ".S16x2", ".U8x4", ".S8x4", ".RELU", ".32", ".16x2", ".ISAT"];
+
+/// A minimum if the predicate holds, else a maximum, and with `.RELU` not below zero.
+fn extreme(site: &Site<'_>, d: Place, a: Integer, b: Integer, is_min: PredicateSource) -> Action {
+    let (layout, relu) = (Layout::of(site), site.has(".RELU"));
+    match (layout.element.bits, layout.element.signed, relu) {
+        (32, true, false) => chosen(d, a, b, is_min, |a, b| (a as i32).min(b as i32) as u32, |a, b| (a as i32).max(b as i32) as u32),
+        (32, false, false) => chosen(d, a, b, is_min, u32::min, u32::max),
+        _ => {
+            let floor = if relu { 0 } else { i64::MIN };
+            let min = move |a, b| layout.map2(a, b, |a, b| a.min(b).max(floor));
+            let max = move |a, b| layout.map2(a, b, |a, b| a.max(b).max(floor));
+            chosen(d, a, b, is_min, min, max)
+        }
+    }
+}
+
+/// `IMNMX d, a, b, p`; on newer machines with two predicates to write and one more to read.
+pub fn min_max(site: &Site<'_>) -> Built {
+    accept(site, &[".U32", ".U64", ".S64"])?;
+    let wide = site.one_of(&[(".U64", U64), (".S64", S64)]);
+    let mut operands = site.operands();
+    operands.unused_predicates(2)?;
+    let Some(kind) = wide else {
+        let d = operands.destination()?;
+        let (a, b) = (operands.integer()?, operands.integer()?);
+        let is_min = operands.predicate()?;
+        rejects_false(&mut operands)?;
+        return Ok(extreme(site, d, a, b, is_min));
+    };
+    let d = operands.wide_destination(2)?;
+    let (a, b) = (operands.wide_integer()?, operands.wide_integer()?);
+    let is_min = operands.predicate()?;
+    rejects_false(&mut operands)?;
+    Ok(compute(move |warp, mask| {
+        let (a, b, is_min) = (a.read(warp), b.read(warp), warp.read_predicate(is_min));
+        let values: [u64; 32] = std::array::from_fn(|lane| {
+            let (a, b) = (a[lane], b[lane]);
+            let a_is_less = if kind.signed { (a as i64) < b as i64 } else { a < b };
+            if a_is_less == (is_min >> lane & 1 == 1) { a } else { b }
+        });
+        warp.write_wide(d, mask, &values);
+    }))
+}
+
+/// The last predicate of the newer `IMNMX` is only known as `!PT`.
+fn rejects_false(operands: &mut crate::sass::site::Operands<'_>) -> Result<(), Unsupported> {
+    if operands.left() == 0 {
+        return Ok(());
+    }
+    let operand = operands.take()?;
+    let is_constant = matches!(operand.value, oriole_isa::Value::Register(_, None));
+    if is_constant && operand.not { Ok(()) } else { Err(Unsupported("a minimum with a second predicate".into())) }
+}
+
+/// `VIMNMX d, [p, p,] a, b, p`
+pub fn video_min_max(site: &Site<'_>) -> Built {
+    accept(site, &TYPES[..7])?;
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    operands.unused_predicates(2)?;
+    let (a, b) = (operands.integer()?, operands.integer()?);
+    let is_min = operands.predicate()?;
+    operands.end()?;
+    Ok(extreme(site, d, a, b, is_min))
+}
+
+/// `VIMNMX3 d, a, b, c, p` and `VIADDMNMX d, a, b, c, p`: the first is an extreme of three, the second of `a + b` and `c`.
+pub fn video_min_max3(site: &Site<'_>, adds: bool) -> Built {
+    accept(site, &TYPES[..7])?;
+    let (layout, relu) = (Layout::of(site), site.has(".RELU"));
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    let inputs = [operands.integer()?, operands.integer_elements(layout)?, operands.integer()?];
+    let is_min = operands.predicate()?;
+    operands.end()?;
+    let floor = if relu { 0 } else { i64::MIN };
+    Ok(compute(move |warp, mask| {
+        let [a, b, c] = inputs.map(|input| input.read(warp));
+        let is_min = warp.read_predicate(is_min);
+        let values: [u32; 32] = std::array::from_fn(|lane| {
+            let choose = |a: i64, b: i64| if is_min >> lane & 1 == 1 { a.min(b) } else { a.max(b) };
+            let first = layout.map2(a[lane], b[lane], |a, b| if adds { a.wrapping_add(b) } else { choose(a, b) });
+            layout.map2(first, c[lane], |first, c| choose(first, c).max(floor))
+        });
+        warp.write(d, mask, &values);
+    }))
+}
+
+/// Operands whose sign would apply to each element.
+trait Elements {
+    fn integer_elements(&mut self, layout: Layout) -> Result<Integer, Unsupported>;
+}
+
+impl Elements for crate::sass::site::Operands<'_> {
+    fn integer_elements(&mut self, layout: Layout) -> Result<Integer, Unsupported> {
+        let input = self.input()?;
+        if input.negate && layout.element.bits != 32 {
+            return Err(Unsupported("a negated operand of packed numbers".into()));
+        }
+        Integer::of(input)
+    }
+}
+
+/// `VIADD d, a, b`: element by element, wrapping, or clamped with `.ISAT`.
+pub fn video_add(site: &Site<'_>) -> Built {
+    accept(site, &TYPES)?;
+    let layout = Layout::of(site);
+    let saturates = site.has(".ISAT");
+    if saturates && (site.has(".32") || site.has(".16x2")) {
+        return Err(Unsupported("a clamped sum of numbers without signedness".into()));
+    }
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    let (a, b) = (operands.input()?, operands.input()?);
+    operands.end()?;
+    if layout.element.bits == 32 && !saturates {
+        return Ok(binary(d, Integer::of(a)?, Integer::of(b)?, u32::wrapping_add));
+    }
+    let signs = [a, b].map(|input| if input.negate { -1 } else { 1 });
+    let [a, b] = [a, b].map(|input| crate::sass::site::Input { negate: false, ..input });
+    let (least, greatest) = (layout.element.least() as i64, layout.element.greatest() as i64);
+    Ok(binary(d, Integer::of(a)?, Integer::of(b)?, move |a, b| {
+        layout.map2(a, b, |a, b| {
+            let sum = a * signs[0] + b * signs[1];
+            if saturates { sum.clamp(least, greatest) } else { sum }
+        })
+    }))
+}
+
+/// `VABSDIFF d, a, b, c`: `|a - b| + c`.
+pub fn difference(site: &Site<'_>) -> Built {
+    accept(site, &[".U32"])?;
+    let signed = !site.has(".U32");
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    operands.unused_predicates(1)?;
+    let inputs = [operands.integer()?, operands.integer()?, operands.integer()?];
+    operands.end()?;
+    Ok(if signed {
+        ternary(d, inputs, |a, b, c| (a as i32).abs_diff(b as i32).wrapping_add(c))
+    } else {
+        ternary(d, inputs, |a, b, c| a.abs_diff(b).wrapping_add(c))
+    })
+}
+
+/// `VABSDIFF4 d, a, b, c`: differences of bytes; `.ACC` adds them and `c`.
+pub fn differences(site: &Site<'_>) -> Built {
+    accept(site, &[".U8", ".ACC"])?;
+    let layout = Layout { element: if site.has(".U8") { U8 } else { S8 } };
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    operands.unused_predicates(1)?;
+    let inputs = [operands.integer()?, operands.integer()?];
+    let c = operands.input()?;
+    operands.end()?;
+    let difference = move |a: u32, b: u32| layout.map2(a, b, |a, b| (a - b).abs());
+    if site.has(".ACC") {
+        let [a, b] = inputs;
+        return Ok(ternary(d, [a, b, Integer::of(c)?], move |a, b, c| {
+            difference(a, b).to_le_bytes().iter().fold(c, |sum, &byte| sum.wrapping_add(u32::from(byte)))
+        }));
+    }
+    if c.source != crate::sass::warp::Source::General(crate::sass::warp::Row::source(None)) {
+        return Err(Unsupported("differences of bytes that are merged with a third operand".into()));
+    }
+    Ok(binary(d, inputs[0], inputs[1], difference))
+}
+
+/// `IDP.4A d, a, b, c`, `IDP.2A.LO`, `IDP.2A.HI`: products of small numbers, added to `c`.
+pub fn dot(site: &Site<'_>) -> Built {
+    accept(site, &[".4A", ".2A", ".LO", ".HI", ".U8", ".S8", ".U16", ".S16"])?;
+    let upper = site.has(".HI");
+    let types: Vec<Int> = site
+        .instruction
+        .modifiers
+        .iter()
+        .filter_map(|symbol| match symbol.spelling() {
+            ".U8" => Some(U8),
+            ".S8" => Some(S8),
+            ".U16" => Some(U16),
+            ".S16" => Some(S16),
+            _ => None,
+        })
+        .collect();
+    let [a_type, b_type] = types[..] else { return Err(Unsupported("a dot product of unknown types".into())) };
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    let inputs = [operands.integer()?, operands.integer()?, operands.integer()?];
+    operands.end()?;
+    Ok(if site.has(".4A") {
+        ternary(d, inputs, move |a, b, c| a_type.dp4a(b_type, a.into(), b.into(), c.into()) as u32)
+    } else {
+        ternary(d, inputs, move |a, b, c| a_type.dp2a(b_type, a.into(), b.into(), c.into(), upper) as u32)
+    })
+}

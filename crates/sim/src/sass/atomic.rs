@@ -1,0 +1,217 @@
+//! Atomics and reductions. Threads of a warp act one after another, lowest first.
+//!
+//! `ATOM` is generic, `ATOMG` global, `ATOMS` shared; `RED` and `REDG` return nothing. `CAST.SPIN` is a compare-and-swap that says whether it
+//! has swapped instead of what was there: 1 or 0 in a register, or a predicate.
+//!
+//! Generic atomics that the shared memory's unit does not know, and all on local memory, do nothing and say so in a predicate; the program
+//! then does it another way.
+
+use oriole_isa::Opcode;
+use oriole_sem::float::{Extreme, ExtremeMode, Mode, add, min_max};
+use oriole_sem::format::{BF16, F16, F32, F64, Format};
+
+use super::fault::Fault;
+use super::memory::address::Address;
+use super::memory::plain::space_of;
+use super::memory::space::{self, Space, Where};
+use super::site::Site;
+use super::step::{Built, Unsupported, access};
+use super::warp::{Place, PredicatePlace, Row, lanes_of};
+
+/// What an atomic does; none if the opcode belongs to no family here.
+pub fn build(site: &Site<'_>) -> Option<Built> {
+    Some(match site.opcode() {
+        Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG => atomic(site),
+        _ => return None,
+    })
+}
+
+/// What is in memory: the bits of up to 128.
+type Bits = u128;
+
+/// The new value made of the old one, the operand and, for compare-and-swap, the second operand.
+type Update = Box<dyn Fn(Bits, Bits, Bits) -> Bits + Send + Sync>;
+
+/// What happens to memory.
+struct Operation {
+    bytes: usize,
+    update: Update,
+    /// Operands in registers: none, one, or two.
+    operands: usize,
+    /// It says whether it has swapped, not what was there.
+    tells_success: bool,
+    /// Shared memory has a unit for it.
+    on_shared: bool,
+}
+
+fn atomic(site: &Site<'_>) -> Built {
+    let Operation { bytes, update, operands: count, tells_success, on_shared } = operation(site)?;
+    let space = space_of(site.opcode());
+    let is_wide = space != Space::Shared;
+    let registers = bytes.div_ceil(4) as u16;
+    let returns = !matches!(site.opcode(), Opcode::RED | Opcode::REDG);
+    let mut operands = site.operands();
+    let mut success = None;
+    let mut done = None;
+    let mut d = Row::destination(None);
+    if returns {
+        if operands.next_is_predicate() && tells_success {
+            success = Some(operands.predicate_destination()?);
+        } else if operands.next_is_predicate() {
+            done = Some(operands.predicate_destination()?).filter(|place| *place != PredicatePlace::new(None, false));
+        }
+        if !matches!(operands.peek().map(|operand| &operand.value), Some(oriole_isa::Value::Address(_))) {
+            let place = operands.wide_destination(registers)?;
+            let Place::General(row) = place else { return Err(site.unsupported("an atomic to a uniform register")) };
+            d = row;
+        }
+    }
+    let address = Address::take(site, &mut operands, is_wide)?;
+    let a = if count > 0 { operands.rows(registers)? } else { Row::source(None) };
+    let b = if count > 1 { operands.rows(registers)? } else { Row::source(None) };
+    Ok(access(move |warp, world, mask| {
+        let addresses = address.of(warp);
+        let mut swapped = 0;
+        let mut refused = 0;
+        for lane in lanes_of(mask) {
+            let gather =
+                |row: Row| (0..registers).fold(0, |bits: Bits, at| bits | Bits::from(warp.row(row.plus(at))[lane]) << (32 * u32::from(at)));
+            let (a, b) = (gather(a), gather(b));
+            let place = space.locate(addresses[lane], world.map);
+            if done.is_some() && (matches!(place, Where::Local(_)) || matches!(place, Where::Shared(_)) && !on_shared) {
+                refused |= 1 << lane;
+                continue;
+            }
+            let memory = space::bytes_mut(warp, world, lane, place, bytes).map_err(|what| Fault::of(lane, what))?;
+            let old = memory.iter().rev().fold(0, |bits: Bits, &byte| bits << 8 | Bits::from(byte));
+            let new = update(old, a, b);
+            for (at, byte) in memory.iter_mut().enumerate() {
+                *byte = (new >> (8 * at)) as u8;
+            }
+            if tells_success {
+                let is_same = old == a;
+                swapped |= u32::from(is_same) << lane;
+                for at in 0..registers {
+                    warp.write_lane(d.plus(at), lane, u32::from(is_same && at == 0));
+                }
+            } else if returns {
+                for at in 0..registers {
+                    warp.write_lane(d.plus(at), lane, (old >> (32 * u32::from(at))) as u32);
+                }
+            }
+        }
+        if let Some(place) = success.filter(|place| *place != PredicatePlace::new(None, false)) {
+            warp.write_predicate(place, mask, swapped);
+        }
+        if let Some(place) = done {
+            warp.write_predicate(place, mask, !refused);
+        }
+        Ok(())
+    }))
+}
+
+/// The kinds of operations with one operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Add,
+    Min,
+    Max,
+    Increment,
+    Decrement,
+    And,
+    Or,
+    Xor,
+    Exchange,
+}
+
+/// Elements of memory that are floating-point numbers.
+struct Floats {
+    format: Format,
+    count: u32,
+    ftz: bool,
+}
+
+fn floats(site: &Site<'_>) -> Option<Floats> {
+    let types = [
+        (".F16x2", F16, 2),
+        (".F16x4", F16, 4),
+        (".F16x8", F16, 8),
+        (".BF16x2", BF16, 2),
+        (".BF16x4", BF16, 4),
+        (".BF16x8", BF16, 8),
+        (".F32", F32, 1),
+        (".F32x2", F32, 2),
+        (".F32x4", F32, 4),
+        (".F64", F64, 1),
+    ];
+    let &(_, format, count) = types.iter().find(|(spelling, ..)| site.has(spelling))?;
+    Some(Floats { format, count, ftz: site.has(".FTZ") })
+}
+
+fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
+    let bytes = site.one_of(&[(".64", 8), (".S64", 8), (".128", 16)]).unwrap_or(4);
+
+    if site.has(".CAS") || site.has(".CAST") {
+        let update = Box::new(|old, expected, new| if old == expected { new } else { old });
+        return Ok(Operation { bytes, update, operands: 2, tells_success: site.has(".CAST"), on_shared: true });
+    }
+    if site.has(".POPC") {
+        return Ok(Operation {
+            bytes: 4,
+            update: Box::new(|old, _, _| Bits::from((old as u32).wrapping_add(1))),
+            operands: 0,
+            tells_success: false,
+            on_shared: true,
+        });
+    }
+    let kinds = [
+        (".ADD", Kind::Add),
+        (".MIN", Kind::Min),
+        (".MAX", Kind::Max),
+        (".INC", Kind::Increment),
+        (".DEC", Kind::Decrement),
+        (".AND", Kind::And),
+        (".OR", Kind::Or),
+        (".XOR", Kind::Xor),
+        (".EXCH", Kind::Exchange),
+    ];
+    let kind = site.one_of(&kinds).ok_or_else(|| site.unsupported("this atomic operation"))?;
+    if let Some(floats) = floats(site).filter(|_| kind != Kind::Exchange) {
+        return float_operation(site, kind, &floats);
+    }
+    let is_signed = site.has(".S32") || site.has(".S64");
+    let bits = 8 * bytes as u32;
+    let extend = move |value: Bits| (value as i128) << (128 - bits) >> (128 - bits);
+    let least = move |a: Bits, b: Bits| if is_signed { extend(a) < extend(b) } else { a < b };
+    let update: Update = match kind {
+        Kind::Add => Box::new(move |old, a, _| old.wrapping_add(a)),
+        Kind::Min => Box::new(move |old, a, _| if least(a, old) { a } else { old }),
+        Kind::Max => Box::new(move |old, a, _| if least(old, a) { a } else { old }),
+        Kind::Increment => Box::new(|old, a, _| if old >= a { 0 } else { old + 1 }),
+        Kind::Decrement => Box::new(|old, a, _| if old == 0 || old > a { a } else { old - 1 }),
+        Kind::And => Box::new(|old, a, _| old & a),
+        Kind::Or => Box::new(|old, a, _| old | a),
+        Kind::Xor => Box::new(|old, a, _| old ^ a),
+        Kind::Exchange => Box::new(|_, a, _| a),
+    };
+    Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == Kind::Exchange })
+}
+
+fn float_operation(site: &Site<'_>, kind: Kind, floats: &Floats) -> Result<Operation, Unsupported> {
+    let &Floats { format, count, ftz } = floats;
+    let width = format.width();
+    let bytes = (width * count / 8) as usize;
+    let element: fn(Format, bool, u64, u64) -> u64 = match kind {
+        Kind::Add => |format, ftz, a, b| add(format, a, b, Mode::RN.ftz(ftz)),
+        Kind::Min => |format, ftz, a, b| min_max(format, Extreme::Min, a, b, ExtremeMode { ftz, ..ExtremeMode::default() }),
+        Kind::Max => |format, ftz, a, b| min_max(format, Extreme::Max, a, b, ExtremeMode { ftz, ..ExtremeMode::default() }),
+        _ => return Err(site.unsupported("this operation on floating-point numbers")),
+    };
+    let update = move |old: Bits, a: Bits, _: Bits| {
+        (0..count).fold(0, |bits, at| {
+            let part = |value: Bits| (value >> (width * at)) as u64 & format.mask();
+            bits | Bits::from(element(format, ftz, part(old), part(a))) << (width * at)
+        })
+    };
+    Ok(Operation { bytes, update: Box::new(update), operands: 1, tells_success: false, on_shared: false })
+}

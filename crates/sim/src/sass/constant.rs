@@ -1,0 +1,94 @@
+//! Loads from constant banks: `LDC`, `ULDC`, `LDCU`. Those without registers in their address are moves of a number.
+
+use oriole_isa::{AddressPart, AddressRegister, File, Opcode, Value};
+
+use super::fault::Fault;
+use super::memory::Width;
+use super::site::Site;
+use super::step::{Built, access, compute};
+use super::warp::{LANES, Place, Row, lanes_of};
+
+/// What a load from a constant bank does; none if the opcode belongs to no family here.
+pub fn build(site: &Site<'_>) -> Option<Built> {
+    Some(match site.opcode() {
+        Opcode::LDC | Opcode::ULDC | Opcode::LDCU => load(site),
+        _ => return None,
+    })
+}
+
+/// The index that is added to the offset.
+#[derive(Clone, Copy)]
+enum Index {
+    None,
+    General(Row),
+    Uniform(Row),
+}
+
+fn index(site: &Site<'_>, part: &AddressPart) -> Result<Index, super::step::Unsupported> {
+    match &part.registers[..] {
+        [] => Ok(Index::None),
+        [AddressRegister { number: None, .. }] => Ok(Index::None),
+        [AddressRegister { file: File::General, number, .. }] => Ok(Index::General(Row::source(*number))),
+        [AddressRegister { file: File::Uniform, number, .. }] => Ok(Index::Uniform(Row::source(*number))),
+        _ => Err(site.unsupported("an address of constants with several registers")),
+    }
+}
+
+fn load(site: &Site<'_>) -> Built {
+    let width = Width::of(site)?;
+    if site.has(".IL") || site.has(".IS") || site.has(".ISL") || site.has(".256") {
+        return Err(site.unsupported("this way to find constants"));
+    }
+    let mut operands = site.operands();
+    let d = operands.wide_destination(width.registers())?;
+    let Value::Address(address) = &operands.take()?.value else {
+        return Err(site.unsupported("constants without an address"));
+    };
+    let ("c", [bank, place]) = (address.word.spelling(), &address.parts[..]) else {
+        return Err(site.unsupported(format!("constants by `{}`", address.word.spelling())));
+    };
+    let bank = bank.offset.unwrap_or(0) as u32;
+    let offset = place.offset.unwrap_or(0) as u32;
+    match index(site, place)? {
+        Index::None => {
+            let values = words(width, |at| site.constants.byte(bank, offset.wrapping_add(at)));
+            Ok(compute(move |warp, mask| write(warp, d, mask, width, &values)))
+        }
+        Index::Uniform(row) => Ok(access(move |warp, world, mask| {
+            let start = warp.uniform(row).wrapping_add(offset);
+            check(start, width, None)?;
+            let values = words(width, |at| world.constants.byte(bank, start.wrapping_add(at)));
+            write(warp, d, mask, width, &values);
+            Ok(())
+        })),
+        Index::General(row) => Ok(access(move |warp, world, mask| {
+            let starts = *warp.row(row);
+            for lane in lanes_of(mask) {
+                let start = starts[lane].wrapping_add(offset);
+                check(start, width, Some(lane))?;
+                let values = words(width, |at| world.constants.byte(bank, start.wrapping_add(at)));
+                write(warp, d, 1 << lane, width, &values);
+            }
+            Ok(())
+        })),
+    }
+}
+
+fn check(start: u32, width: Width, lane: Option<usize>) -> Result<(), Fault> {
+    match start % width.bytes() {
+        0 => Ok(()),
+        _ => Err(Fault { lane, what: format!("a load of {} bytes of constants at {start:#x}, which is not aligned", width.bytes()) }),
+    }
+}
+
+/// The registers that a load fills.
+fn words(width: Width, byte: impl Fn(u32) -> u8) -> [u32; 4] {
+    let bytes: [u8; 16] = std::array::from_fn(|at| if (at as u32) < width.bytes() { byte(at as u32) } else { 0 });
+    width.extend(&bytes)
+}
+
+fn write(warp: &mut super::warp::Warp, d: Place, mask: u32, width: Width, values: &[u32; 4]) {
+    for register in 0..width.registers() {
+        warp.write(d.plus(register), mask, &[values[usize::from(register)]; LANES]);
+    }
+}

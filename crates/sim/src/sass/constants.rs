@@ -1,0 +1,27 @@
+//! Constant banks of a launch.
+
+/// Banks 0 to 31; reading behind the end of a bank gives zero, as on a GPU inside the bank's window.
+#[derive(Clone, Debug, Default)]
+pub struct Constants {
+    banks: Vec<Vec<u8>>,
+}
+
+impl Constants {
+    /// The bytes of a bank, to fill it.
+    pub fn bank_mut(&mut self, bank: usize) -> &mut Vec<u8> {
+        if self.banks.len() <= bank {
+            self.banks.resize(bank + 1, Vec::new());
+        }
+        &mut self.banks[bank]
+    }
+
+    /// Up to 8 bytes at an offset.
+    pub fn read(&self, bank: u32, offset: u32, bytes: u32) -> u64 {
+        (0..bytes).fold(0, |value, at| value | u64::from(self.byte(bank, offset.wrapping_add(at))) << (8 * at))
+    }
+
+    /// One byte.
+    pub fn byte(&self, bank: u32, offset: u32) -> u8 {
+        self.banks.get(bank as usize).and_then(|bank| bank.get(offset as usize)).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,314 @@
+//! Control flow: what makes threads go elsewhere, wait or end. The scheduler executes it, because it decides about groups of threads.
+//!
+//! A convergence barrier is a mask of threads in a `B` register. `BSSY` sets it to the active threads, `BSYNC` waits until all of its threads
+//! that have not exited wait there, `BREAK` takes threads out. Each thread has its own view of the register here, so that groups on
+//! different paths that use the same register do not disturb each other.
+
+use oriole_isa::{File, Opcode, Value};
+
+use super::load::INSTRUCTION;
+use super::site::{Operands, Site};
+use super::step::{Action, Built, Unsupported, compute};
+use super::warp::{BARRIERS, Mask, PredicateSource, Row, Source, WideSource, first, lanes_of};
+
+/// What changes where threads go or makes them wait. `condition` is a second predicate beside the guard.
+#[derive(Clone, Debug)]
+pub enum Flow {
+    Exit {
+        condition: PredicateSource,
+    },
+    Jump {
+        condition: PredicateSource,
+        test: Test,
+        goal: Goal,
+    },
+    /// `BSYNC`
+    Converge {
+        condition: PredicateSource,
+        barrier: usize,
+    },
+    /// `BREAK`
+    Break {
+        condition: PredicateSource,
+        barrier: usize,
+    },
+    /// `WARPSYNC`: wait for the threads of a mask; with `.EXCLUSIVE`, no other group of the warp runs until they wait again or end.
+    Gather {
+        condition: PredicateSource,
+        mask: Source,
+        exclusive: bool,
+    },
+    Yield,
+    Block(BlockBarrier),
+    Trap(String),
+}
+
+/// What a branch asks about the whole group beside predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    Always,
+    /// Are threads of this mask missing in the group?
+    Diverged {
+        mask: Source,
+        invert: bool,
+    },
+    /// Are all threads of this mask in the group?
+    Converged {
+        mask: Source,
+        invert: bool,
+    },
+}
+
+/// Where a branch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    At(u64),
+    /// The sum of a register pair and a number.
+    Register {
+        address: WideSource,
+        base: u64,
+    },
+}
+
+/// A barrier of the block.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockBarrier {
+    pub what: BarrierKind,
+    pub number: BarrierOperand,
+    pub threads: BarrierOperand,
+    /// What is reduced.
+    pub predicate: PredicateSource,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarrierKind {
+    Sync,
+    Arrive,
+    Reduce(Reduction),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    Count,
+    And,
+    Or,
+}
+
+/// A part of a register or a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierOperand {
+    pub source: Source,
+    pub shift: u32,
+    pub mask: u32,
+}
+
+impl BarrierOperand {
+    /// Its value in a thread.
+    pub fn of(self, values: &[u32; 32], lane: usize) -> u32 {
+        values[lane] >> self.shift & self.mask
+    }
+}
+
+/// Most threads of a barrier and how many barriers there are, as masks.
+const THREADS: u32 = 0xfff;
+const NUMBERS: u32 = 0xf;
+
+/// What a control-flow instruction does; none if the opcode belongs to no family here.
+pub fn build(site: &Site<'_>) -> Option<Built> {
+    Some(match site.opcode() {
+        Opcode::EXIT => condition(site).map(|condition| Action::Flow(Flow::Exit { condition })),
+        Opcode::BRA => branch(site),
+        Opcode::BRX | Opcode::CALL | Opcode::RET => jump(site),
+        Opcode::BSSY => set_barrier(site),
+        Opcode::BSYNC => barrier(site).map(|(condition, barrier)| Action::Flow(Flow::Converge { condition, barrier })),
+        Opcode::BREAK => barrier(site).map(|(condition, barrier)| Action::Flow(Flow::Break { condition, barrier })),
+        Opcode::BMOV => move_barrier(site),
+        Opcode::WARPSYNC => gather(site),
+        Opcode::YIELD | Opcode::NANOSLEEP => Ok(Action::Flow(Flow::Yield)),
+        Opcode::BAR => block_barrier(site),
+        Opcode::BPT => Ok(Action::Flow(Flow::Trap("the program trapped".into()))),
+        Opcode::NOP | Opcode::PMTRIG | Opcode::PREEXIT | Opcode::ACQBULK | Opcode::DEPBAR | Opcode::ENDCOLLECTIVE => Ok(Action::Nothing),
+        _ => return None,
+    })
+}
+
+fn condition(site: &Site<'_>) -> Result<PredicateSource, Unsupported> {
+    site.operands().optional_predicate()
+}
+
+fn branch(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let mut condition = operands.optional_predicate()?;
+    let is_uniform = operands.next_is_predicate();
+    if is_uniform {
+        let uniform = operands.predicate()?;
+        if !condition.is_always() && condition != PredicateSource::new(None, false, false) {
+            return Err(site.unsupported("a branch on two predicates"));
+        }
+        condition = uniform;
+    }
+    let mut test = Test::Always;
+    if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Uniform, _))) {
+        let mask = operands.input()?;
+        let (mask, invert) = (mask.source, mask.invert);
+        test = match site.one_of(&[(".DIV", false), (".CONV", true)]) {
+            Some(true) => Test::Converged { mask, invert },
+            Some(false) => Test::Diverged { mask, invert },
+            None => return Err(site.unsupported("a branch on a mask that asks neither for divergence nor convergence")),
+        };
+    } else if site.has(".DIV") {
+        test = Test::Diverged { mask: Source::Immediate(!0), invert: false };
+    } else if site.has(".CONV") {
+        test = Test::Converged { mask: Source::Immediate(!0), invert: false };
+    }
+    let Value::Relative(distance) = operands.take()?.value else {
+        return Err(site.unsupported("a branch without a target"));
+    };
+    let goal = Goal::At(site.next().wrapping_add_signed(distance));
+    Ok(Action::Flow(Flow::Jump { condition, test, goal }))
+}
+
+/// `BRX`, `CALL` and `RET`: their targets are numbers or the sum of a register pair and a number. Nothing keeps a stack of return
+/// addresses: `.NOINC` and `.NODEC` are the only forms that compilers use.
+fn jump(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let condition = operands.optional_predicate()?;
+    let is_absolute = site.has(".ABS");
+    let base = if is_absolute { 0 } else { site.next() };
+    let goal = match &operands.take()?.value {
+        Value::Relative(distance) => Goal::At(site.next().wrapping_add_signed(*distance)),
+        Value::Integer(address) => Goal::At(*address as u64),
+        Value::RegisterAndNumber(file, number, place) => {
+            let row = Row::source(*number);
+            let address = match file {
+                File::General => WideSource::General(row),
+                File::Uniform => WideSource::Uniform(row),
+                _ => return Err(site.unsupported("a jump through a register of this file")),
+            };
+            Goal::Register { address, base: base.wrapping_add_signed(place.number) }
+        }
+        Value::Address(_) => {
+            let mut again = site.operands();
+            again.optional_predicate()?;
+            let constant = again.wide_input()?;
+            Goal::Register { address: constant.source, base }
+        }
+        other => return Err(site.unsupported(format!("a jump to {other:?}"))),
+    };
+    Ok(Action::Flow(Flow::Jump { condition, test: Test::Always, goal }))
+}
+
+fn barrier(site: &Site<'_>) -> Result<(PredicateSource, usize), Unsupported> {
+    let mut operands = site.operands();
+    Ok((operands.optional_predicate()?, barrier_number(&mut operands)?))
+}
+
+fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
+    match operands.take()?.value {
+        Value::Register(File::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),
+        ref other => Err(Unsupported(format!("expected a convergence barrier, found {other:?}"))),
+    }
+}
+
+fn set_barrier(site: &Site<'_>) -> Built {
+    let (condition, barrier) = barrier(site)?;
+    Ok(compute(move |warp, mask| {
+        let members = mask & warp.read_predicate(condition);
+        for lane in lanes_of(members) {
+            warp.barriers[barrier][lane] = members;
+        }
+    }))
+}
+
+/// `BMOV`: a barrier's mask to and from registers.
+fn move_barrier(site: &Site<'_>) -> Built {
+    let clear = site.has(".CLEAR");
+    let mut operands = site.operands();
+    match &operands.peek().map(|operand| &operand.value) {
+        Some(Value::Register(File::General, _)) => {
+            let d = operands.destination()?;
+            if let Some(Value::Name(name)) = operands.peek().map(|operand| &operand.value) {
+                return match name.spelling() {
+                    "MACTIVE" => Ok(compute(move |warp, mask| warp.write(d, mask, &[mask; 32]))),
+                    other => Err(site.unsupported(format!("thread state {other}"))),
+                };
+            }
+            let barrier = barrier_number(&mut operands)?;
+            Ok(compute(move |warp, mask| {
+                let values = warp.barriers[barrier];
+                warp.write(d, mask, &values);
+                if clear {
+                    lanes_of(mask).for_each(|lane| warp.barriers[barrier][lane] = 0);
+                }
+            }))
+        }
+        Some(Value::Register(File::Convergence, _)) => {
+            let barrier = barrier_number(&mut operands)?;
+            if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
+                let from = barrier_number(&mut operands)?;
+                return Ok(compute(move |warp, mask| {
+                    for lane in lanes_of(mask) {
+                        warp.barriers[barrier][lane] = warp.barriers[from][lane];
+                        if clear {
+                            warp.barriers[from][lane] = 0;
+                        }
+                    }
+                }));
+            }
+            let value = operands.input()?.source;
+            Ok(compute(move |warp, mask| {
+                let values = warp.read(value);
+                lanes_of(mask).for_each(|lane| warp.barriers[barrier][lane] = values[lane]);
+            }))
+        }
+        // The mask of collective operations; who takes part is what the group is anyway.
+        Some(Value::Name(name)) if name.spelling() == "MCOLLECTIVE" => Ok(Action::Nothing),
+        other => Err(site.unsupported(format!("a move to {other:?}"))),
+    }
+}
+
+fn gather(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let condition = operands.optional_predicate()?;
+    let mask = if site.has(".ALL") { Source::Immediate(!0) } else { operands.input()?.source };
+    Ok(Action::Flow(Flow::Gather { condition, mask, exclusive: site.has(".EXCLUSIVE") }))
+}
+
+fn block_barrier(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let reduction = site.one_of(&[(".POPC", Reduction::Count), (".AND", Reduction::And), (".OR", Reduction::Or)]);
+    let what = match site.one_of(&[(".SYNC", 0), (".ARV", 1), (".RED", 2)]) {
+        Some(0) => BarrierKind::Sync,
+        Some(1) => BarrierKind::Arrive,
+        Some(_) => BarrierKind::Reduce(reduction.ok_or_else(|| site.unsupported("a reduction without operation"))?),
+        None => return Err(site.unsupported("this kind of barrier")),
+    };
+    let (number, threads) = (operands.input()?.source, operands.input()?.source);
+    let is_packed = matches!(number, Source::General(_)) && number == threads;
+    let number = BarrierOperand { source: number, shift: 0, mask: NUMBERS };
+    let threads = BarrierOperand { source: threads, shift: if is_packed { 16 } else { 0 }, mask: THREADS };
+    let predicate = operands.optional_predicate()?;
+    Ok(Action::Flow(Flow::Block(BlockBarrier { what, number, threads, predicate })))
+}
+
+impl Site<'_> {
+    /// Address of the instruction behind it.
+    pub fn next(&self) -> u64 {
+        self.address + INSTRUCTION
+    }
+}
+
+impl Test {
+    /// Whether the group of threads `mask` takes the branch; `alive` are those that have not exited.
+    pub(super) fn holds(self, warp: &super::warp::Warp, mask: Mask, alive: Mask) -> bool {
+        let wanted = |source, invert: bool| {
+            let value = warp.read(source)[first(mask)];
+            (if invert { !value } else { value }) & alive
+        };
+        match self {
+            Test::Always => true,
+            Test::Diverged { mask: source, invert } => wanted(source, invert) & !mask != 0,
+            Test::Converged { mask: source, invert } => wanted(source, invert) & !mask == 0,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A launch: blocks of a grid, one after another, and in turns where they wait for each other.
+
+use std::collections::VecDeque;
+
+use super::fault::{Error, ErrorKind};
+use super::load::Code;
+use super::observe::Observer;
+use super::program::Program;
+use super::schedule::{Block, Engine};
+use super::warp::{Identity, LANES, Warp};
+use super::world::{Map, World};
+use crate::{Launch, Memory};
+
+/// Instructions that a block executes before another one's turn.
+const BLOCK_TURN: u64 = 1 << 16;
+
+/// How a launch runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Warp instructions after which a launch is given up.
+    pub instruction_limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { instruction_limit: 1 << 36 }
+    }
+}
+
+/// What a launch did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Instructions that warps issued.
+    pub warp_instructions: u64,
+}
+
+impl Code {
+    /// Runs a kernel to its end.
+    pub fn run<O: Observer>(&self, launch: &Launch, memory: &mut Memory, options: &Options, observer: &mut O) -> Result<Report, Error> {
+        let kernel = self
+            .kernels
+            .get(&launch.kernel)
+            .ok_or_else(|| Error::new(ErrorKind::Launch, format!("the code has no kernel `{}`", launch.kernel)))?;
+        let prepared = self.prepare(launch, kernel)?;
+        let program = Program::build(self, kernel, &prepared);
+        for variables in &self.variables {
+            memory.place(&variables.name, variables.address, &variables.bytes);
+        }
+        let mut shared: Vec<Vec<u8>> = Vec::new();
+        let mut resident: VecDeque<Block> = VecDeque::new();
+        let mut free: Vec<usize> = Vec::new();
+        let mut clock = 0;
+        let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
+        let mut next = 0;
+        while next < blocks || !resident.is_empty() {
+            // A new block and one that has not ended take turns.
+            for is_new in [true, false] {
+                let block = if is_new && next < blocks {
+                    let slot = free.pop().unwrap_or(shared.len());
+                    if slot == shared.len() {
+                        shared.push(Vec::new());
+                    }
+                    shared[slot].clear();
+                    shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
+                    next += 1;
+                    Some(Block::new(next - 1, slot, warps(&prepared.map, next - 1, slot, prepared.registers), program.entry))
+                } else {
+                    resident.pop_front()
+                };
+                let Some(mut block) = block else { continue };
+                let world = World { memory: &mut *memory, shared: &mut shared, constants: &prepared.constants, map: &prepared.map, clock };
+                let mut engine =
+                    Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: options.instruction_limit };
+                let is_finished = engine.run(&mut block, BLOCK_TURN)?;
+                clock = engine.world.clock;
+                if is_finished {
+                    free.push(block.slot);
+                } else {
+                    resident.push_back(block);
+                }
+            }
+        }
+        Ok(Report { warp_instructions: clock })
+    }
+}
+
+/// What shared memory holds at the start.
+const SHARED_GARBAGE: u8 = 0xa5;
+
+/// The warps of a block.
+fn warps(map: &Map, number: u64, slot: usize, registers: u16) -> Vec<Warp> {
+    let [width, height, _] = map.grid.map(u64::from);
+    let block = [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32];
+    let [x, y, z] = map.block;
+    let threads = x * y * z;
+    let identity = |warp: u32| {
+        let first = warp * LANES as u32;
+        let lane = |lane: usize| first + lane as u32;
+        let count = (threads - first).min(LANES as u32);
+        let identity = Identity {
+            warp,
+            block,
+            slot,
+            thread: [
+                std::array::from_fn(|at| lane(at) % x),
+                std::array::from_fn(|at| lane(at) / x % y),
+                std::array::from_fn(|at| lane(at) / x / y),
+            ],
+            threads: if count == LANES as u32 { !0 } else { (1 << count) - 1 },
+        };
+        Warp::new(registers, identity)
+    };
+    (0..threads.div_ceil(LANES as u32)).map(identity).collect()
+}

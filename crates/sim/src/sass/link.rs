@@ -1,0 +1,138 @@
+//! Relocations, resolved as the driver's loader does.
+
+use oriole_cubin::Cubin;
+use oriole_cubin::relocation::{Relocation, RelocationType};
+use oriole_cubin::section::{Content, SectionKind};
+
+use super::fault::{Error, ErrorKind};
+use super::load::{Located, Sections};
+use super::world::Map;
+
+/// Applies every relocation to code, constants and variables.
+pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error> {
+    let target = oriole_isa::Target::parse(&cubin.target_name());
+    let Some(map) = target.map(Map::new) else { return Ok(()) };
+    for section in cubin.sections() {
+        let Content::Relocations(relocations) = &section.content else { continue };
+        let patched = section.info as usize;
+        let is_loaded = matches!(
+            cubin.section(patched).map(oriole_cubin::section::Section::kind),
+            Some(SectionKind::Text(_) | SectionKind::Constant(..) | SectionKind::Global)
+        );
+        if !is_loaded || section.name.starts_with(".nv.merc") {
+            continue;
+        }
+        for relocation in relocations {
+            one(cubin, sections, &map, patched, relocation)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, relocation: &Relocation) -> Result<(), Error> {
+    let located = sections.symbol(cubin, relocation.symbol as usize)?;
+    let kind = relocation.relocation_type;
+    let bad = |what: &str| {
+        let name = cubin.symbols().get(relocation.symbol as usize).map_or("", |symbol| symbol.name.as_str());
+        Error::new(ErrorKind::Load, format!("relocation {kind:?} of `{name}` at {:#x}: {what}", relocation.offset))
+    };
+    let is_generic = kind.name().is_some_and(|name| name.starts_with('G'));
+    let address = match located {
+        Located::At(address) => address,
+        Located::Constant(offset) if is_generic => map.constant_window + offset,
+        Located::Shared(offset) if is_generic => map.shared_window + offset,
+        Located::Constant(offset) | Located::Shared(offset) => offset,
+        Located::Nowhere => return Err(bad("the symbol is nowhere")),
+    };
+    let field = Field::of(kind).ok_or_else(|| bad("not known"))?;
+    let bytes = sections.bytes[patched].as_mut().ok_or_else(|| bad("the section has no bytes"))?;
+    let start = usize::try_from(relocation.offset).map_err(|_| bad("outside the section"))?;
+    let bytes = bytes.get_mut(start..start + field.bytes).ok_or_else(|| bad("outside the section"))?;
+    let old = bytes.iter().rev().fold(0u128, |value, &byte| value << 8 | u128::from(byte));
+    let addend = match relocation.addend {
+        Some(addend) => addend as u64,
+        None => field.get(old),
+    };
+    let new = field.put(old, address.wrapping_add(addend));
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = (new >> (8 * at)) as u8;
+    }
+    Ok(())
+}
+
+/// Which bits of an address go where.
+struct Field {
+    /// Bytes that are read and written.
+    bytes: usize,
+    /// The address is shifted right by this much.
+    shift: u32,
+    /// Lowest bit and width of each run, least significant first.
+    runs: &'static [(u32, u32)],
+}
+
+impl Field {
+    fn of(kind: RelocationType) -> Option<Field> {
+        let data = |bytes, shift, runs| Some(Field { bytes, shift, runs });
+        let word = |shift, runs| Some(Field { bytes: 16, shift, runs });
+        match kind.name()? {
+            "32" | "G32" | "FUNC_DESC_32" | "UNIFIED_32" => data(4, 0, &[(0, 32)]),
+            "64" | "G64" | "FUNC_DESC_64" | "UNIFIED" => data(8, 0, &[(0, 64)]),
+            "32_LO" => data(4, 0, &[(0, 32)]),
+            "32_HI" => data(4, 32, &[(0, 32)]),
+            "UNUSED_CLEAR32" => data(4, 0, &[]),
+            "UNUSED_CLEAR64" => data(8, 0, &[]),
+            "ABS32_32" | "ABS32_LO_32" | "FUNC_DESC32_32" | "FUNC_DESC32_LO_32" | "UNIFIED32_LO_32" => word(0, &[(32, 32)]),
+            "ABS32_HI_32" | "FUNC_DESC32_HI_32" | "UNIFIED32_HI_32" => word(32, &[(32, 32)]),
+            "ABS47_34" => word(2, &[(34, 47)]),
+            "ABS55_16_34" => word(2, &[(16, 8), (34, 47)]),
+            "ABS56_16_34" => word(2, &[(16, 8), (34, 48)]),
+            "ABS16_32" => word(0, &[(32, 16)]),
+            "ABS24_32" => word(0, &[(32, 24)]),
+            "ABS24_40" => word(0, &[(40, 24)]),
+            "ABS20_44" => word(0, &[(44, 20)]),
+            "CONST_FIELD19_40" => word(2, &[(40, 14)]),
+            "CONST_FIELD21_38" => word(0, &[(38, 16)]),
+            "CONST_FIELD22_37" => word(0, &[(37, 17)]),
+            name => {
+                let byte = ["G8_", "8_", "UNIFIED_8_", "FUNC_DESC_8_"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
+                Some(Field { bytes: 1, shift: byte.parse().ok()?, runs: &[(0, 8)] })
+            }
+        }
+    }
+
+    fn get(&self, word: u128) -> u64 {
+        let mut value = 0;
+        let mut at = 0;
+        for &(low, width) in self.runs {
+            value |= ((word >> low) & ((1 << width) - 1)) << at;
+            at += width;
+        }
+        (value << self.shift) as u64
+    }
+
+    fn put(&self, word: u128, value: u64) -> u128 {
+        let mut word = if self.runs.is_empty() { 0 } else { word };
+        let mut rest = u128::from(value >> self.shift);
+        for &(low, width) in self.runs {
+            let mask = ((1u128 << width) - 1) << low;
+            word = word & !mask | (rest << low) & mask;
+            rest >>= width;
+        }
+        word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_gives_back_what_it_was_given() {
+        let call = Field::of(RelocationType::R_CUDA_ABS55_16_34).unwrap();
+        let word = call.put(!0, 0x7d00_1234_5670);
+        assert_eq!(call.get(word), 0x7d00_1234_5670);
+        assert_eq!(word & 0xffff, 0xffff);
+        let high = Field::of(RelocationType::R_CUDA_ABS32_HI_32).unwrap();
+        assert_eq!(high.put(0, 0x7d00_1234_5670) >> 32, 0x7d00);
+    }
+}

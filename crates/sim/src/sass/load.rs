@@ -1,0 +1,253 @@
+//! A cubin in memory, as the driver's loader leaves it: functions and variables at addresses, relocations resolved, words decoded.
+//!
+//! Addresses are fixed: functions follow each other from [`CODE_START`] on, variables from [`GLOBALS_START`] on. So everything but the
+//! parameters is known before a launch. Functions of the driver (`vprintf`) have an address, too; calling one is an error that names it.
+
+use oriole_cubin::Cubin;
+use oriole_cubin::info::{Attribute, Code as InfoCode, Value};
+use oriole_cubin::section::{Content, SectionKind};
+use oriole_cubin::symbol::SymbolSection;
+use oriole_isa::{Instruction, Target, decode};
+use rustc_hash::FxHashMap;
+
+use super::fault::{Error, ErrorKind};
+use super::link;
+use super::world::{CODE_START, GLOBALS_START};
+
+/// Bytes of an instruction.
+pub const INSTRUCTION: u64 = 16;
+/// Alignment of functions.
+const FUNCTION_ALIGNMENT: u64 = 128;
+/// The stack of kernels whose depth nobody knows (recursion, calls through pointers).
+const OPEN_STACK: u32 = 0x4000;
+/// What a file says where the depth is not known.
+const UNKNOWN_STACK: u32 = u32::MAX;
+
+/// Machine code with everything it needs, ready for launches.
+pub struct Code {
+    pub(super) target: Target,
+    pub(super) functions: Vec<Function>,
+    pub(super) kernels: FxHashMap<String, Kernel>,
+    /// Constant banks: number, kernel (none for all), bytes.
+    pub(super) banks: Vec<(u8, Option<String>, Vec<u8>)>,
+    pub(super) variables: Vec<Variables>,
+    /// Names of the driver's functions; each has one step behind the last function.
+    pub(super) externals: Vec<String>,
+}
+
+/// A code section.
+pub(super) struct Function {
+    pub name: String,
+    pub is_kernel: bool,
+    pub address: u64,
+    pub words: Vec<u128>,
+    pub instructions: Vec<Option<Instruction>>,
+}
+
+/// A section with variables in global memory.
+pub(super) struct Variables {
+    pub name: String,
+    pub address: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// What the file says about a kernel.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kernel {
+    /// Index of its function.
+    pub function: usize,
+    pub registers: u16,
+    /// Offset and size of each parameter, in order.
+    pub parameters: Vec<(u32, u32)>,
+    pub stack: u32,
+    pub shared: u32,
+    pub cluster: Option<[u32; 3]>,
+    pub required_block: Option<[u32; 3]>,
+}
+
+/// Where a section or symbol ended up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Located {
+    /// At an address of the code space or of global memory.
+    At(u64),
+    /// At an offset of constant bank 3.
+    Constant(u64),
+    /// At an offset of shared memory.
+    Shared(u64),
+    Nowhere,
+}
+
+impl Code {
+    /// Reads a cubin and resolves its relocations.
+    pub fn load(bytes: &[u8]) -> Result<Code, Error> {
+        let cubin = Cubin::read(bytes).map_err(|error| Error::new(ErrorKind::Load, error.to_string()))?;
+        let name = cubin.target_name();
+        let target = Target::parse(&name).ok_or_else(|| Error::new(ErrorKind::Load, format!("code for {name} is not known")))?;
+        let mut sections = Sections::of(&cubin)?;
+        link::apply(&cubin, &mut sections)?;
+        let functions: Vec<Function> = sections.functions(&cubin, target);
+        let kernels = kernels(&cubin, &functions);
+        let mut banks = Vec::new();
+        let mut variables = Vec::new();
+        for (index, section) in cubin.sections().iter().enumerate() {
+            let Some(bytes) = sections.bytes[index].take() else { continue };
+            match (section.kind(), sections.located[index]) {
+                (SectionKind::Constant(bank, name), _) => banks.push((bank, name.map(str::to_owned), bytes)),
+                (SectionKind::Global, Located::At(address)) => variables.push(Variables { name: section.name.clone(), address, bytes }),
+                _ => {}
+            }
+        }
+        Ok(Code { target, functions, kernels, banks, variables, externals: sections.externals })
+    }
+
+    /// The target that the code is for.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// The kernels that can be launched, in no particular order.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.kernels.keys().map(String::as_str)
+    }
+}
+
+/// Sections while they are placed and patched; by index in the file.
+pub(super) struct Sections {
+    pub located: Vec<Located>,
+    pub bytes: Vec<Option<Vec<u8>>>,
+    pub externals: Vec<String>,
+    /// Where the first of the driver's functions is.
+    pub externals_start: u64,
+}
+
+impl Sections {
+    fn of(cubin: &Cubin) -> Result<Sections, Error> {
+        let count = cubin.sections().len();
+        let mut sections =
+            Sections { located: vec![Located::Nowhere; count], bytes: vec![None; count], externals: Vec::new(), externals_start: 0 };
+        let (mut code, mut data) = (CODE_START, GLOBALS_START);
+        for (index, section) in cubin.sections().iter().enumerate() {
+            let bytes = match &section.content {
+                Content::NoBits(size) => Some(vec![0; usize::try_from(*size).unwrap_or(0)]),
+                _ => cubin.bytes_of(index).map(<[u8]>::to_vec),
+            };
+            let Some(bytes) = bytes else { continue };
+            match section.kind() {
+                SectionKind::Text(name) => {
+                    if bytes.len() as u64 % INSTRUCTION != 0 {
+                        return Err(Error::new(ErrorKind::Load, format!("the code of {name} is no whole number of instructions")));
+                    }
+                    sections.located[index] = Located::At(code);
+                    code = (code + bytes.len() as u64).next_multiple_of(FUNCTION_ALIGNMENT);
+                }
+                SectionKind::Global => {
+                    data = data.next_multiple_of(section.alignment.max(256));
+                    sections.located[index] = Located::At(data);
+                    // Unmapped space behind each section.
+                    data += bytes.len() as u64 + 0x1_0000;
+                }
+                SectionKind::Constant(..) => sections.located[index] = Located::Constant(0),
+                SectionKind::Shared(_) => {
+                    sections.located[index] = Located::Shared(0);
+                    continue;
+                }
+                _ => continue,
+            }
+            sections.bytes[index] = Some(bytes);
+        }
+        sections.externals_start = code;
+        Ok(sections)
+    }
+
+    fn functions(&mut self, cubin: &Cubin, target: Target) -> Vec<Function> {
+        let mut functions = Vec::new();
+        for function in cubin.functions() {
+            let (Some(bytes), Located::At(address)) = (self.bytes[function.section].take(), self.located[function.section]) else {
+                continue;
+            };
+            let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte));
+            let words: Vec<u128> = bytes.chunks_exact(INSTRUCTION as usize).map(word).collect();
+            let instructions = words.iter().map(|&word| decode(word, target)).collect();
+            functions.push(Function { name: function.name.to_owned(), is_kernel: function.is_kernel, address, words, instructions });
+        }
+        functions.sort_by_key(|function| function.address);
+        functions
+    }
+
+    /// Where a symbol is.
+    pub fn symbol(&mut self, cubin: &Cubin, index: usize) -> Result<Located, Error> {
+        let symbol = cubin.symbols().get(index).ok_or_else(|| Error::new(ErrorKind::Load, format!("there is no symbol {index}")))?;
+        Ok(match symbol.section {
+            SymbolSection::Section(section) => match self.located.get(section as usize) {
+                Some(Located::At(start)) => Located::At(start + symbol.value),
+                Some(Located::Constant(start)) => Located::Constant(start + symbol.value),
+                Some(Located::Shared(start)) => Located::Shared(start + symbol.value),
+                _ => Located::Nowhere,
+            },
+            SymbolSection::Undefined if symbol.name.is_empty() => Located::At(0),
+            SymbolSection::Undefined => {
+                let position = self.externals.iter().position(|name| *name == symbol.name).unwrap_or_else(|| {
+                    self.externals.push(symbol.name.clone());
+                    self.externals.len() - 1
+                });
+                Located::At(self.externals_start + INSTRUCTION * position as u64)
+            }
+            SymbolSection::Reserved(_) => Located::Nowhere,
+        })
+    }
+}
+
+/// What the attributes say about each kernel.
+fn kernels(cubin: &Cubin, functions: &[Function]) -> FxHashMap<String, Kernel> {
+    let mut kernels = FxHashMap::default();
+    for function in cubin.kernels() {
+        let Some(index) = functions.iter().position(|candidate| candidate.name == function.name) else { continue };
+        let of_symbol = |code: InfoCode| {
+            cubin.module_attributes().iter().find_map(|attribute| match attribute.value {
+                Value::PerSymbol { symbol, value } if attribute.code == code && symbol as usize == function.symbol => Some(value),
+                _ => None,
+            })
+        };
+        let attributes = cubin.function_attributes(function.name);
+        let stack = match of_symbol(InfoCode::MIN_STACK_SIZE).or(of_symbol(InfoCode::FRAME_SIZE)) {
+            Some(UNKNOWN_STACK) => OPEN_STACK,
+            size => size.unwrap_or(0),
+        };
+        let shared = cubin.section_named(&format!(".nv.shared.{}", function.name)).map_or(0, |section| match section.content {
+            Content::NoBits(size) => size as u32,
+            _ => 0,
+        });
+        let triple = |code| {
+            attributes.iter().find(|attribute| attribute.code == code).and_then(|attribute| match &attribute.value {
+                Value::Words(words) => <[u32; 3]>::try_from(&words[..]).ok(),
+                _ => None,
+            })
+        };
+        kernels.insert(
+            function.name.to_owned(),
+            Kernel {
+                function: index,
+                registers: of_symbol(InfoCode::REGCOUNT).map_or(255, |count| count.min(255) as u16),
+                parameters: parameters(attributes),
+                stack,
+                shared,
+                cluster: triple(InfoCode::CTA_PER_CLUSTER),
+                required_block: triple(InfoCode::REQNTID),
+            },
+        );
+    }
+    kernels
+}
+
+fn parameters(attributes: &[Attribute]) -> Vec<(u32, u32)> {
+    let mut parameters: Vec<(u16, u32, u32)> = attributes
+        .iter()
+        .filter_map(|attribute| match attribute.value {
+            Value::Parameter(parameter) => Some((parameter.ordinal, u32::from(parameter.offset), u32::from(parameter.size))),
+            Value::ParameterV2(parameter) => Some((parameter.ordinal, u32::from(parameter.offset), u32::from(parameter.size))),
+            _ => None,
+        })
+        .collect();
+    parameters.sort_unstable();
+    parameters.into_iter().map(|(_, offset, size)| (offset, size)).collect()
+}

@@ -1,0 +1,83 @@
+//! Addresses in brackets.
+//!
+//! `[R2.64+UR4+0x10]`, `[R2.X4+0x8]`, `desc[UR4][R2.64]`: a register or a pair, a uniform register or a pair, and a number. Addresses of shared and
+//! local memory are 32-bit sums. Those of global and generic memory have 64 bits: a register is a pair if it says `.64`, or if the
+//! instruction says `.E` and the register does not say `.U32`.
+
+use oriole_isa::{AddressRegister, File, Value};
+
+use crate::sass::site::{Operands, Site};
+use crate::sass::step::Unsupported;
+use crate::sass::warp::{LANES, Row, Source, Warp, WideLanes, WideSource};
+
+/// The sum that an address is.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    base: Base,
+    uniform: Uniform,
+    offset: i64,
+    is_wide: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Base {
+    None,
+    Narrow(Row, u32),
+    Wide(Row),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Uniform {
+    None,
+    Narrow(Row),
+    Wide(Row),
+}
+
+impl Address {
+    /// The next operand; `is_wide` for global and generic addresses.
+    pub fn take(site: &Site<'_>, operands: &mut Operands<'_>, is_wide: bool) -> Result<Address, Unsupported> {
+        let Value::Address(address) = &operands.take()?.value else {
+            return Err(site.unsupported("an access without an address"));
+        };
+        let part = match (address.word.spelling(), &address.parts[..]) {
+            ("", [part]) | ("desc", [_, part]) => part,
+            (word, _) => return Err(site.unsupported(format!("an address by `{word}`"))),
+        };
+        let mut sum = Address { base: Base::None, uniform: Uniform::None, offset: part.offset.unwrap_or(0), is_wide };
+        for register in &part.registers {
+            let says = |spelling: &str| register.suffixes.iter().any(|symbol| symbol.spelling() == spelling);
+            let row = Row::source(register.number);
+            match register {
+                AddressRegister { number: None, .. } => {}
+                AddressRegister { file: File::General, .. } => {
+                    let scale = [(".X4", 4), (".X8", 8), (".X16", 16)].iter().find(|(name, _)| says(name)).map_or(1, |&(_, scale)| scale);
+                    let is_pair = is_wide && (says(".64") || site.has(".E") && !says(".U32"));
+                    sum.base = if is_pair { Base::Wide(row) } else { Base::Narrow(row, scale) };
+                }
+                AddressRegister { file: File::Uniform, .. } if is_wide => sum.uniform = Uniform::Wide(row),
+                AddressRegister { file: File::Uniform, .. } => sum.uniform = Uniform::Narrow(row),
+                _ => return Err(site.unsupported("an address with a register of this file")),
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The address of each thread.
+    #[inline]
+    pub fn of(&self, warp: &Warp) -> WideLanes {
+        let uniform = match self.uniform {
+            Uniform::None => 0,
+            Uniform::Narrow(row) => u64::from(warp.uniform(row)),
+            Uniform::Wide(row) => warp.uniform_wide(row),
+        };
+        let rest = uniform.wrapping_add_signed(self.offset);
+        let sums: WideLanes = match self.base {
+            Base::None => [rest; LANES],
+            Base::Narrow(row, scale) => {
+                warp.read(Source::General(row)).map(|value| u64::from(value).wrapping_mul(u64::from(scale)).wrapping_add(rest))
+            }
+            Base::Wide(row) => warp.read_wide(WideSource::General(row)).map(|value| value.wrapping_add(rest)),
+        };
+        if self.is_wide { sums } else { sums.map(|sum| sum & 0xffff_ffff) }
+    }
+}

@@ -1,0 +1,139 @@
+//! Matrices in shared memory (`LDSM`, `STSM`) and copies from global to shared memory (`LDGSTS`).
+//!
+//! A matrix of 8 by 8 halves lies in 8 rows of 16 bytes, whose addresses 8 threads give: threads 0 to 7 for the first matrix, 8 to 15 for
+//! the second and so on. Thread `t` holds row `t / 4`, columns `2 (t % 4)` and the next; transposed, the same place of the other matrix.
+
+use super::address::Address;
+use super::space::{self, Space};
+use crate::sass::fault::Fault;
+use crate::sass::site::Site;
+use crate::sass::step::{Built, Unsupported, access};
+use crate::sass::warp::{LANES, Lanes, Mask, Place, Row, Warp, lanes_of};
+use crate::sass::world::World;
+
+/// Bytes of a row.
+const ROW: usize = 16;
+const ROWS: usize = 8;
+
+/// Row and column of the first half that a thread holds, and how far the second is.
+pub(crate) fn cell(thread: usize, transposed: bool) -> [(usize, usize); 2] {
+    let (outer, inner) = (thread / 4, 2 * (thread % 4));
+    if transposed { [(inner, outer), (inner + 1, outer)] } else { [(outer, inner), (outer, inner + 1)] }
+}
+
+struct Shape {
+    matrices: u16,
+    transposed: bool,
+}
+
+fn shape(site: &Site<'_>) -> Result<Shape, Unsupported> {
+    if !site.has(".16") || !(site.has(".M88") || site.has(".MT88")) {
+        return Err(site.unsupported("matrices of this shape"));
+    }
+    Ok(Shape { matrices: site.one_of(&[(".2", 2), (".4", 4)]).unwrap_or(1), transposed: site.has(".MT88") })
+}
+
+fn whole_warp(warp: &Warp, mask: Mask) -> Result<(), Fault> {
+    if mask == warp.identity.threads && mask == !0 {
+        return Ok(());
+    }
+    Err(Fault::of_warp("a matrix instruction needs all threads of the warp"))
+}
+
+pub fn load(site: &Site<'_>) -> Built {
+    let Shape { matrices, transposed } = shape(site)?;
+    let mut operands = site.operands();
+    let d = operands.wide_destination(matrices)?;
+    let address = Address::take(site, &mut operands, false)?;
+    Ok(access(move |warp, world, mask| {
+        whole_warp(warp, mask)?;
+        let addresses = address.of(warp);
+        for matrix in 0..matrices {
+            let mut rows = [[0u8; ROW]; ROWS];
+            for (row, bytes) in rows.iter_mut().enumerate() {
+                let lane = usize::from(matrix) * ROWS + row;
+                let place = Space::Shared.locate(addresses[lane], world.map);
+                space::read(warp, world, lane, place, bytes).map_err(|what| Fault::of(lane, what))?;
+            }
+            let values: Lanes = std::array::from_fn(|lane| {
+                let half =
+                    |(row, column): (usize, usize)| u32::from(u16::from_le_bytes([rows[row][2 * column], rows[row][2 * column + 1]]));
+                let [low, high] = cell(lane, transposed).map(half);
+                low | high << 16
+            });
+            warp.write(d.plus(matrix), mask, &values);
+        }
+        Ok(())
+    }))
+}
+
+pub fn store(site: &Site<'_>) -> Built {
+    let Shape { matrices, transposed } = shape(site)?;
+    let mut operands = site.operands();
+    let address = Address::take(site, &mut operands, false)?;
+    let first: Row = operands.rows(matrices)?;
+    Ok(access(move |warp, world, mask| {
+        whole_warp(warp, mask)?;
+        let addresses = address.of(warp);
+        for matrix in 0..matrices {
+            let values = *warp.row(first.plus(matrix));
+            let mut rows = [[0u8; ROW]; ROWS];
+            for (lane, value) in values.iter().enumerate() {
+                for ((row, column), half) in cell(lane, transposed).into_iter().zip([*value as u16, (value >> 16) as u16]) {
+                    rows[row][2 * column..2 * column + 2].copy_from_slice(&half.to_le_bytes());
+                }
+            }
+            for (row, bytes) in rows.iter().enumerate() {
+                let lane = usize::from(matrix) * ROWS + row;
+                let place = Space::Shared.locate(addresses[lane], world.map);
+                space::bytes_mut(warp, world, lane, place, ROW).map_err(|what| Fault::of(lane, what))?.copy_from_slice(bytes);
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// `LDGSTS [shared], [global], p`: copies bytes, or writes zeros where the predicate is false. It is done at once.
+pub fn copy(site: &Site<'_>) -> Built {
+    let bytes = site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4);
+    let mut operands = site.operands();
+    let to = Address::take(site, &mut operands, false)?;
+    let from = Address::take(site, &mut operands, true)?;
+    let condition = operands.optional_predicate()?;
+    Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
+        let (to, from) = (to.of(warp), from.of(warp));
+        let wanted = warp.read_predicate(condition);
+        for lane in lanes_of(mask) {
+            let mut buffer = [0; 16];
+            let fail = |what| Fault::of(lane, what);
+            if wanted >> lane & 1 == 1 {
+                let place = Space::Global.locate(from[lane], world.map);
+                space::read(warp, world, lane, place, &mut buffer[..bytes]).map_err(fail)?;
+            }
+            let place = Space::Shared.locate(to[lane], world.map);
+            space::bytes_mut(warp, world, lane, place, bytes).map_err(fail)?.copy_from_slice(&buffer[..bytes]);
+        }
+        Ok(())
+    }))
+}
+
+/// `MOVM.16.MT88 d, a`: transposes a matrix that the threads hold.
+pub fn transpose(site: &Site<'_>) -> Built {
+    if !site.has(".16") || !site.has(".MT88") {
+        return Err(site.unsupported("moving matrices of this shape"));
+    }
+    let mut operands = site.operands();
+    let d: Place = operands.destination()?;
+    let a = operands.input()?.source;
+    Ok(access(move |warp, _, mask| {
+        whole_warp(warp, mask)?;
+        let held = warp.read(a);
+        let half = |(row, column): (usize, usize)| held[row * 4 + column / 2] >> (16 * (column % 2)) & 0xffff;
+        let values: [u32; LANES] = std::array::from_fn(|lane| {
+            let [low, high] = cell(lane, true).map(half);
+            low | high << 16
+        });
+        warp.write(d, mask, &values);
+        Ok(())
+    }))
+}

@@ -1,0 +1,91 @@
+//! Loads and stores: where an access goes ([`address`], [`space`]), plain accesses ([`plain`]), matrices and asynchronous copies
+//! ([`matrix`]). Fences and cache control do nothing: every access is visible at once.
+
+pub(super) mod address;
+pub(super) mod matrix;
+pub(super) mod plain;
+pub(super) mod space;
+
+use oriole_isa::Opcode;
+
+use super::site::Site;
+use super::step::{Action, Built, Unsupported};
+
+/// What a load, store or fence does; none if the opcode belongs to no family here.
+pub fn build(site: &Site<'_>) -> Option<Built> {
+    Some(match site.opcode() {
+        Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => plain::load(site),
+        Opcode::ST | Opcode::STG | Opcode::STL | Opcode::STS => plain::store(site),
+        Opcode::QSPC => plain::query_space(site),
+        Opcode::LDSM => matrix::load(site),
+        Opcode::STSM => matrix::store(site),
+        Opcode::LDGSTS => matrix::copy(site),
+        Opcode::CCTL if site.has(".QFAULT") => Err(site.unsupported("a cache operation that reports faults")),
+        Opcode::MEMBAR
+        | Opcode::FENCE
+        | Opcode::ERRBAR
+        | Opcode::CGAERRBAR
+        | Opcode::CCTL
+        | Opcode::CCTLL
+        | Opcode::LDGDEPBAR
+        | Opcode::UTMACMDFLUSH => Ok(Action::Nothing),
+        _ => return None,
+    })
+}
+
+/// How many bytes an access has, and how they fill registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    U8,
+    S8,
+    U16,
+    S16,
+    B32,
+    B64,
+    B128,
+}
+
+impl Width {
+    /// The width that the modifiers name.
+    pub fn of(site: &Site<'_>) -> Result<Width, Unsupported> {
+        if site.has(".256") {
+            return Err(site.unsupported("accesses of 256 bits"));
+        }
+        let widths = [(".U8", Width::U8), (".S8", Width::S8), (".U16", Width::U16), (".S16", Width::S16), (".64", Width::B64)];
+        let wide = site.has(".128") || site.has(".U.128");
+        Ok(if wide { Width::B128 } else { site.one_of(&widths).unwrap_or(Width::B32) })
+    }
+
+    pub fn bytes(self) -> u32 {
+        match self {
+            Width::U8 | Width::S8 => 1,
+            Width::U16 | Width::S16 => 2,
+            Width::B32 => 4,
+            Width::B64 => 8,
+            Width::B128 => 16,
+        }
+    }
+
+    pub fn registers(self) -> u16 {
+        match self {
+            Width::B64 => 2,
+            Width::B128 => 4,
+            _ => 1,
+        }
+    }
+
+    /// The registers that loaded bytes fill.
+    #[inline]
+    pub fn extend(self, bytes: &[u8]) -> [u32; 4] {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        match self {
+            Width::U8 => [u32::from(bytes[0]), 0, 0, 0],
+            Width::S8 => [i32::from(bytes[0] as i8) as u32, 0, 0, 0],
+            Width::U16 => [u32::from(u16::from_le_bytes([bytes[0], bytes[1]])), 0, 0, 0],
+            Width::S16 => [i32::from(i16::from_le_bytes([bytes[0], bytes[1]])) as u32, 0, 0, 0],
+            Width::B32 => [word(0), 0, 0, 0],
+            Width::B64 => [word(0), word(4), 0, 0],
+            Width::B128 => [word(0), word(4), word(8), word(12)],
+        }
+    }
+}

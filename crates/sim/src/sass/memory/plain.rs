@@ -1,0 +1,112 @@
+//! Loads and stores of one value for each thread.
+
+use oriole_isa::Opcode;
+
+use super::Width;
+use super::address::Address;
+use super::space::{self, Space, Where, shared_window_bytes};
+use crate::sass::fault::Fault;
+use crate::sass::site::{Operands, Site};
+use crate::sass::step::{Built, Unsupported, access};
+use crate::sass::warp::{PredicatePlace, Source, lanes_of};
+use crate::sass::world::WINDOW_BYTES;
+
+/// The space that an opcode names.
+pub fn space_of(opcode: Opcode) -> Space {
+    match opcode {
+        Opcode::LDG | Opcode::STG | Opcode::ATOMG | Opcode::RED | Opcode::REDG => Space::Global,
+        Opcode::LDS | Opcode::STS | Opcode::ATOMS => Space::Shared,
+        Opcode::LDL | Opcode::STL => Space::Local,
+        _ => Space::Generic,
+    }
+}
+
+/// A predicate that an access writes; only `PT` is known.
+pub fn ignored_predicate(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), Unsupported> {
+    if operands.next_is_predicate() && operands.predicate_destination()? != PredicatePlace::new(None, false) {
+        return Err(site.unsupported("an access that writes a predicate"));
+    }
+    Ok(())
+}
+
+pub fn load(site: &Site<'_>) -> Built {
+    let width = Width::of(site)?;
+    let space = space_of(site.opcode());
+    let is_wide = matches!(space, Space::Generic | Space::Global);
+    let mut operands = site.operands();
+    ignored_predicate(site, &mut operands)?;
+    let d = operands.wide_destination(width.registers())?;
+    let address = Address::take(site, &mut operands, is_wide)?;
+    let condition = operands.optional_predicate()?;
+    let crate::sass::warp::Place::General(row) = d else {
+        return Err(site.unsupported("a load to a uniform register"));
+    };
+    Ok(access(move |warp, world, mask| {
+        let addresses = address.of(warp);
+        let wanted = warp.read_predicate(condition);
+        for lane in lanes_of(mask) {
+            let mut bytes = [0; 16];
+            if wanted >> lane & 1 == 1 {
+                let place = space.locate(addresses[lane], world.map);
+                space::read(warp, world, lane, place, &mut bytes[..width.bytes() as usize]).map_err(|what| Fault::of(lane, what))?;
+            }
+            let words = width.extend(&bytes);
+            for register in 0..width.registers() {
+                warp.write_lane(row.plus(register), lane, words[usize::from(register)]);
+            }
+        }
+        Ok(())
+    }))
+}
+
+pub fn store(site: &Site<'_>) -> Built {
+    let width = Width::of(site)?;
+    let space = space_of(site.opcode());
+    let is_wide = matches!(space, Space::Generic | Space::Global);
+    let mut operands = site.operands();
+    let address = Address::take(site, &mut operands, is_wide)?;
+    let row = operands.rows(width.registers())?;
+    Ok(access(move |warp, world, mask| {
+        let addresses = address.of(warp);
+        for lane in lanes_of(mask) {
+            let mut bytes = [0; 16];
+            for register in 0..width.registers() {
+                let at = 4 * usize::from(register);
+                bytes[at..at + 4].copy_from_slice(&warp.row(row.plus(register))[lane].to_le_bytes());
+            }
+            let place = space.locate(addresses[lane], world.map);
+            let count = width.bytes() as usize;
+            let target = space::bytes_mut(warp, world, lane, place, count).map_err(|what| Fault::of(lane, what))?;
+            target.copy_from_slice(&bytes[..count]);
+        }
+        Ok(())
+    }))
+}
+
+/// `QSPC p, d, [address]`: is the generic address in this space?
+pub fn query_space(site: &Site<'_>) -> Built {
+    let wanted = site.one_of(&[(".S", 0), (".D", 1), (".L", 2), (".G", 3)]).ok_or_else(|| site.unsupported("this space"))?;
+    let mut operands = site.operands();
+    let p = operands.predicate_destination()?;
+    let d = operands.destination()?;
+    let address = Address::take(site, &mut operands, true)?;
+    Ok(access(move |warp, world, mask| {
+        let addresses = address.of(warp);
+        let map = world.map;
+        let holds = |address: u64| {
+            let place = Space::Generic.locate(address, map);
+            match wanted {
+                0 => matches!(place, Where::Shared(offset) if offset < WINDOW_BYTES.min(shared_window_bytes(map))),
+                1 => matches!(place, Where::Shared(_)),
+                2 => matches!(place, Where::Local(_)),
+                _ => matches!(place, Where::Global(_) | Where::Constant(..)),
+            }
+        };
+        let bits = (0..32).fold(0, |bits, lane| bits | u32::from(holds(addresses[lane])) << lane);
+        warp.write_predicate(p, mask, bits);
+        let lower = warp.read(Source::Immediate(0));
+        let values = std::array::from_fn(|lane| if bits >> lane & 1 == 1 { addresses[lane] as u32 } else { lower[lane] });
+        warp.write(d, mask, &values);
+        Ok(())
+    }))
+}

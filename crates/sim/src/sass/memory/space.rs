@@ -1,0 +1,144 @@
+//! Which memory an address is in, and its bytes.
+
+use oriole_isa::SharedWindow;
+
+use crate::sass::warp::Warp;
+use crate::sass::world::{Map, WINDOW_BYTES, World};
+use crate::{Fault, FaultKind};
+
+/// What an instruction says about where its addresses are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    Generic,
+    Global,
+    Shared,
+    Local,
+}
+
+/// Where an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    Global(u64),
+    /// An offset in the shared memory of the own block.
+    Shared(u64),
+    /// An offset in the local memory of the thread.
+    Local(u64),
+    /// An offset in a constant bank.
+    Constant(u32, u64),
+}
+
+/// The constant bank of variables.
+const VARIABLES: u32 = 3;
+
+/// Blocks of a cluster whose shared memories follow each other in the window.
+const CLUSTER_BLOCKS: u64 = 16;
+
+impl Space {
+    /// Where an address is.
+    #[inline]
+    pub fn locate(self, address: u64, map: &Map) -> Where {
+        match self {
+            Space::Shared => Where::Shared(address),
+            Space::Local => Where::Local(address),
+            Space::Generic | Space::Global => {
+                let window = |start: u64, bytes: u64| address.checked_sub(start).filter(|&offset| offset < bytes);
+                if self == Space::Generic {
+                    if let Some(offset) = window(map.shared_window, shared_window_bytes(map)) {
+                        return Where::Shared(offset);
+                    }
+                    if let Some(offset) = window(map.local_window, WINDOW_BYTES) {
+                        return Where::Local(offset);
+                    }
+                }
+                if let Some(offset) = window(map.constant_window, WINDOW_BYTES) {
+                    return Where::Constant(VARIABLES, offset);
+                }
+                if let Some(offset) = window(map.parameter_window, WINDOW_BYTES) {
+                    let profile = map.target.profile();
+                    let start = i64::from(profile.parameters) - i64::from(profile.parameter_window_start);
+                    return Where::Constant(0, offset.wrapping_add_signed(start));
+                }
+                Where::Global(address)
+            }
+        }
+    }
+}
+
+/// How much of the address space the window of shared memory takes.
+pub fn shared_window_bytes(map: &Map) -> u64 {
+    match map.target.profile().shared_window {
+        SharedWindow::Cluster => CLUSTER_BLOCKS * WINDOW_BYTES,
+        SharedWindow::Constant(_) => WINDOW_BYTES,
+    }
+}
+
+/// The bytes of an access to memory that can be written.
+#[inline]
+pub fn bytes_mut<'m>(
+    warp: &'m mut Warp,
+    world: &'m mut World<'_>,
+    lane: usize,
+    place: Where,
+    bytes: usize,
+) -> Result<&'m mut [u8], String> {
+    match place {
+        Where::Global(address) => world.memory.write(address, bytes).map_err(|fault| describe(&fault)),
+        Where::Shared(offset) => {
+            let memory = &mut world.shared[warp.identity.slot];
+            let size = memory.len();
+            within(offset, bytes, size, "shared")?;
+            Ok(&mut memory[offset as usize..offset as usize + bytes])
+        }
+        Where::Local(offset) => {
+            let size = world.map.local_bytes as usize;
+            if warp.local.is_empty() {
+                warp.local = vec![LOCAL_GARBAGE; size * 32];
+            }
+            within(offset, bytes, size, "local")?;
+            let start = lane * size + offset as usize;
+            Ok(&mut warp.local[start..start + bytes])
+        }
+        Where::Constant(bank, offset) => Err(format!("a write to constant bank {bank} at {offset:#x}")),
+    }
+}
+
+/// What local memory holds at the start.
+const LOCAL_GARBAGE: u8 = 0x5a;
+
+/// Reads bytes of any memory.
+#[inline]
+pub fn read(warp: &mut Warp, world: &mut World<'_>, lane: usize, place: Where, out: &mut [u8]) -> Result<(), String> {
+    match place {
+        Where::Global(address) => {
+            out.copy_from_slice(world.memory.read(address, out.len()).map_err(|fault| describe(&fault))?);
+        }
+        Where::Constant(bank, offset) => {
+            within(offset, out.len(), WINDOW_BYTES as usize, "constant")?;
+            for (at, byte) in out.iter_mut().enumerate() {
+                *byte = world.constants.byte(bank, offset as u32 + at as u32);
+            }
+        }
+        _ => out.copy_from_slice(bytes_mut(warp, world, lane, place, out.len())?),
+    }
+    Ok(())
+}
+
+fn within(offset: u64, bytes: usize, size: usize, name: &str) -> Result<(), String> {
+    if offset.checked_add(bytes as u64).is_none_or(|end| end > size as u64) {
+        return Err(format!("{bytes} bytes at {offset:#x} of {name} memory, which has {size:#x}"));
+    }
+    if offset % bytes as u64 != 0 {
+        return Err(format!("{bytes} bytes at {offset:#x} of {name} memory are not aligned"));
+    }
+    Ok(())
+}
+
+fn describe(fault: &Fault) -> String {
+    let Fault { address, bytes, kind, near } = fault;
+    let kind = match kind {
+        FaultKind::OutOfBounds => "are not in any allocation",
+        FaultKind::Misaligned => "are not aligned",
+    };
+    let near = near.as_ref().map_or(String::new(), |(name, offset)| format!(" ({name}+{offset:#x})"));
+    format!("{bytes} bytes at {address:#x}{near} {kind}")
+}

@@ -1,0 +1,290 @@
+//! Moves between registers and register files, special registers, and the packing of predicates.
+
+use oriole_isa::{Opcode, Value};
+
+use super::launch::CLUSTER_SIZE_WORD;
+use super::site::Site;
+use super::step::{Built, access, compute};
+use super::warp::{LANES, Lanes, Place, PredicatePlace, PredicateSource, Source, lanes_of};
+use super::world::World;
+
+/// What a move does; none if the opcode belongs to no family here.
+pub fn build(site: &Site<'_>) -> Option<Built> {
+    Some(match site.opcode() {
+        Opcode::MOV | Opcode::UMOV => mov(site),
+        Opcode::R2UR => to_uniform(site),
+        Opcode::S2R | Opcode::S2UR => special(site, 1),
+        Opcode::CS2R | Opcode::CS2UR => special(site, if site.has(".32") { 1 } else { 2 }),
+        Opcode::P2R | Opcode::UP2UR => pack_predicates(site),
+        Opcode::R2P | Opcode::UR2UP => unpack_predicates(site),
+        Opcode::B2R => barrier_result(site),
+        Opcode::LEPC => code_address(site),
+        _ => return None,
+    })
+}
+
+fn mov(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    if site.has(".64") {
+        let d = operands.wide_destination(2)?;
+        let a = operands.wide_input()?.source;
+        return Ok(compute(move |warp, mask| {
+            let values = warp.read_wide(a);
+            warp.write_wide(d, mask, &values);
+        }));
+    }
+    let d = operands.destination()?;
+    let a = operands.input()?.source;
+    // A mask of the threads of each quad that take part.
+    if operands.left() > 0 && operands.number()? != 0xf {
+        return Err(site.unsupported("a move in some threads of each quad"));
+    }
+    Ok(compute(move |warp, mask| {
+        let values = warp.read(a);
+        warp.write(d, mask, &values);
+    }))
+}
+
+/// `R2UR`: the value of the first active thread, or of all of them together with `.OR`.
+fn to_uniform(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let is_or = site.has(".OR");
+    let agrees = if operands.next_is_predicate() { Some(operands.predicate_destination()?) } else { None };
+    if agrees.is_some_and(|place| place != PredicatePlace::new(None, false)) {
+        return Err(site.unsupported("a predicate that R2UR writes"));
+    }
+    let d = operands.destination()?;
+    let a = operands.input()?.source;
+    Ok(compute(move |warp, mask| {
+        let values = warp.read(a);
+        if is_or {
+            let all = lanes_of(mask).fold(0, |all, lane| all | values[lane]);
+            warp.write(d, mask, &[all; LANES]);
+        } else {
+            warp.write(d, mask, &values);
+        }
+    }))
+}
+
+/// What a special register is.
+#[derive(Clone, Copy)]
+enum Special {
+    Zero,
+    Lane,
+    Thread(usize),
+    /// All three in one word.
+    PackedThread,
+    Block(usize),
+    /// Lanes that are equal to, below or above the own one.
+    LaneMask {
+        below: bool,
+        own: bool,
+        above: bool,
+    },
+    ClockLow,
+    ClockHigh,
+    TimerLow,
+    TimerHigh,
+    VirtualId,
+    VirtualConfiguration,
+    SharedSize,
+    SharedWindowHigh,
+    SharedWindowLow,
+    LocalWindowHigh,
+    LocalWindowLow,
+    ClusterSize,
+}
+
+impl Special {
+    fn of(name: &str) -> Option<Special> {
+        let mask = |below, own, above| Special::LaneMask { below, own, above };
+        Some(match name {
+            "SRZ" | "SR_VIRTUALSMID" | "SR_CgaCtaId" | "SR_GpcLocalCgaId" | "SR_WARPERRORSTATUS" | "SR_GLOBALERRORSTATUS" => Special::Zero,
+            "SR_LANEID" => Special::Lane,
+            "SR_TID" => Special::PackedThread,
+            "SR_TID.X" => Special::Thread(0),
+            "SR_TID.Y" => Special::Thread(1),
+            "SR_TID.Z" => Special::Thread(2),
+            "SR_CTAID.X" => Special::Block(0),
+            "SR_CTAID.Y" => Special::Block(1),
+            "SR_CTAID.Z" => Special::Block(2),
+            "SR_EQMASK" => mask(false, true, false),
+            "SR_LTMASK" => mask(true, false, false),
+            "SR_LEMASK" => mask(true, true, false),
+            "SR_GTMASK" => mask(false, false, true),
+            "SR_GEMASK" => mask(false, true, true),
+            "SR_CLOCKLO" | "SR_CLOCK" => Special::ClockLow,
+            "SR_CLOCKHI" => Special::ClockHigh,
+            "SR_GLOBALTIMERLO" => Special::TimerLow,
+            "SR_GLOBALTIMERHI" => Special::TimerHigh,
+            "SR_VIRTID" => Special::VirtualId,
+            "SR_VIRTCFG" => Special::VirtualConfiguration,
+            "SR_SMEMSZ" => Special::SharedSize,
+            "SR_SWINHI" => Special::SharedWindowHigh,
+            "SR_SWINLO" => Special::SharedWindowLow,
+            "SR_LWINHI" => Special::LocalWindowHigh,
+            "SR_LWINLO" => Special::LocalWindowLow,
+            "SR_CgaSize" => Special::ClusterSize,
+            name if name.starts_with("SR_PM") || name.starts_with("SR_SNAP_PM") => Special::Zero,
+            _ => return None,
+        })
+    }
+
+    /// What comes in the register behind it when 64 bits are read.
+    fn upper(self) -> Special {
+        match self {
+            Special::ClockLow => Special::ClockHigh,
+            Special::TimerLow => Special::TimerHigh,
+            Special::SharedWindowLow => Special::SharedWindowHigh,
+            Special::LocalWindowLow => Special::LocalWindowHigh,
+            _ => Special::Zero,
+        }
+    }
+
+    fn values(self, warp: &super::warp::Warp, world: &World<'_>) -> Lanes {
+        let identity = &warp.identity;
+        // A nanosecond timer that runs at a pace of its own.
+        let timer = world.clock.wrapping_mul(32).wrapping_add(TIMER_START);
+        let one = match self {
+            Special::Lane => return std::array::from_fn(|lane| lane as u32),
+            Special::Thread(axis) => return identity.thread[axis],
+            Special::PackedThread => {
+                let [x, y, z] = &identity.thread;
+                return std::array::from_fn(|lane| x[lane] | y[lane] << 16 | z[lane] << 26);
+            }
+            Special::LaneMask { below, own, above } => {
+                return std::array::from_fn(|lane| {
+                    let bit = 1u32 << lane;
+                    let pick = |wanted: bool, mask: u32| if wanted { mask } else { 0 };
+                    pick(below, bit - 1) | pick(own, bit) | pick(above, !(bit | (bit - 1)))
+                });
+            }
+            Special::Zero => 0,
+            Special::Block(axis) => identity.block[axis],
+            Special::ClockLow => world.clock as u32,
+            Special::ClockHigh => (world.clock >> 32) as u32,
+            Special::TimerLow => timer as u32,
+            Special::TimerHigh => (timer >> 32) as u32,
+            Special::VirtualId => identity.warp << 8,
+            Special::VirtualConfiguration => WARPS << 8,
+            Special::SharedSize => {
+                let behind = world.map.target.launch().reserved_shared_size.filter(|_| world.map.target.profile().reserved_shared == 0);
+                world.map.shared_bytes + behind.map_or(0, |offset| world.constants.read(0, offset, 4) as u32)
+            }
+            Special::SharedWindowHigh => (world.map.shared_window >> 32) as u32,
+            Special::SharedWindowLow => world.map.shared_window as u32,
+            Special::LocalWindowHigh => (world.map.local_window >> 32) as u32,
+            Special::LocalWindowLow => world.map.local_window as u32,
+            Special::ClusterSize => CLUSTER_SIZE_WORD,
+        };
+        [one; LANES]
+    }
+}
+
+/// Warps of a multiprocessor.
+const WARPS: u32 = 64;
+const TIMER_START: u64 = 0x1234_0000_0000;
+
+fn special(site: &Site<'_>, count: u16) -> Built {
+    let mut operands = site.operands();
+    let d = operands.wide_destination(count)?;
+    let Value::Name(name) = operands.take()?.value else {
+        return Err(site.unsupported("a special register without a name"));
+    };
+    let low = Special::of(name.spelling()).ok_or_else(|| site.unsupported(format!("special register {}", name.spelling())))?;
+    Ok(access(move |warp, world, mask| {
+        let values = low.values(warp, world);
+        warp.write(d, mask, &values);
+        if count == 2 {
+            let values = low.upper().values(warp, world);
+            warp.write(d.plus(1), mask, &values);
+        }
+        Ok(())
+    }))
+}
+
+/// Predicates of a file, as bits of a word: those that can be written, from bit 0 on.
+const PREDICATES: u32 = 7;
+
+fn byte_shift(site: &Site<'_>, operands: &super::site::Operands<'_>) -> u32 {
+    [(".B1", 8), (".B2", 16), (".B3", 24)]
+        .iter()
+        .find(|(spelling, _)| site.has(spelling) || operands.last_has(spelling))
+        .map_or(0, |&(_, shift)| shift)
+}
+
+/// `P2R d, PR, a, mask`: predicates in the mask replace bits of a byte of `a`.
+fn pack_predicates(site: &Site<'_>) -> Built {
+    let is_uniform = site.opcode() == Opcode::UP2UR;
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    operands.take()?;
+    let a = operands.input()?.source;
+    let chosen = operands.input()?.source;
+    let shift = byte_shift(site, &operands);
+    Ok(compute(move |warp, mask| {
+        let (a, chosen) = (warp.read(a), warp.read(chosen));
+        let predicates: [u32; PREDICATES as usize] =
+            std::array::from_fn(|number| warp.read_predicate(PredicateSource::new(Some(number as u8), is_uniform, false)));
+        let values: Lanes = std::array::from_fn(|lane| {
+            let bits = predicates.iter().enumerate().fold(0x80, |bits, (number, mask)| bits | (mask >> lane & 1) << number);
+            let chosen = chosen[lane] & 0xff;
+            a[lane] & !(chosen << shift) | (bits & chosen) << shift
+        });
+        warp.write(d, mask, &values);
+    }))
+}
+
+/// `R2P PR, a, mask`: bits of a byte of `a` replace the predicates in the mask.
+fn unpack_predicates(site: &Site<'_>) -> Built {
+    let is_uniform = site.opcode() == Opcode::UR2UP;
+    let mut operands = site.operands();
+    operands.take()?;
+    let a = operands.input()?.source;
+    let shift = byte_shift(site, &operands);
+    let chosen = operands.input()?.source;
+    Ok(compute(move |warp, mask| {
+        let (a, chosen) = (warp.read(a), warp.read(chosen));
+        for number in 0..PREDICATES {
+            let place = PredicatePlace::new(Some(number as u8), is_uniform);
+            let old = warp.read_predicate(PredicateSource::new(Some(number as u8), is_uniform, false));
+            let bits = (0..LANES).fold(0, |bits, lane| {
+                let is_chosen = chosen[lane] >> number & 1 == 1;
+                bits | if is_chosen { (a[lane] >> shift >> number & 1) << lane } else { old & 1 << lane }
+            });
+            warp.write_predicate(place, mask, bits);
+        }
+    }))
+}
+
+/// `B2R.RESULT d, p`: what the last reduction at a barrier gave.
+fn barrier_result(site: &Site<'_>) -> Built {
+    if !site.has(".RESULT") {
+        return Err(site.unsupported("the state of a barrier"));
+    }
+    let mut operands = site.operands();
+    let d = operands.destination()?;
+    let p = operands.predicate_destination()?;
+    Ok(compute(move |warp, mask| {
+        let result = warp.barrier_result;
+        warp.write(d, mask, &[result; LANES]);
+        warp.write_predicate(p, mask, if result != 0 { !0 } else { 0 });
+    }))
+}
+
+/// `LEPC d [, label]`: the address of the instruction itself, or of a label.
+fn code_address(site: &Site<'_>) -> Built {
+    let mut operands = site.operands();
+    let d: Place = operands.wide_destination(2)?;
+    let address = match operands.peek().map(|operand| &operand.value) {
+        None => site.address,
+        Some(Value::Relative(distance)) => site.next().wrapping_add_signed(*distance),
+        Some(other) => return Err(site.unsupported(format!("the address of {other:?}"))),
+    };
+    let (low, high) = (Source::Immediate(address as u32), Source::Immediate((address >> 32) as u32));
+    Ok(compute(move |warp, mask| {
+        let (low, high) = (warp.read(low), warp.read(high));
+        warp.write(d, mask, &low);
+        warp.write(d.plus(1), mask, &high);
+    }))
+}

@@ -1,0 +1,100 @@
+//! Code made ready for one launch: a step for each instruction, at the index that its address gives.
+
+use oriole_isa::{Instruction, Opcode, Target};
+
+use super::launch::Prepared;
+use super::load::{Code, INSTRUCTION, Kernel};
+use super::site::Site;
+use super::step::{Action, Built, Step, Unsupported};
+use super::warp::PredicateSource;
+use super::world::CODE_START;
+use super::{arith, atomic, constant, flow, lanes, memory, moves};
+
+/// Steps of the kernel and of everything that it can call.
+pub(super) struct Program<'c> {
+    pub steps: Vec<Step>,
+    pub entry: u32,
+    /// Instruction, word and address of the function for each step, for observers and messages.
+    pub sources: Vec<Option<SourceLine<'c>>>,
+    pub target: Target,
+}
+
+/// What a step was made from.
+#[derive(Clone, Copy)]
+pub(super) struct SourceLine<'c> {
+    pub instruction: &'c Instruction,
+    pub word: u128,
+    pub function: &'c super::load::Function,
+}
+
+impl<'c> Program<'c> {
+    /// Builds the steps of a kernel and of all functions that are no kernels.
+    pub fn build(code: &'c Code, kernel: &Kernel, prepared: &Prepared) -> Program<'c> {
+        let mut program = Program { steps: Vec::new(), entry: 0, sources: Vec::new(), target: code.target };
+        let last = code.functions.last().map_or(CODE_START, |last| last.address + INSTRUCTION * last.words.len() as u64);
+        for (number, function) in code.functions.iter().enumerate() {
+            if number != kernel.function && function.is_kernel {
+                continue;
+            }
+            program.pad_to(function.address);
+            if number == kernel.function {
+                program.entry = program.steps.len() as u32;
+            }
+            for (position, (&word, instruction)) in function.words.iter().zip(&function.instructions).enumerate() {
+                let address = function.address + INSTRUCTION * position as u64;
+                let Some(instruction) = instruction else {
+                    program.push(PredicateSource::TRUE, Action::Refused(format!("the word {word:032x} is no known instruction")), None);
+                    continue;
+                };
+                let site = Site {
+                    instruction,
+                    target: code.target,
+                    address,
+                    section: function.address,
+                    constants: &prepared.constants,
+                    registers: prepared.registers,
+                };
+                let action = build(&site).unwrap_or_else(|Unsupported(what)| Action::Refused(format!("not simulated: {what}")));
+                program.push(site.guard(), action, Some(SourceLine { instruction, word, function }));
+            }
+        }
+        program.pad_to(last.next_multiple_of(8 * INSTRUCTION));
+        for name in &code.externals {
+            program.push(PredicateSource::TRUE, Action::Refused(format!("the driver's function `{name}` is not simulated")), None);
+        }
+        program
+    }
+
+    fn push(&mut self, guard: PredicateSource, action: Action, source: Option<SourceLine<'c>>) {
+        self.steps.push(Step { guard, action });
+        self.sources.push(source);
+    }
+
+    fn pad_to(&mut self, address: u64) {
+        while CODE_START + INSTRUCTION * (self.steps.len() as u64) < address {
+            self.push(PredicateSource::TRUE, Action::Refused("there is no code here".into()), None);
+        }
+    }
+
+    /// The step at an address.
+    pub fn index(&self, address: u64) -> Option<u32> {
+        let offset = address.checked_sub(CODE_START)?;
+        let index = offset / INSTRUCTION;
+        (offset % INSTRUCTION == 0 && index < self.steps.len() as u64).then_some(index as u32)
+    }
+}
+
+/// The address of a step.
+pub(super) fn address_of(step: u32) -> u64 {
+    CODE_START + INSTRUCTION * u64::from(step)
+}
+
+/// Asks each family.
+fn build(site: &Site<'_>) -> Built {
+    let families: [fn(&Site<'_>) -> Option<Built>; 7] =
+        [arith::build, moves::build, constant::build, flow::build, memory::build, atomic::build, lanes::build];
+    families.iter().find_map(|family| family(site)).unwrap_or_else(|| {
+        let opcode: Opcode = site.opcode();
+        Err(site.unsupported(format!("instruction {}", opcode.mnemonic())))
+    })
+}

@@ -1,0 +1,522 @@
+//! Warps take turns.
+//!
+//! A warp is a list of groups: threads at the same place that execute together. A branch that only some take splits a group; convergence
+//! barriers and `WARPSYNC` collect threads until all that they wait for are there, and those at the same place go on as one group. A
+//! warp runs for a number of instructions, then the next warp of the block does; inside a warp, the group that is first changes
+//! each time. So a thread that spins until another has done something always comes to an end, and the order is the same in every run.
+
+use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
+use super::flow::{BarrierKind, BlockBarrier, Flow, Goal, Reduction};
+use super::observe::{Issue, Observer};
+use super::program::{Program, SourceLine, address_of};
+use super::step::Action;
+use super::warp::{BARRIERS, LANES, Lanes, Mask, Warp, first, lanes_of};
+use super::world::World;
+
+/// Instructions that a warp executes before the next one's turn.
+const TURN: u32 = 256;
+/// Barriers of a block.
+const BLOCK_BARRIERS: usize = 16;
+
+/// Threads of a warp at one place.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    step: u32,
+    threads: Mask,
+    wait: Option<Wait>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// At a convergence barrier; the one behind the last is that of `WARPSYNC`.
+    Convergence(usize),
+    /// At a barrier of the block.
+    Block(usize),
+}
+
+const GATHER: usize = BARRIERS;
+
+/// A warp and where its threads are.
+pub(super) struct Running {
+    warp: Warp,
+    groups: Vec<Group>,
+    turn: usize,
+    exited: Mask,
+    /// Threads that run alone.
+    exclusive: Mask,
+}
+
+/// A block whose threads have not all exited.
+pub(super) struct Block {
+    pub number: u64,
+    /// Index of its shared memory.
+    pub slot: usize,
+    warps: Vec<Running>,
+    barriers: Vec<Barrier>,
+}
+
+/// A barrier of the block: who has arrived since it last let threads pass.
+#[derive(Clone, Debug, Default)]
+struct Barrier {
+    /// Threads of each warp that have arrived.
+    arrived: Vec<Mask>,
+    /// Those whose predicate was true.
+    holds: Vec<Mask>,
+    /// Threads that it waits for; 0 for all.
+    wanted: u32,
+    reduction: Option<Reduction>,
+}
+
+/// What all blocks of a launch share.
+pub(super) struct Engine<'a, 'c, O> {
+    pub program: &'a Program<'c>,
+    pub world: World<'a>,
+    pub observer: &'a mut O,
+    pub kernel: &'a str,
+    pub limit: u64,
+}
+
+impl Block {
+    pub fn new(number: u64, slot: usize, warps: Vec<Warp>, entry: u32) -> Block {
+        let running = |warp: Warp| {
+            let threads = warp.identity.threads;
+            Running { warp, groups: vec![Group { step: entry, threads, wait: None }], turn: 0, exited: !threads, exclusive: 0 }
+        };
+        let count = warps.len();
+        let barrier = Barrier { arrived: vec![0; count], holds: vec![0; count], wanted: 0, reduction: None };
+        Block { number, slot, warps: warps.into_iter().map(running).collect(), barriers: vec![barrier; BLOCK_BARRIERS] }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.warps.iter().all(|warp| warp.groups.is_empty())
+    }
+}
+
+impl<O: Observer> Engine<'_, '_, O> {
+    /// Runs a block until it ends or has executed about `budget` instructions; whether it has ended.
+    pub fn run(&mut self, block: &mut Block, budget: u64) -> Result<bool, Error> {
+        let end = self.world.clock + budget;
+        loop {
+            let before = self.world.clock;
+            for warp in 0..block.warps.len() {
+                self.run_warp(block, warp)?;
+            }
+            if block.is_finished() {
+                return Ok(true);
+            }
+            if self.world.clock == before {
+                return Err(self.deadlock(block));
+            }
+            if self.world.clock >= end {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// One turn of a warp.
+    fn run_warp(&mut self, block: &mut Block, number: usize) -> Result<(), Error> {
+        let mut left = TURN;
+        while left > 0 {
+            let running = &mut block.warps[number];
+            let Some(index) = running.next_ready() else { break };
+            let flow = self.run_group(block.number, &mut block.warps[number], index, &mut left)?;
+            match flow {
+                Some((flow, active)) => self.execute(block, number, index, flow, active)?,
+                None => break,
+            }
+        }
+        let running = &mut block.warps[number];
+        running.turn = running.turn.wrapping_add(1);
+        if self.world.clock > self.limit {
+            let place = running.groups.first().map_or(0, |group| group.step);
+            return Err(self.error(ErrorKind::TooLong, "more instructions than allowed".into(), &running.warp, place, 0));
+        }
+        Ok(())
+    }
+
+    /// Runs a group until an instruction that changes the flow of control, which is not executed yet, or the end of the turn.
+    fn run_group<'s>(&mut self, block: u64, running: &mut Running, index: usize, left: &mut u32) -> Result<Option<(&'s Flow, Mask)>, Error>
+    where
+        Self: HasSteps<'s>,
+    {
+        let steps = self.steps();
+        let Group { mut step, threads, .. } = running.groups[index];
+        let warp = &mut running.warp;
+        let outcome = loop {
+            let Some(current) = steps.get(step as usize) else {
+                break Err((ErrorKind::Fault, Fault::of_warp("execution ran past the end of the code"), 0));
+            };
+            let active = threads & warp.read_predicate(current.guard);
+            *left -= 1;
+            self.world.clock += 1;
+            if O::LISTENS {
+                self.tell(block, warp, step, threads, active, false);
+            }
+            match &current.action {
+                Action::Compute(run) => {
+                    if active != 0 {
+                        run(warp, active);
+                    }
+                }
+                Action::Access(run) => {
+                    if active != 0
+                        && let Err(fault) = run(warp, &mut self.world, active)
+                    {
+                        break Err((ErrorKind::Fault, fault, active));
+                    }
+                }
+                Action::Nothing => {}
+                Action::Flow(flow) => {
+                    if active != 0 {
+                        break Ok(Some((flow, active)));
+                    }
+                }
+                Action::Refused(why) => {
+                    if active != 0 {
+                        break Err((ErrorKind::Unsupported, Fault::of_warp(why.clone()), active));
+                    }
+                }
+            }
+            if O::LISTENS {
+                self.tell(block, warp, step, threads, active, true);
+            }
+            step += 1;
+            if *left == 0 {
+                break Ok(None);
+            }
+        };
+        running.groups[index].step = step;
+        outcome.map_err(|(kind, fault, active)| {
+            let lane = fault.lane.unwrap_or(first(active));
+            self.error(kind, fault.what, &running.warp, step, lane)
+        })
+    }
+
+    fn tell(&mut self, block: u64, warp: &Warp, step: u32, group: Mask, active: Mask, done: bool) {
+        let Some(Some(SourceLine { instruction, word, function })) = self.program.sources.get(step as usize).copied() else { return };
+        let issue = Issue {
+            block,
+            warp: warp.identity.warp,
+            address: address_of(step),
+            group,
+            active,
+            instruction,
+            word,
+            target: self.program.target,
+            function: function.address,
+        };
+        if done {
+            self.observer.executed(&issue, warp);
+        } else {
+            self.observer.issue(&issue, warp);
+        }
+    }
+
+    /// Executes an instruction that changes the flow of control; the group is still at it.
+    fn execute(&mut self, block: &mut Block, number: usize, index: usize, flow: &Flow, active: Mask) -> Result<(), Error> {
+        let running = &mut block.warps[number];
+        let step = running.groups[index].step;
+        if !matches!(flow, Flow::Jump { .. } | Flow::Break { .. }) {
+            running.exclusive = 0;
+        }
+        match flow {
+            Flow::Exit { condition } => {
+                let leaving = active & running.warp.read_predicate(*condition);
+                running.groups[index].step += 1;
+                running.exited |= leaving;
+                running.take(index, leaving);
+                if leaving != 0 {
+                    running.release();
+                    for barrier in 0..BLOCK_BARRIERS {
+                        block.pass(barrier);
+                    }
+                }
+            }
+            Flow::Jump { condition, test, goal } => {
+                let group = running.groups[index].threads;
+                let mut leaving = active & running.warp.read_predicate(*condition);
+                if leaving != 0 && !test.holds(&running.warp, group, !running.exited) {
+                    leaving = 0;
+                }
+                running.groups[index].step += 1;
+                self.jump(running, index, leaving, goal, step)?;
+            }
+            Flow::Converge { condition, barrier } => {
+                let waiting = active & running.warp.read_predicate(*condition);
+                running.groups[index].step += 1;
+                running.wait_at(index, waiting, *barrier);
+            }
+            Flow::Gather { condition, mask, exclusive } => {
+                let waiting = active & running.warp.read_predicate(*condition);
+                let masks = running.warp.read(*mask);
+                for lane in lanes_of(waiting) {
+                    running.warp.barriers[GATHER][lane] = masks[lane];
+                }
+                running.groups[index].step += 1;
+                running.wait_at(index, waiting, GATHER);
+                if *exclusive && running.groups.iter().any(|group| group.wait.is_none() && group.threads & waiting != 0) {
+                    running.exclusive = waiting;
+                }
+            }
+            Flow::Break { condition, barrier } => {
+                let leaving = active & running.warp.read_predicate(*condition);
+                running.groups[index].step += 1;
+                running.leave(leaving, *barrier);
+            }
+            Flow::Yield => {
+                running.groups[index].step += 1;
+                running.turn = running.turn.wrapping_add(1);
+            }
+            Flow::Block(barrier) => {
+                running.groups[index].step += 1;
+                if let Err(fault) = block.arrive(number, index, barrier, active) {
+                    let lane = fault.lane.unwrap_or(first(active));
+                    return Err(self.error(ErrorKind::Fault, fault.what, &block.warps[number].warp, step, lane));
+                }
+            }
+            Flow::Trap(what) => return Err(self.error(ErrorKind::Fault, what.clone(), &running.warp, step, first(active))),
+        }
+        Ok(())
+    }
+
+    /// Sends threads of a group elsewhere; where depends on a register, several groups may come of it.
+    fn jump(&self, running: &mut Running, index: usize, leaving: Mask, goal: &Goal, step: u32) -> Result<(), Error> {
+        let fail = |running: &Running, address: u64, lane| {
+            Err(self.error(ErrorKind::Fault, format!("a jump to {address:#x}, where no instruction is"), &running.warp, step, lane))
+        };
+        match *goal {
+            Goal::At(address) => match self.program.index(address) {
+                Some(target) => running.send(index, leaving, target),
+                None => return fail(running, address, first(leaving)),
+            },
+            Goal::Register { address, base } => {
+                let addresses = running.warp.read_wide(address).map(|value| value.wrapping_add(base));
+                let mut rest = leaving;
+                let stays = running.groups[index].threads == leaving;
+                while rest != 0 {
+                    let address = addresses[first(rest)];
+                    let same = lanes_of(rest).filter(|&lane| addresses[lane] == address).fold(0, |mask, lane| mask | 1 << lane);
+                    let Some(target) = self.program.index(address) else { return fail(running, address, first(rest)) };
+                    rest &= !same;
+                    if rest == 0 && stays {
+                        running.groups[index].step = target;
+                    } else {
+                        running.groups[index].threads &= !same;
+                        running.groups.push(Group { step: target, threads: same, wait: None });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn deadlock(&self, block: &Block) -> Error {
+        let waiting = block.warps.iter().flat_map(|running| running.groups.iter().map(move |group| (running, group)));
+        let threads: u32 = waiting.clone().map(|(_, group)| group.threads.count_ones()).sum();
+        let Some((running, group)) = waiting.clone().next() else {
+            return Error::new(ErrorKind::Deadlock, "nothing can run");
+        };
+        let what = match group.wait {
+            Some(Wait::Convergence(GATHER)) => "WARPSYNC".to_owned(),
+            Some(Wait::Convergence(barrier)) => format!("convergence barrier B{barrier}"),
+            Some(Wait::Block(barrier)) => format!("barrier {barrier} of the block"),
+            None => "nothing".to_owned(),
+        };
+        let message = format!("deadlock: all {threads} threads of the block that are left wait, the first at {what}");
+        self.error(ErrorKind::Deadlock, message, &running.warp, group.step.saturating_sub(1), first(group.threads))
+    }
+
+    fn error(&self, kind: ErrorKind, message: String, warp: &Warp, step: u32, lane: usize) -> Error {
+        let source = self.program.sources.get(step as usize).copied().flatten();
+        let (function, offset, text) = match source {
+            Some(SourceLine { word, function, .. }) => {
+                let offset = address_of(step) - function.address;
+                (function.name.clone(), offset, oriole_isa::print(word, self.program.target, offset).unwrap_or_default())
+            }
+            None => ("?".to_owned(), address_of(step), String::new()),
+        };
+        let identity = &warp.identity;
+        let place = ErrorPlace {
+            kernel: self.kernel.to_owned(),
+            function,
+            offset,
+            text,
+            block: identity.block,
+            thread: [0, 1, 2].map(|axis| identity.thread[axis][lane]),
+        };
+        Error { kind, message, place: Some(Box::new(place)) }
+    }
+}
+
+/// Steps that live longer than a borrow of the engine.
+trait HasSteps<'s> {
+    fn steps(&self) -> &'s [super::step::Step];
+}
+
+impl<'a, 'c, O> HasSteps<'a> for Engine<'a, 'c, O> {
+    fn steps(&self) -> &'a [super::step::Step] {
+        &self.program.steps
+    }
+}
+
+impl Running {
+    /// The next group in turn that does not wait.
+    fn next_ready(&self) -> Option<usize> {
+        let count = self.groups.len();
+        if self.exclusive != 0 {
+            return self.groups.iter().position(|group| group.wait.is_none() && group.threads & self.exclusive != 0);
+        }
+        (0..count).map(|offset| (self.turn + offset) % count).find(|&index| self.groups[index].wait.is_none())
+    }
+
+    /// Removes threads from a group.
+    fn take(&mut self, index: usize, threads: Mask) {
+        self.groups[index].threads &= !threads;
+        if self.groups[index].threads == 0 {
+            self.groups.remove(index);
+        }
+    }
+
+    /// Sends threads of a group to a step.
+    fn send(&mut self, index: usize, threads: Mask, step: u32) {
+        if threads == self.groups[index].threads {
+            self.groups[index].step = step;
+        } else if threads != 0 {
+            self.groups[index].threads &= !threads;
+            self.groups.push(Group { step, threads, wait: None });
+        }
+    }
+
+    /// Lets threads of a group, which is behind the instruction already, wait at a convergence barrier.
+    fn wait_at(&mut self, index: usize, threads: Mask, barrier: usize) {
+        if threads == 0 {
+            return;
+        }
+        let group = self.groups[index];
+        let is_complete = |lane: usize| self.warp.barriers[barrier][lane] & !self.exited & !threads == 0;
+        if threads == group.threads && lanes_of(threads).all(is_complete) {
+            return;
+        }
+        self.take(index, threads);
+        self.groups.push(Group { step: group.step, threads, wait: Some(Wait::Convergence(barrier)) });
+        self.release();
+    }
+
+    /// Takes threads out of a convergence barrier.
+    fn leave(&mut self, threads: Mask, barrier: usize) {
+        let members = lanes_of(threads).fold(0, |members, lane| members | self.warp.barriers[barrier][lane]);
+        for lane in lanes_of(members | threads) {
+            self.warp.barriers[barrier][lane] &= !threads;
+        }
+        self.release();
+    }
+
+    /// Lets every thread go on whose convergence barrier is complete; those at the same place become one group.
+    fn release(&mut self) {
+        for barrier in 0..=GATHER {
+            let here = Some(Wait::Convergence(barrier));
+            let waiting = self.groups.iter().filter(|group| group.wait == here).fold(0, |mask, group| mask | group.threads);
+            if waiting == 0 {
+                continue;
+            }
+            let masks: &Lanes = &self.warp.barriers[barrier];
+            let free = lanes_of(waiting).filter(|&lane| masks[lane] & !self.exited & !waiting == 0).fold(0, |mask, lane| mask | 1 << lane);
+            if free == 0 {
+                continue;
+            }
+            let mut released: Vec<Group> = Vec::new();
+            for group in self.groups.iter_mut().filter(|group| group.wait == here) {
+                let threads = group.threads & free;
+                group.threads &= !free;
+                match released.iter_mut().find(|other| other.step == group.step) {
+                    Some(other) => other.threads |= threads,
+                    None => released.push(Group { step: group.step, threads, wait: None }),
+                }
+            }
+            self.groups.retain(|group| group.threads != 0);
+            self.groups.extend(released.into_iter().filter(|group| group.threads != 0));
+        }
+    }
+}
+
+impl Block {
+    /// Threads of a group, which is behind the instruction already, arrive at a barrier of the block.
+    fn arrive(&mut self, number: usize, index: usize, barrier: &BlockBarrier, active: Mask) -> Result<(), Fault> {
+        let running = &mut self.warps[number];
+        let (ids, counts) = (running.warp.read(barrier.number.source), running.warp.read(barrier.threads.source));
+        let holds = running.warp.read_predicate(barrier.predicate);
+        let mut rest = active;
+        let mut ready = Vec::new();
+        let step = running.groups[index].step;
+        running.take(index, if barrier.what == BarrierKind::Arrive { 0 } else { active });
+        while rest != 0 {
+            let lane = first(rest);
+            let (id, count) = (barrier.number.of(&ids, lane), barrier.threads.of(&counts, lane));
+            let same = lanes_of(rest)
+                .filter(|&lane| barrier.number.of(&ids, lane) == id && barrier.threads.of(&counts, lane) == count)
+                .fold(0, |mask, lane| mask | 1 << lane);
+            rest &= !same;
+            let state = &mut self.barriers[id as usize];
+            if state.arrived[number] & same != 0 {
+                return Err(Fault::of(lane, format!("arrives twice at barrier {id}")));
+            }
+            let is_first = state.arrived.iter().all(|&threads| threads == 0);
+            if !is_first && state.wanted != count {
+                return Err(Fault::of(lane, format!("barrier {id} with {count} threads, but others wait for {}", state.wanted)));
+            }
+            state.wanted = count;
+            state.arrived[number] |= same;
+            state.holds[number] |= same & holds;
+            if let BarrierKind::Reduce(reduction) = barrier.what {
+                state.reduction = Some(reduction);
+            }
+            if barrier.what != BarrierKind::Arrive {
+                running.groups.push(Group { step, threads: same, wait: Some(Wait::Block(id as usize)) });
+            }
+            ready.push(id as usize);
+        }
+        ready.into_iter().for_each(|id| self.pass(id));
+        Ok(())
+    }
+
+    /// Lets threads pass a barrier if all that it waits for have arrived.
+    fn pass(&mut self, id: usize) {
+        let state = &self.barriers[id];
+        if state.arrived.iter().all(|&threads| threads == 0) {
+            return;
+        }
+        let alive = |warp: usize| !self.warps[warp].exited;
+        let is_complete = if state.wanted == 0 {
+            state.arrived.iter().enumerate().all(|(warp, &threads)| alive(warp) & !threads == 0)
+        } else {
+            // A warp counts as a whole once all of its threads that are left have arrived.
+            let count = |(warp, &threads): (usize, &Mask)| match threads {
+                0 => 0,
+                _ if alive(warp) & !threads == 0 => LANES as u32,
+                _ => threads.count_ones(),
+            };
+            state.arrived.iter().enumerate().map(count).sum::<u32>() >= state.wanted
+        };
+        if !is_complete {
+            return;
+        }
+        let count: u32 = state.holds.iter().map(|mask| mask.count_ones()).sum();
+        let arrived: u32 = state.arrived.iter().map(|mask| mask.count_ones()).sum();
+        let result = state.reduction.map(|reduction| match reduction {
+            Reduction::Count => count,
+            Reduction::And => u32::from(count == arrived),
+            Reduction::Or => u32::from(count != 0),
+        });
+        for running in &mut self.warps {
+            for group in running.groups.iter_mut().filter(|group| group.wait == Some(Wait::Block(id))) {
+                group.wait = None;
+                running.warp.barrier_result = result.unwrap_or(running.warp.barrier_result);
+            }
+        }
+        let state = &mut self.barriers[id];
+        state.arrived.fill(0);
+        state.holds.fill(0);
+        state.wanted = 0;
+        state.reduction = None;
+    }
+}

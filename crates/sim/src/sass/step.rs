@@ -1,0 +1,97 @@
+//! What one instruction does, made ready to execute.
+//!
+//! A [`Step`] is built once for a launch; executing it is one indirect call for the whole warp. The closure holds operands and modifiers
+//! in resolved form and is specialized by its generic arguments, so that its loop over the lanes has no decisions left that do not depend
+//! on data.
+
+use super::fault::Fault;
+use super::flow::Flow;
+use super::warp::{Lanes, Mask, Place, PredicateSource, Source, Warp, WideLanes, WideSource};
+use super::world::World;
+
+/// Computes on registers of a warp for the threads of a mask, which is never empty.
+pub type Compute = Box<dyn Fn(&mut Warp, Mask) + Send + Sync>;
+
+/// Touches memory or other state outside the warp's registers, and may fail.
+pub type Access = Box<dyn Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault> + Send + Sync>;
+
+/// What an instruction does.
+pub enum Action {
+    Nothing,
+    Compute(Compute),
+    Access(Access),
+    Flow(Flow),
+    /// It cannot be executed; why. Reported when a warp gets there.
+    Refused(String),
+}
+
+/// An instruction that a family module cannot execute; the text names the form or feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported(pub String);
+
+/// What a family module makes of an instruction.
+pub type Built = Result<Action, Unsupported>;
+
+/// An instruction of the program.
+pub struct Step {
+    pub guard: PredicateSource,
+    pub action: Action,
+}
+
+/// An action that computes.
+pub fn compute(run: impl Fn(&mut Warp, Mask) + Send + Sync + 'static) -> Action {
+    Action::Compute(Box::new(run))
+}
+
+/// An action that touches memory.
+pub fn access(run: impl Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault> + Send + Sync + 'static) -> Action {
+    Action::Access(Box::new(run))
+}
+
+/// `d = f(a)` in each thread.
+pub fn map1(d: Place, a: Source, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
+    compute(move |warp, mask| {
+        let a = warp.read(a);
+        let values: Lanes = std::array::from_fn(|lane| f(a[lane]));
+        warp.write(d, mask, &values);
+    })
+}
+
+/// `d = f(a, b)` in each thread.
+pub fn map2(d: Place, a: Source, b: Source, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+    compute(move |warp, mask| {
+        let (a, b) = (warp.read(a), warp.read(b));
+        let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane]));
+        warp.write(d, mask, &values);
+    })
+}
+
+/// `d = f(a, b, c)` in each thread.
+pub fn map3(d: Place, a: Source, b: Source, c: Source, f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+    compute(move |warp, mask| {
+        let (a, b, c) = (warp.read(a), warp.read(b), warp.read(c));
+        let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
+        warp.write(d, mask, &values);
+    })
+}
+
+/// `d = f(a, b, c)` on 64 bits in each thread.
+pub fn wide_map3(
+    d: Place,
+    a: WideSource,
+    b: WideSource,
+    c: WideSource,
+    f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static,
+) -> Action {
+    compute(move |warp, mask| {
+        let (a, b, c) = (warp.read_wide(a), warp.read_wide(b), warp.read_wide(c));
+        let values: WideLanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
+        warp.write_wide(d, mask, &values);
+    })
+}
+
+/// A mask of the lanes for which something holds.
+#[inline]
+pub fn mask_of(holds: impl Fn(usize) -> bool) -> Mask {
+    (0..32).fold(0, |mask, lane| mask | u32::from(holds(lane)) << lane)
+}

@@ -1,0 +1,219 @@
+//! Threads of small programs in assembler text: divergence, convergence, barriers, forward progress, and what errors say.
+
+use oriole_isa::{Target, decode, encode, parse_at};
+
+use super::load::{Code, Function, Kernel};
+use super::world::CODE_START;
+use super::{Error, ErrorKind, Options, Silent};
+use crate::{Launch, Memory};
+
+/// A kernel of these instructions, with one parameter. Branches name offsets.
+fn assemble(lines: &[&str]) -> Code {
+    let target = Target::parse("sm_90a").unwrap();
+    let word = |(number, line): (usize, &&str)| {
+        let instruction = parse_at(line, 16 * number as u64, &|_| None).unwrap_or_else(|error| panic!("{line}: {error:?}"));
+        encode(&instruction, target).unwrap_or_else(|error| panic!("{line}: {error:?}"))
+    };
+    let words: Vec<u128> = lines.iter().enumerate().map(word).collect();
+    let instructions = words.iter().map(|&word| decode(word, target)).collect();
+    let kernel = Kernel { registers: 32, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
+    Code {
+        target,
+        functions: vec![Function { name: "k".into(), is_kernel: true, address: CODE_START, words, instructions }],
+        kernels: [("k".to_owned(), kernel)].into_iter().collect(),
+        banks: Vec::new(),
+        variables: Vec::new(),
+        externals: Vec::new(),
+    }
+}
+
+/// Runs blocks of some threads on a buffer of 64 words; what the buffer holds then.
+fn run(lines: &[&str], blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
+    let code = assemble(lines);
+    let mut memory = Memory::new();
+    let buffer = memory.allocate("buffer", vec![0; 256]);
+    let launch = Launch {
+        kernel: "k".into(),
+        grid: [blocks, 1, 1],
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        arguments: vec![buffer.to_le_bytes().to_vec()],
+    };
+    code.run(&launch, &mut memory, &Options { instruction_limit: 1 << 20 }, &mut Silent)?;
+    let bytes = memory.contents(buffer).unwrap();
+    Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
+}
+
+/// R0 the thread, R2:R3 the buffer, R4:R5 the thread's word in it.
+const START: [&str; 4] = ["S2R R0, SR_TID.X", "LDC.64 R2, c[0x0][0x210]", "MOV R8, 0x4", "IMAD.WIDE.U32 R4, R0, R8, R2"];
+
+fn program<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    START.iter().copied().chain(rest.iter().copied()).collect()
+}
+
+#[test]
+fn both_sides_of_a_branch_meet_again() {
+    let lines = program(&[
+        "BSSY B0, 0xb0",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0x90",
+        "MOV R6, 0x2",
+        "BRA 0xa0",
+        "MOV R6, 0x1",
+        "BSYNC B0",
+        "VOTE.ALL R7, PT, PT",
+        "IADD3 R7, R7, R6, RZ",
+        "STG.E desc[UR4][R4.64], R7",
+        "EXIT",
+    ]);
+    let values = run(&lines, 1, 32).unwrap();
+    assert_eq!(values[0], 0, "all 32 threads, and 1");
+    assert_eq!(values[8], 1, "all 32 threads, and 2");
+}
+
+#[test]
+fn without_a_barrier_the_sides_stay_apart() {
+    let lines = program(&[
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0x70",
+        "NOP",
+        "VOTE.ALL R7, PT, PT",
+        "STG.E desc[UR4][R4.64], R7",
+        "EXIT",
+    ]);
+    let values = run(&lines, 1, 32).unwrap();
+    assert_eq!((values[0], values[8]), (0xff, 0xffff_ff00));
+}
+
+#[test]
+fn threads_that_leave_or_exit_are_not_waited_for() {
+    let lines = program(&[
+        "BSSY B0, 0xc0",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "ISETP.LT.U32.AND P1, PT, R0, 0x10, PT",
+        "@P0 BREAK B0",
+        "@P0 BRA 0xc0",
+        "@P1 EXIT",
+        "BSYNC B0",
+        "NOP",
+        "VOTE.ALL R7, PT, PT",
+        "STG.E desc[UR4][R4.64], R7",
+        "EXIT",
+    ]);
+    let values = run(&lines, 1, 32).unwrap();
+    assert_eq!((values[0], values[8], values[16]), (0xff, 0, 0xffff_0000));
+}
+
+#[test]
+fn a_barrier_survives_in_a_register() {
+    let lines = program(&[
+        "BSSY B0, 0xc0",
+        "BMOV.32.CLEAR R9, B0",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0x90",
+        "NOP",
+        "BMOV.32 B0, R9",
+        "BSYNC B0",
+        "VOTE.ALL R7, PT, PT",
+        "STG.E desc[UR4][R4.64], R7",
+        "EXIT",
+    ]);
+    assert_eq!(run(&lines, 1, 32).unwrap()[8], 0xffff_ffff);
+}
+
+#[test]
+fn warpsync_collects_the_threads_of_its_mask() {
+    let lines = program(&[
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0x80",
+        "MOV R9, 0xffffff00",
+        "BRA 0x90",
+        "MOV R9, 0xff",
+        "NOP",
+        "MOV R10, 0xffffffff",
+        "WARPSYNC R10",
+        "VOTE.ALL R7, PT, PT",
+        "STG.E desc[UR4][R4.64], R7",
+        "EXIT",
+    ]);
+    assert_eq!(run(&lines, 1, 20).unwrap()[3], 0xf_ffff, "threads that do not exist are not waited for");
+}
+
+#[test]
+fn a_lock_between_threads_of_a_warp_is_passed_on() {
+    // Each thread takes the lock in word 63, adds to word 62 in two steps, and gives the lock back.
+    let lines = program(&[
+        "MOV R9, 0x1",
+        "ATOMG.E.EXCH.STRONG.GPU PT, R10, desc[UR4][R2.64+0xfc], R9",
+        "ISETP.NE.U32.AND P0, PT, R10, RZ, PT",
+        "@P0 BRA 0x50",
+        "LDG.E R11, desc[UR4][R2.64+0xf8]",
+        "IADD3 R11, R11, 0x3, RZ",
+        "STG.E desc[UR4][R2.64+0xf8], R11",
+        "ATOMG.E.EXCH.STRONG.GPU PT, R10, desc[UR4][R2.64+0xfc], RZ",
+        "EXIT",
+    ]);
+    for (blocks, threads) in [(1, 32), (3, 96)] {
+        assert_eq!(run(&lines, blocks, threads).unwrap()[62], 3 * blocks * threads);
+    }
+}
+
+#[test]
+fn barriers_of_the_block_order_warps() {
+    // Thread 0 of the last warp writes to shared memory; the others read it after the barrier.
+    let lines = program(&[
+        "ISETP.EQ.U32.AND P0, PT, R0, 0x20, PT",
+        "MOV R9, 0x77",
+        "@P0 STS [RZ+0x400], R9",
+        "BAR.SYNC.DEFER_BLOCKING 0x0",
+        "LDS R10, [RZ+0x400]",
+        "STG.E desc[UR4][R4.64], R10",
+        "EXIT",
+    ]);
+    let values = run(&lines, 1, 64).unwrap();
+    assert!(values.iter().all(|&value| value == 0x77), "{values:x?}");
+}
+
+#[test]
+fn a_reduction_counts_all_threads() {
+    let lines = program(&[
+        "ISETP.LT.U32.AND P0, PT, R0, 0x21, PT",
+        "BAR.RED.POPC.DEFER_BLOCKING 0x1, P0",
+        "B2R.RESULT R9",
+        "STG.E desc[UR4][R4.64], R9",
+        "EXIT",
+    ]);
+    assert_eq!(run(&lines, 1, 64).unwrap()[40], 33);
+}
+
+#[test]
+fn a_deadlock_is_named() {
+    let lines = program(&[
+        "ISETP.LT.U32.AND P0, PT, R0, 0x20, PT",
+        "@P0 BAR.SYNC.DEFER_BLOCKING 0x1, 0x40",
+        "@!P0 BAR.SYNC.DEFER_BLOCKING 0x2, 0x40",
+        "EXIT",
+    ]);
+    let error = run(&lines, 1, 64).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Deadlock);
+    assert!(error.message.contains("all 64 threads") && error.message.contains("barrier 1"), "{error}");
+}
+
+#[test]
+fn errors_say_where() {
+    let lines = program(&["LDG.E R9, desc[UR4][R4.64+0x100]", "EXIT"]);
+    let text = run(&lines, 2, 32).unwrap_err().to_string();
+    assert!(
+        text.contains("(buffer+0x100)") && text.contains("k+0x40 `LDG.E R9") && text.contains("block (0,0,0) thread (0,0,0)"),
+        "{text}"
+    );
+    let lines = program(&["LDS R9, [R0]", "EXIT"]);
+    let text = run(&lines, 1, 32).unwrap_err().to_string();
+    assert!(text.contains("4 bytes at 0x1 of shared memory are not aligned") && text.contains("thread (1,0,0)"), "{text}");
+    let error = run(&program(&["BRA 0x40"]), 1, 32).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooLong);
+    let error = run(&program(&["NOP"]), 1, 32).unwrap_err();
+    assert!(error.to_string().contains("past the end"), "{error}");
+    let error = run(&program(&["MOV R30, R40", "EXIT"]), 1, 32).unwrap_err();
+    assert!(error.kind == ErrorKind::Unsupported && error.to_string().contains("R40 beyond the 32"), "{error}");
+}

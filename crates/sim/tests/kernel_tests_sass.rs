@@ -1,0 +1,142 @@
+//! Kernel tests on the bytes of cubins: everything that the compiler makes for sm_90a, samples for the other targets, and with
+//! `ORIOLE_ORACLES` set to a folder with `ptxas`, samples of what ptxas makes, which uses many more forms of instructions.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use oriole_driver::{Options as Compiler, compile};
+use oriole_isa::Target;
+use oriole_kernel_test::KernelTest;
+use oriole_sim::sass::kernel_test::run;
+use oriole_sim::sass::{Options, Silent, Trace};
+
+const LIMIT: Options = Options { instruction_limit: 1 << 26 };
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn tests() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for family in fs::read_dir(root().join("tests/kernels")).expect("the kernel tests").flatten() {
+        found.extend(fs::read_dir(family.path()).expect("a family").flatten().map(|entry| entry.path()));
+    }
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "ptx"));
+    found.sort();
+    assert!(found.len() > 2000, "only {} kernel tests", found.len());
+    found
+}
+
+/// The number in `.target sm_90a`.
+fn wanted(text: &str) -> u16 {
+    let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
+    digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// Runs a function on all cores for each item; what it gave, in no order.
+fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let queue = Mutex::new(VecDeque::from(items));
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(item) = queue.lock().unwrap().pop_front() else { break };
+                    let result = run(item);
+                    results.lock().unwrap().push(result);
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap()
+}
+
+/// Runs a test; on failure, what is wrong and the last instructions of the first warp.
+fn check(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<(), String> {
+    run(test, cubin, &LIMIT, &mut Silent).map_err(|why| {
+        let mut trace = Trace::new(12, None);
+        let _ = run(test, cubin, &LIMIT, &mut trace);
+        format!("{name}: {why}\n{}", trace.text(0, 0))
+    })
+}
+
+fn judge(results: Vec<Option<Result<(), String>>>, at_least: usize) {
+    let run: Vec<_> = results.into_iter().flatten().collect();
+    let count = run.len();
+    let failures: Vec<String> = run.into_iter().filter_map(Result::err).collect();
+    let mut message = String::new();
+    failures.iter().take(10).for_each(|failure| writeln!(message, "{failure}").unwrap());
+    assert!(failures.is_empty(), "{} of {count} tests fail:\n{message}", failures.len());
+    assert!(count >= at_least, "only {count} tests ran");
+}
+
+/// Every `step`-th test, compiled for a target at a level.
+fn compiled(target: &str, level: u8, step: usize, at_least: usize) {
+    let machine = Target::parse(target).unwrap();
+    let files: Vec<PathBuf> = tests().into_iter().step_by(step).collect();
+    let results = on_all_cores(files, |path| {
+        let name = path.strip_prefix(root().join("tests/kernels")).unwrap_or(&path).display().to_string();
+        let text = fs::read_to_string(&path).unwrap();
+        if wanted(&text) > machine.number() {
+            return None;
+        }
+        let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
+        let Ok(compiled) = compile(&[&module], &Compiler { level, ..Compiler::new(machine) }) else {
+            return Some(Err(format!("{name}: does not compile for {target}")));
+        };
+        let test = oriole_kernel_test::parse(&text).unwrap();
+        Some(check(&format!("{name} ({target}, -O{level})"), &test, &compiled.cubin))
+    });
+    judge(results, at_least);
+}
+
+#[test]
+fn all_for_sm_90a_optimized() {
+    compiled("sm_90a", 3, 1, 2600);
+}
+
+#[test]
+fn all_for_sm_90a_plain() {
+    compiled("sm_90a", 0, 1, 2600);
+}
+
+#[test]
+fn samples_for_other_targets() {
+    for target in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120"] {
+        compiled(target, 3, 17, 80);
+    }
+}
+
+#[test]
+fn samples_of_what_ptxas_makes() {
+    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES").map(PathBuf::from) else { return };
+    let ptxas = oracles.join("ptxas");
+    let folder = std::env::temp_dir().join(format!("oriole-sass-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    for target in ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"] {
+        let machine = Target::parse(target).unwrap();
+        let files: Vec<(usize, PathBuf)> = tests().into_iter().step_by(37).enumerate().collect();
+        let results = on_all_cores(files, |(number, path)| {
+            let name = path.strip_prefix(root().join("tests/kernels")).unwrap_or(&path).display().to_string();
+            let text = fs::read_to_string(&path).unwrap();
+            if wanted(&text) > machine.number() || DIFFERENT.iter().any(|different| name.contains(different)) {
+                return None;
+            }
+            let cubin = folder.join(format!("{target}-{number}.cubin"));
+            let status = Command::new(&ptxas).args(["-arch", target, "-o"]).arg(&cubin).arg(&path).status().expect("ptxas runs");
+            let bytes = status.success().then(|| fs::read(&cubin).unwrap())?;
+            let test = oriole_kernel_test::parse(&text).unwrap();
+            Some(check(&format!("{name} (ptxas, {target})"), &test, &bytes))
+        });
+        judge(results, 40);
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Tests that NVIDIA's compiler gets wrong by the manual (docs/kernel-tests.md).
+const DIFFERENT: [&str; 5] =
+    ["logic/no_rotate_64_by_sub", "cvt/rm_ftz_f16_f32", "cvt/rp_ftz_f16_f32", "cvt/rp_ftz_sat_f16_f32", "cvt/rna_satfinite_tf32_f32"];
