@@ -6,6 +6,8 @@
 pub mod generate;
 pub mod print;
 pub mod program;
+pub mod judge;
+pub mod reduce;
 pub mod rng;
 pub mod table;
 pub mod template;

@@ -17,7 +17,7 @@ pub fn module(program: &Program) -> String {
 /// The module without its first lines.
 pub fn contents(program: &Program) -> String {
     let suffix = program.seed;
-    let functions: Vec<String> = program.functions.iter().map(|function| device_function(program, function)).collect();
+    let functions: Vec<String> = program.called().into_iter().map(|number| device_function(program, &program.functions[number])).collect();
     let kernel = kernel(program);
     let mut text = String::new();
     let all = functions.concat() + &kernel;

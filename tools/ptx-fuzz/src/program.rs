@@ -249,6 +249,22 @@ impl Program {
         self.block_threads() * self.grid.iter().product::<u32>()
     }
 
+    /// The functions that are called, directly or by others, in order.
+    pub fn called(&self) -> Vec<usize> {
+        let mut called = Vec::new();
+        let mut open = vec![&self.kernel];
+        while let Some(function) = open.pop() {
+            for number in callees(&function.body) {
+                if !called.contains(&number) {
+                    called.push(number);
+                    open.push(&self.functions[number]);
+                }
+            }
+        }
+        called.sort_unstable();
+        called
+    }
+
     /// How to run it; nothing is expected yet.
     pub fn test(&self) -> KernelTest {
         let buffer = |name: &str, element, count, fill| Parameter {
@@ -277,4 +293,15 @@ impl Program {
             expectations: Vec::new(),
         }
     }
+}
+
+fn callees(list: &[Stmt]) -> Vec<usize> {
+    let nested = list.iter().flat_map(|statement| match statement {
+        Stmt::Op(op) => op.callees.clone(),
+        Stmt::If { then, otherwise, .. } => [callees(then), callees(otherwise)].concat(),
+        Stmt::Loop { body, .. } => callees(body),
+        Stmt::Irregular { blocks, .. } => blocks.iter().flat_map(|block| callees(&block.0)).collect(),
+        _ => Vec::new(),
+    });
+    nested.collect()
 }

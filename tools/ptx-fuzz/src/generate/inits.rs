@@ -2,6 +2,7 @@
 
 use super::{Context, Generator, Level};
 use crate::program::{CLASSES, Class, Function, Op, PRIVATE_BYTES, Stmt};
+use crate::reduce::edits::mentions;
 use crate::template::interesting;
 
 impl Generator {
@@ -90,13 +91,13 @@ impl Generator {
     fn observe_all(&mut self, pool: &[usize; 12], body: &[Stmt]) -> (Vec<Op>, usize) {
         let seen_percent = *self.rng.pick(&[100, 100, 60, 25]);
         let mut finish = Vec::new();
+        let text = format!("{body:?}");
         for (class, name) in self.registers(pool) {
-            if self.rng.chance(seen_percent) {
+            if mentions(&text, &name) && self.rng.chance(seen_percent) {
                 let slot = finish.len() * 8;
                 finish.push(self.plain(&observation(class, &name, slot)));
             }
         }
-        let text = format!("{body:?}");
         for (register, space) in [("%loc", "local"), ("%sh", "shared")] {
             if text.contains(register) || text.contains(&register.replace('%', "%g")) {
                 let slot = finish.len() * 8;

@@ -12,10 +12,10 @@ mod memory;
 
 use oriole_kernel_test::Source;
 
-use crate::program::{CONSTANT_WORDS, Function, Program};
+use crate::program::{CONSTANT_WORDS, Class, Function, Op, Program};
+use crate::reduce::edits;
 use crate::rng::Rng;
 use crate::template::{self, Names, interesting};
-use crate::program::{Class, Op};
 
 /// Which threads are known to be at a place together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn generate(seed: u64, size: Option<usize>) -> Program {
     let (kernel, slots) = generator.make_kernel(kernel_size);
     let mut rng = generator.rng;
     let fill_seed = rng.next() as u32;
-    Program {
+    let mut program = Program {
         seed,
         version,
         target,
@@ -122,7 +122,9 @@ pub fn generate(seed: u64, size: Option<usize>) -> Program {
             Source::Sized { seed: fill_seed },
         ]),
         slots,
-    }
+    };
+    edits::prune(&mut program);
+    program
 }
 
 fn shape(rng: &mut Rng) -> ([u32; 3], [u32; 3]) {
