@@ -75,3 +75,61 @@ pub fn int_to_int(to: Int, from: Int, bits: u64, saturate: bool) -> u64 {
     let value = from.value(bits);
     if saturate { to.clamp(value) } else { to.wrap(value) }
 }
+
+/// The exponent that stands for one in ue8m0, the format of scale factors: eight bits of exponent, no sign, no fraction.
+const UE8M0_BIAS: i32 = 127;
+const UE8M0_NAN: u64 = 0xff;
+const UE8M0_LARGEST: u64 = 0xfe;
+
+/// Float to ue8m0. The sign is ignored, and what is below the least power becomes that.
+pub fn to_ue8m0(from: Format, bits: u64, rounding: Rounding, overflow: Overflow) -> u64 {
+    let too_large = if overflow == Overflow::SatFinite { UE8M0_LARGEST } else { UE8M0_NAN };
+    match Number::unpack(from, bits) {
+        Number::Nan => UE8M0_NAN,
+        Number::Infinity { .. } => too_large,
+        Number::Zero { .. } => 0,
+        Number::Finite(x) => {
+            let (_, is_power) = x.round_at(x.magnitude(), Rounding::Zero);
+            let power = x.magnitude() + i32::from(rounding == Rounding::Up && !is_power);
+            let code = power + UE8M0_BIAS;
+            if code > UE8M0_LARGEST as i32 { too_large } else { code.max(0) as u64 }
+        }
+    }
+}
+
+/// ue8m0 to a float, which must have the range of f32.
+pub fn from_ue8m0(to: Format, bits: u64) -> u64 {
+    if bits & 0xff == UE8M0_NAN {
+        return to.canonical_nan();
+    }
+    let exponent = (bits & 0xff) as i32 - UE8M0_BIAS;
+    Exact { negative: false, exponent, significand: 1 }.round(to, Rounding::Zero)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::BF16;
+
+    fn scale(x: f32, rounding: Rounding) -> u64 {
+        to_ue8m0(F32, u64::from(x.to_bits()), rounding, Overflow::SatFinite)
+    }
+
+    #[test]
+    fn scale_factors_are_powers_of_two() {
+        for (x, down, up) in [(1.0, 127, 127), (1.5, 127, 128), (-4.0, 129, 129), (0.0, 0, 0), (3.0e38, 254, 254), (1.0e-44, 0, 0)] {
+            assert_eq!((scale(x, Rounding::Zero), scale(x, Rounding::Up)), (down, up), "{x}");
+        }
+        assert_eq!(scale(f32::NAN, Rounding::Up), 0xff);
+        assert_eq!(scale(f32::INFINITY, Rounding::Up), 0xfe);
+        assert_eq!(to_ue8m0(F32, u64::from(f32::INFINITY.to_bits()), Rounding::Up, Overflow::Ieee), 0xff);
+    }
+
+    #[test]
+    fn scale_factors_come_back() {
+        assert_eq!([0, 1, 127, 254, 255].map(|code| from_ue8m0(BF16, code)), [0x0040, 0x0080, 0x3f80, 0x7f00, 0x7fff]);
+        for code in 0..255 {
+            assert_eq!(to_ue8m0(BF16, from_ue8m0(BF16, code), Rounding::Zero, Overflow::SatFinite), code);
+        }
+    }
+}

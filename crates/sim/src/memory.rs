@@ -86,7 +86,7 @@ impl Memory {
         if offset.checked_add(bytes as u64).is_none_or(|end| end > allocation.bytes.len() as u64) {
             return Err(fault(FaultKind::OutOfBounds, near()));
         }
-        if bytes.is_power_of_two() && address % bytes as u64 != 0 {
+        if bytes.is_power_of_two() && !address.is_multiple_of(bytes as u64) {
             return Err(fault(FaultKind::Misaligned, near()));
         }
         Ok((index, offset as usize))

@@ -131,7 +131,8 @@ fn the_same_launch_gives_the_same_result() {
 
 #[test]
 fn launches_that_do_not_fit_are_refused() {
-    let text = b".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) { ret; }\n.entry t() { .reg .b32 %r; .reg .b64 %d;\n\
+    let text =
+        b".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) { ret; }\n.entry t() { .reg .b32 %r; .reg .b64 %d;\n\
                  mapa.u64 %d, %d, %r; ret; }";
     let text: Vec<u8> = String::from_utf8_lossy(text).replace("sm_80", "sm_90").into_bytes();
     let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());

@@ -5,19 +5,23 @@ use std::path::Path;
 
 use oriole_ptx::enumerate::{legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};
-use oriole_sim::ptx::{Error, Program};
+use oriole_sim::ptx::{Error, Options, Program};
+use oriole_sim::{Launch, Memory};
 
 /// Forms of a row that are tried at most.
 const FORMS_PER_ROW: usize = 40;
 
-/// Instructions that are not supported: what the compiler does not have either, and few more.
+/// Instructions that are not supported; the compiler does not have them either.
+#[rustfmt::skip]
 const LEFT_OUT: &[&str] = &[
     "barrier.cluster", "clusterlaunchcontrol", "cp.", "getctarank", "griddepcontrol", "istypep", "mapa", "mbarrier", "mma", "multimem",
     "red.async", "setmaxnreg", "st.async", "st.bulk", "suld", "suq", "sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq",
     "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub", "wgmma", "wmma",
-    // Shapes of new targets, stochastic rounding, scale factors, and the NaN of tensor copies, which the manual does not give.
-    "ldmatrix", "stmatrix", "cvt.rs", "ue8m0x2", "oob",
 ];
+
+/// Forms of supported instructions that are not: what needs random bits whose layout the manual shows in pictures only, the special NaN
+/// of tensor copies, whose bits it does not give, and matrices of bytes.
+const LEFT_OUT_FORMS: &[&str] = &["cvt.rs.", "fma.rn.oob.", "ldmatrix.sync.aligned.m16n16", "ldmatrix.sync.aligned.m8n16", "stmatrix.sync.aligned.m16n8"];
 
 #[test]
 fn every_form_is_decoded_or_refused_by_name() {
@@ -49,7 +53,8 @@ fn every_form_is_decoded_or_refused_by_name() {
                 let Error::Unsupported { feature, line } = error else { panic!("{error}") };
                 assert!(*line > 0, "{error}");
                 let opcode = ROWS[row].opcode.spelling();
-                let is_known = LEFT_OUT.iter().any(|part| opcode.starts_with(part) || feature.contains(part) || feature.contains(&part.replace("cvt.", "")));
+                let is_known = LEFT_OUT.iter().any(|family| opcode.starts_with(family))
+                    || LEFT_OUT_FORMS.iter().any(|form| feature.starts_with(form));
                 if !is_known {
                     unexpected.entry(opcode.to_owned()).or_insert_with(|| error.to_string());
                 }
@@ -87,4 +92,39 @@ fn examples_and_corpus_are_decoded_or_refused_by_name() {
         println!("{reason}");
         assert!(reason.contains("does not support"), "{reason}");
     }
+}
+
+/// Kernels of the corpus with arbitrary arguments: whatever they do, they end in a report or an error.
+#[test]
+fn corpus_kernels_run_without_panics() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let options = Options { most_steps: 20_000, ..Options::default() };
+    let (mut finished, mut stopped) = (0, 0);
+    for folder in ["examples", "corpus", "corpus/handwritten"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "ptx") {
+                continue;
+            }
+            let text = std::fs::read(&path).unwrap();
+            let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+            let Ok(program) = Program::new(&checked.module, &text) else { continue };
+            for kernel in program.kernels() {
+                let Some(sizes) = program.parameter_sizes(kernel) else { continue };
+                let mut memory = Memory::new();
+                let mut argument = |bytes: u32| match bytes {
+                    8 => memory.allocate("argument", vec![0; 0x10000]).to_le_bytes().to_vec(),
+                    _ => (0..bytes).map(|byte| if byte % 4 == 0 { 7 } else { 0 }).collect(),
+                };
+                let arguments = sizes.into_iter().map(&mut argument).collect();
+                let launch = Launch { kernel: kernel.into(), grid: [2, 1, 1], block: [48, 1, 1], shared_bytes: 4096, arguments };
+                match program.load(&mut memory).run(&launch, &mut memory, &options) {
+                    Ok(_) => finished += 1,
+                    Err(_) => stopped += 1,
+                }
+            }
+        }
+    }
+    println!("{finished} kernels ran to their end, {stopped} were stopped");
+    assert!(finished > 100, "only {finished} kernels ran to their end, {stopped} did not");
 }

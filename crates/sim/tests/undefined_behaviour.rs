@@ -95,7 +95,8 @@ fn values_that_are_undefined_but_decide_nothing() {
 
 #[test]
 fn parameters_keep_track_of_undefined_values() {
-    let function = ".func (.param .b32 r) f(.param .b32 a, .param .b32 b) { .reg .b32 %x; ld.param.b32 %x, [b]; st.param.b32 [r], %x; ret; }";
+    let function =
+        ".func (.param .b32 r) f(.param .b32 a, .param .b32 b) { .reg .b32 %x; ld.param.b32 %x, [b]; st.param.b32 [r], %x; ret; }";
     let call = |given: &str| {
         format!(
             "{{ .param .b32 a; .param .b32 b; .param .b32 r;\nst.param.b32 [{given}], 5;\ncall (r), f, (a, b);\nld.param.b32 %r1, [r]; }}\n\
@@ -150,7 +151,11 @@ fn divergent_barriers() {
         64,
     );
     clean("", &format!("{odd}@%p1 bra ODD;\nbarrier.sync 0;\nbra END;\nODD:\nbarrier.sync 0;\nEND:"), 64);
-    clean("", &format!("{odd}@%p1 bra ODD;\nmov.u32 %r2, 1;\nbra END;\nODD:\nmov.u32 %r2, 2;\nEND:\nbar.sync 0;\nst.global.u32 [%at], %r2;"), 64);
+    clean(
+        "",
+        &format!("{odd}@%p1 bra ODD;\nmov.u32 %r2, 1;\nbra END;\nODD:\nmov.u32 %r2, 2;\nEND:\nbar.sync 0;\nst.global.u32 [%at], %r2;"),
+        64,
+    );
     clean("", "setp.lt.u32 %p1, %t, 40;\n@%p1 ret;\nbar.sync 0;", 64);
 }
 
@@ -158,7 +163,12 @@ fn divergent_barriers() {
 fn deadlocks() {
     let found = reported(Deadlock, "", "setp.lt.u32 %p1, %t, 32;\n@%p1 ret;\nbar.sync 0, 64; // here", 64);
     assert!(found.message.contains("32 have exited"), "{found}");
-    reported(Deadlock, "", "setp.eq.u32 %p1, %t, 0;\n@%p1 bra ONE;\nbar.warp.sync 0xffffffff;\nbra END;\nONE:\nbarrier.sync 0; // here\nEND:", 32);
+    reported(
+        Deadlock,
+        "",
+        "setp.eq.u32 %p1, %t, 0;\n@%p1 bra ONE;\nbar.warp.sync 0xffffffff;\nbra END;\nONE:\nbarrier.sync 0; // here\nEND:",
+        32,
+    );
     reported(Deadlock, "", "setp.lt.u32 %p1, %t, 32;\n@%p1 bra LOW;\nbar.sync 1, 64;\nbra END;\nLOW:\nbar.sync 2, 64; // here\nEND:", 64);
     clean("", "setp.lt.u32 %p1, %t, 32;\n@%p1 bra LOW;\nbar.sync 1, 32;\nbra END;\nLOW:\nbar.sync 2, 32;\nEND:", 64);
     clean("", "setp.lt.u32 %p1, %t, 7;\n@%p1 ret;\nbar.warp.sync 0xffffffff;\nbar.sync 0;", 32);
@@ -167,7 +177,8 @@ fn deadlocks() {
 
 #[test]
 fn races_in_shared_memory() {
-    let own = "mov.u32 %r1, area;\nmad.lo.u32 %r2, %t, 4, %r1;\nxor.b32 %r3, %t, 33;\nmad.lo.u32 %r3, %r3, 4, %r1;\nst.shared.u32 [%r2], %t;\n";
+    let own =
+        "mov.u32 %r1, area;\nmad.lo.u32 %r2, %t, 4, %r1;\nxor.b32 %r3, %t, 33;\nmad.lo.u32 %r3, %r3, 4, %r1;\nst.shared.u32 [%r2], %t;\n";
     let read = "ld.shared.u32 %r4, [%r3]; // here\nst.global.u32 [%at], %r4;";
     let race = races(AREA, &format!("{own}{read}"), 64);
     assert!(race.message.contains("without a barrier"), "{race}");
@@ -182,11 +193,13 @@ fn races_in_shared_memory() {
 
 #[test]
 fn shared_memory_without_races() {
-    let own = "mov.u32 %r1, area;\nmad.lo.u32 %r2, %t, 4, %r1;\nxor.b32 %r3, %t, 33;\nmad.lo.u32 %r3, %r3, 4, %r1;\nst.shared.u32 [%r2], %t;\n";
+    let own =
+        "mov.u32 %r1, area;\nmad.lo.u32 %r2, %t, 4, %r1;\nxor.b32 %r3, %t, 33;\nmad.lo.u32 %r3, %r3, 4, %r1;\nst.shared.u32 [%r2], %t;\n";
     let read = "ld.shared.u32 %r4, [%r3];\nst.global.u32 [%at], %r4;";
     clean(AREA, &format!("{own}bar.sync 0;\n{read}\nbar.sync 0;\nst.shared.u32 [%r2], 1;"), 64);
     clean(AREA, "mov.u32 %r1, area;\nst.shared.u32 [%r1], 1;", 64);
-    let half = "mov.u32 %r1, area;\nmad.lo.u32 %r2, %t, 4, %r1;\nxor.b32 %r3, %t, 1;\nmad.lo.u32 %r3, %r3, 4, %r1;\nst.shared.u32 [%r2], %t;\n";
+    let half =
+        "mov.u32 %r1, area;\nmad.lo.u32 %r2, %t, 4, %r1;\nxor.b32 %r3, %t, 1;\nmad.lo.u32 %r3, %r3, 4, %r1;\nst.shared.u32 [%r2], %t;\n";
     clean(AREA, &format!("{half}bar.warp.sync 0xffffffff;\n{read}"), 64);
     let init = "setp.eq.u32 %p1, %t, 0;\n@%p1 st.shared.u32 [area], 0;\nbar.sync 0;\n";
     clean(AREA, &format!("{init}red.shared.add.u32 [area], 1;\nbar.sync 0;\nld.shared.u32 %r1, [area];\nst.global.u32 [%at], %r1;"), 64);
@@ -214,5 +227,8 @@ fn endless_loops_are_stopped() {
     let options = Options { most_steps: 100_000, ..Options::default() };
     let found = findings_with("", "L:\nbra L;", 32, 1, &options);
     assert_eq!(found[0].kind, TooManySteps);
-    assert!(findings_with("", "mov.u32 %r1, 0;\nL:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 1000;\n@%p1 bra L;", 32, 1, &options).is_empty());
+    assert!(
+        findings_with("", "mov.u32 %r1, 0;\nL:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 1000;\n@%p1 bra L;", 32, 1, &options)
+            .is_empty()
+    );
 }

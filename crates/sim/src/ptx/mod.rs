@@ -102,6 +102,14 @@ impl Program {
         names
     }
 
+    /// How many bytes each parameter of a kernel has; none if the kernel does not exist or cannot be run.
+    pub fn parameter_sizes(&self, kernel: &str) -> Option<Vec<u32>> {
+        match &self.functions[*self.kernels.get(kernel)? as usize] {
+            Target::Code(code) => Some(code.kernel.as_ref()?.parameters.iter().map(|&(_, bytes)| bytes).collect()),
+            _ => None,
+        }
+    }
+
     /// The functions that cannot be run, each with the first reason.
     pub fn refused(&self) -> Vec<(&str, &Error)> {
         let refused = self.functions.iter().filter_map(|target| match target {

@@ -86,11 +86,22 @@ pub(crate) struct Op {
 
 /// What an instruction does.
 pub(crate) enum Action {
-    Compute { destination: Slot, sources: [Source; 5], function: Pure, taint: Taint },
+    Compute {
+        destination: Slot,
+        sources: [Source; 5],
+        function: Pure,
+        taint: Taint,
+    },
     /// The value of a special register.
-    Special { destination: Slot, register: Special },
+    Special {
+        destination: Slot,
+        register: Special,
+    },
     /// The address of a variable in the thread's frame.
-    FrameAddress { destination: Slot, offset: u32 },
+    FrameAddress {
+        destination: Slot,
+        offset: u32,
+    },
     Load(Box<Load>),
     Store(Box<Store>),
     Atomic(Box<Atomic>),
@@ -101,21 +112,38 @@ pub(crate) enum Action {
     Fence,
     /// Lets other threads run.
     Yield,
-    Branch { target: u32 },
-    BranchIndexed { index: Source, targets: Box<[u32]> },
+    Branch {
+        target: u32,
+    },
+    BranchIndexed {
+        index: Source,
+        targets: Box<[u32]>,
+    },
     Call(Box<Call>),
     /// The end of the function with this number.
-    Return { function: u32 },
+    Return {
+        function: u32,
+    },
     Exit,
     Trap,
     Barrier(Box<Barrier>),
     /// An operation of several threads of a warp, which wait for each other.
     Together(Box<Together>),
     /// The threads that are executing together now.
-    ActiveMask { destination: Slot },
-    Alloca { destination: Slot, size: Source, align: u32 },
-    StackSave { destination: Slot },
-    StackRestore { source: Source },
+    ActiveMask {
+        destination: Slot,
+    },
+    Alloca {
+        destination: Slot,
+        size: Source,
+        align: u32,
+    },
+    StackSave {
+        destination: Slot,
+    },
+    StackRestore {
+        source: Source,
+    },
 }
 
 /// The space of an access.
@@ -351,7 +379,10 @@ pub(crate) enum Target {
     /// Declared and never defined.
     Missing(String),
     /// Has something that the interpreter does not support.
-    Refused { name: String, error: Error },
+    Refused {
+        name: String,
+        error: Error,
+    },
 }
 
 /// A PTX module, decoded.

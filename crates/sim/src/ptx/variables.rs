@@ -319,4 +319,3 @@ pub(crate) fn low_bits(count: u32) -> u64 {
         _ => u64::MAX,
     }
 }
-

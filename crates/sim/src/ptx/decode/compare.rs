@@ -69,8 +69,7 @@ impl Decoder<'_> {
             Opcode::Set => self.set(ptx),
             Opcode::Selp => {
                 let ty = ptx.ty();
-                let sources =
-                    [self.source(ptx.operand(1), ty)?, self.source(ptx.operand(2), ty)?, self.predicate(ptx.operand(3))?];
+                let sources = [self.source(ptx.operand(1), ty)?, self.source(ptx.operand(2), ty)?, self.predicate(ptx.operand(3))?];
                 let d = self.destination(ptx.operand(0))?;
                 let function = Pure::Three(Box::new(|a, b, p| if p != 0 { a } else { b }));
                 self.compute(d, &sources, function, Taint::Select);

@@ -2,7 +2,9 @@
 
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
-use oriole_sem::convert::{Overflow, float_to_float, float_to_int, int_to_float, int_to_int, tf32_register, to_integral};
+use oriole_sem::convert::{
+    Overflow, float_to_float, float_to_int, from_ue8m0, int_to_float, int_to_int, tf32_register, to_integral, to_ue8m0,
+};
 use oriole_sem::format::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, F32};
 use oriole_sem::int::S32;
 use oriole_sem::{Format, Int, Mode};
@@ -41,6 +43,9 @@ impl Decoder<'_> {
         if ptx.has(Modifier::Rs) {
             return self.unsupported(ptx);
         }
+        if to == ScalarType::Ue8m0x2 || from == ScalarType::Ue8m0x2 {
+            return self.convert_scale(ptx, to, from);
+        }
         if to == ScalarType::Tf32 || packed_element(to).is_some() {
             return self.convert_packed(ptx, to, from);
         }
@@ -51,7 +56,8 @@ impl Decoder<'_> {
         match (int_type(to), format_of(to), int_type(from), format_of(from)) {
             (Some(to), _, Some(from), _) => {
                 let extend = extended(to, width);
-                let taint = if sat || from.signed && to.bits > from.bits || to.signed && width > to.bits { Taint::Whole } else { Taint::Follow };
+                let taint =
+                    if sat || from.signed && to.bits > from.bits || to.signed && width > to.bits { Taint::Whole } else { Taint::Follow };
                 self.compute(d, &[a], Pure::One(Box::new(move |a| extend(int_to_int(to, from, a, sat)))), taint);
             }
             (Some(to), _, _, Some((from, 1))) => {
@@ -102,6 +108,30 @@ impl Decoder<'_> {
         let a = self.source(ptx.operand(1), bits_type(2 * source_bits))?;
         let element = move |a: u64| float_to_float(format, source_format, a & low_bits(source_bits), mode, overflow);
         self.compute1(d, a, move |a| element(a >> source_bits) << bits | element(a));
+        Ok(())
+    }
+
+    /// Scale factors, two in a register.
+    fn convert_scale(&mut self, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Decode {
+        let d = self.destination(ptx.operand(0))?;
+        let (rounding, overflow) = (rounding(ptx), overflow(ptx));
+        match (to, from) {
+            (_, ScalarType::F32) => {
+                let sources = [self.source(ptx.operand(1), from)?, self.source(ptx.operand(2), from)?];
+                let element = move |a: u64| to_ue8m0(F32, a, rounding, overflow);
+                self.compute2(d, sources, move |a, b| element(a) << 8 | element(b));
+            }
+            (_, ScalarType::Bf16x2) => {
+                let a = self.source(ptx.operand(1), ScalarType::B32)?;
+                let element = move |a: u64| to_ue8m0(BF16, a & 0xffff, rounding, overflow);
+                self.compute1(d, a, move |a| element(a >> 16) << 8 | element(a));
+            }
+            (ScalarType::Bf16x2, _) => {
+                let a = self.source(ptx.operand(1), ScalarType::B16)?;
+                self.compute1(d, a, |a| from_ue8m0(BF16, a >> 8) << 16 | from_ue8m0(BF16, a));
+            }
+            _ => return self.unsupported(ptx),
+        }
         Ok(())
     }
 

@@ -20,7 +20,8 @@ fn vector_lanes(ptx: &Ptx<'_>) -> usize {
 pub(crate) fn ordering(ptx: &Ptx<'_>) -> Ordering {
     let acquire = ptx.has(Modifier::Acquire) || ptx.has(Modifier::AcqRel);
     let release = ptx.has(Modifier::Release) || ptx.has(Modifier::AcqRel);
-    let strong = acquire || release || [Modifier::Relaxed, Modifier::Volatile, Modifier::Mmio].into_iter().any(|modifier| ptx.has(modifier));
+    let strong =
+        acquire || release || [Modifier::Relaxed, Modifier::Volatile, Modifier::Mmio].into_iter().any(|modifier| ptx.has(modifier));
     Ordering { strong, acquire, release }
 }
 

@@ -1,8 +1,8 @@
 //! From the typed syntax tree to code that runs: each function once, each instruction by the handler of its family.
 
 mod atomic;
-mod control;
 mod compare;
+mod control;
 mod convert;
 mod float;
 mod integer;
@@ -13,9 +13,7 @@ mod operands;
 mod special;
 mod warp;
 
-use oriole_ptx::ast::{
-    self, Body, Form, Function, FunctionKind, InstructionId, Item, LabelId, Module, Parameter, Statement, VariableId,
-};
+use oriole_ptx::ast::{self, Body, Form, Function, FunctionKind, InstructionId, Item, LabelId, Module, Parameter, Statement, VariableId};
 use oriole_ptx::source::LineIndex;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::{ScalarType, StateSpace};

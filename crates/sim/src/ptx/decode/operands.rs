@@ -59,9 +59,7 @@ impl Decoder<'_> {
         }
         match operand {
             ast::Operand::Register(register) => Ok(Source::register(self.slot(register, 0))),
-            ast::Operand::Element(register, component) => {
-                Ok(Source::register(self.slot(register, component.index().unwrap_or(0))))
-            }
+            ast::Operand::Element(register, component) => Ok(Source::register(self.slot(register, component.index().unwrap_or(0)))),
             ast::Operand::Special(special) => Ok(Source::register(self.special(special)?)),
             ast::Operand::Vector(list) if self.body.list(list).len() == 1 => self.source(self.body.list(list)[0], ty),
             _ => self.address_value(operand),

@@ -55,11 +55,9 @@ impl Decoder<'_> {
                 let ty = ptx.ty();
                 let signed = ty.is_signed();
                 let kind = match () {
-                    () if ty == ScalarType::F32 => Reduction::Float {
-                        is_max: ptx.has(Modifier::Max),
-                        absolute: ptx.has(Modifier::Abs),
-                        nan: ptx.has(Modifier::NaN),
-                    },
+                    () if ty == ScalarType::F32 => {
+                        Reduction::Float { is_max: ptx.has(Modifier::Max), absolute: ptx.has(Modifier::Abs), nan: ptx.has(Modifier::NaN) }
+                    }
                     () if ptx.has(Modifier::Add) => Reduction::Add,
                     () if ptx.has(Modifier::Min) => Reduction::Min { signed },
                     () if ptx.has(Modifier::Max) => Reduction::Max { signed },

@@ -9,8 +9,7 @@ use super::{Machine, Stop};
 use crate::memory::{Fault, FaultKind};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{
-    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store,
-    WINDOW_BYTES,
+    Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store, WINDOW_BYTES,
 };
 
 /// A few bytes.
@@ -63,7 +62,7 @@ fn refusal(place: Place, bytes: usize, size: usize) -> Option<(FindingKind, Stri
         let message = format!("{bytes} bytes at {address:#x} are not inside of the {size} bytes of {space} memory");
         return Some((FindingKind::OutOfBounds, message));
     }
-    if bytes.is_power_of_two() && address % bytes as u64 != 0 {
+    if bytes.is_power_of_two() && !address.is_multiple_of(bytes as u64) {
         return Some((FindingKind::Misaligned, format!("the address {address:#x} in {space} memory is no multiple of {bytes}")));
     }
     None
@@ -167,9 +166,9 @@ impl Warp {
                 return Err(machine.stop(FindingKind::ReadOnly, block, self, lane, line, message));
             }
         };
-        for byte in 0..bytes {
+        for (byte, target) in contents.iter_mut().enumerate() {
             if let Some((value, undefined_bits)) = write(byte) {
-                contents[byte] = value;
+                *target = value;
                 if let Some(mask) = undefined.get_mut(byte) {
                     *mask = undefined_bits;
                 }
@@ -246,9 +245,7 @@ impl Warp {
                     races.strong_write(access.thread, place.key(), store.ordering.release);
                 }
             }
-            self.poke(machine, block, lane, place, bytes, line, |byte| {
-                is_written(byte).then(|| (contents[byte], undefined[byte]))
-            })?;
+            self.poke(machine, block, lane, place, bytes, line, |byte| is_written(byte).then(|| (contents[byte], undefined[byte])))?;
         }
         Ok(())
     }
@@ -385,14 +382,20 @@ impl Warp {
         }
         let start = place.address as usize;
         let Some(old) = block.shared.bytes.get(start..start + contents.len()) else { return };
-        let changes = access.is_write && old != contents || access.strong && access.is_write;
+        let changes = access.is_write && (access.strong || old != contents);
         let Some(races) = &mut block.races else { return };
         if let Some(race) = races.access(start, contents.len(), access, changes) {
             let other = machine.thread_index(race.thread);
             let verb = |is_write: bool| if is_write { "writes" } else { "reads" };
             let message = format!(
                 "{} shared memory at {:#x}, which thread ({},{},{}) {} in line {} without a barrier between",
-                verb(access.is_write), race.address, other[0], other[1], other[2], verb(race.is_write), race.line,
+                verb(access.is_write),
+                race.address,
+                other[0],
+                other[1],
+                other[2],
+                verb(race.is_write),
+                race.line,
             );
             machine.report(FindingKind::Race, block, self, lane, access.line, u64::from(race.line), message);
         }

@@ -111,7 +111,7 @@ impl Warp {
                     }
                     let address = self.read(&machine.pool, source, lane);
                     let number = address.wrapping_sub(FUNCTION_BASE) / FUNCTION_SPACING;
-                    if address % FUNCTION_SPACING != 0 || number >= program.functions.len() as u64 {
+                    if !address.is_multiple_of(FUNCTION_SPACING) || number >= program.functions.len() as u64 {
                         let message = format!("there is no function at {address:#x}");
                         return Err(machine.stop(FindingKind::BadCall, block, self, lane, line, message));
                     }
@@ -304,9 +304,8 @@ impl Warp {
                 Ok(0)
             }
             Builtin::AssertFail => {
-                let [what, file, function] = [argument(0), argument(1), argument(3)].map(|address| {
-                    self.text(machine, block, lane, address, line).map(|text| String::from_utf8_lossy(&text).into_owned())
-                });
+                let [what, file, function] = [argument(0), argument(1), argument(3)]
+                    .map(|address| self.text(machine, block, lane, address, line).map(|text| String::from_utf8_lossy(&text).into_owned()));
                 let message = format!("{}:{}: {}: assertion failed: {}", file?, argument(2), function?, what?);
                 Err(machine.stop(FindingKind::Trap, block, self, lane, line, message))
             }

@@ -91,9 +91,8 @@ impl Warp {
         for lane in lanes_of(members) {
             let Some(together) = operation(program, self.pc[lane]) else { continue };
             let value = values[lane][0];
-            let equal = |bits: u64| {
-                lanes_of(members).filter(|&other| values[other][0] == bits).fold(0_u32, |mask, other| mask | 1 << other)
-            };
+            let equal =
+                |bits: u64| lanes_of(members).filter(|&other| values[other][0] == bits).fold(0_u32, |mask, other| mask | 1 << other);
             let (first, second, taint) = match kind {
                 TogetherKind::Barrier => (0, 0, 0),
                 TogetherKind::Shuffle(mode) => {

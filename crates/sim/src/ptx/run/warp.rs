@@ -20,6 +20,8 @@ pub(crate) const EVERYBODY: u32 = u32::MAX;
 const PATIENCE: u32 = 2048;
 /// Steps of those who were kept waiting.
 const TURN: u32 = 512;
+/// What an atomic operation or a strong load counts for: whoever polls gives way sooner.
+const POLL_STEPS: u32 = 64;
 
 /// Where a call came from.
 pub(crate) struct Frame {
@@ -201,7 +203,12 @@ impl Warp {
                     self.set_pc(lanes, pc + 1);
                     return Ok((done, true));
                 }
-                _ => self.act(machine, block, op, pc, lanes, active)?,
+                action => {
+                    if is_poll(action) {
+                        done += POLL_STEPS;
+                    }
+                    self.act(machine, block, op, pc, lanes, active)?
+                }
             };
             match flow {
                 Flow::Next => pc += 1,
@@ -278,7 +285,7 @@ impl Warp {
                 for lane in lanes_of(active) {
                     let x = self.read(pool, a, lane);
                     let u = self.read_undefined(a, lane);
-                    let undefined = if u == 0 { 0 } else { one_tainted(taint, u, |bits| f(bits)) };
+                    let undefined = if u == 0 { 0 } else { one_tainted(taint, u, f) };
                     self.write_with(d, lane, f(x), undefined);
                 }
             }
@@ -323,15 +330,7 @@ impl Warp {
     }
 
     /// Everything that is neither a computation nor a plain branch.
-    fn act(
-        &mut self,
-        machine: &mut Machine<'_>,
-        block: &mut Block,
-        op: &Op,
-        pc: u32,
-        lanes: u32,
-        active: u32,
-    ) -> Result<Flow, Stop> {
+    fn act(&mut self, machine: &mut Machine<'_>, block: &mut Block, op: &Op, pc: u32, lanes: u32, active: u32) -> Result<Flow, Stop> {
         if active == 0 {
             return Ok(Flow::Next);
         }
@@ -468,6 +467,15 @@ impl Warp {
             Special::ClusterBlocks => u64::from(cluster.iter().product::<u32>()),
             Special::IsExplicitCluster => u64::from(machine.cluster.is_some()),
         }
+    }
+}
+
+/// Whether threads that wait for others in a loop do this in it.
+fn is_poll(action: &Action) -> bool {
+    match action {
+        Action::Atomic(_) => true,
+        Action::Load(load) => load.ordering.strong,
+        _ => false,
     }
 }
 
