@@ -2,11 +2,11 @@
 
 use oriole_isa::Value;
 
-use crate::sass::site::Site;
+use crate::sass::site::{Operands, Site};
 use crate::sass::step::{Built, Unsupported, compute};
-use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, WideLanes};
+use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp, WideLanes};
 
-use super::operand::{Typed, accept, accept_with};
+use super::operand::{Integer, Typed, accept, accept_with};
 
 /// `SEL d, a, b, p`: `a` where `p` holds.
 pub fn words(site: &Site<'_>) -> Built {
@@ -50,16 +50,39 @@ pub fn singles(site: &Site<'_>) -> Built {
     }))
 }
 
+/// An input of `PLOP3`: a predicate, or the sign of a register.
+enum Truth {
+    Predicate(PredicateSource),
+    Sign(Integer),
+}
+
+impl Truth {
+    fn of(operands: &mut Operands<'_>) -> Result<Truth, Unsupported> {
+        if operands.next_is_predicate() {
+            return Ok(Truth::Predicate(operands.predicate()?));
+        }
+        let register = operands.integer()?;
+        if operands.last_has(".SIGN") { Ok(Truth::Sign(register)) } else { Err(Unsupported("a register that is no sign".into())) }
+    }
+
+    fn read(&self, warp: &Warp) -> Mask {
+        match self {
+            Truth::Predicate(predicate) => warp.read_predicate(*predicate),
+            Truth::Sign(register) => register.read(warp).iter().enumerate().fold(0, |bits, (lane, value)| bits | (value >> 31) << lane),
+        }
+    }
+}
+
 /// `PLOP3.LUT p, q, a, b, c, table, table`: two functions of the same three predicates.
 pub fn predicates(site: &Site<'_>) -> Built {
-    accept(site, &[".LUT"])?;
+    accept_with(site, &[".LUT"], &[".SIGN"])?;
     let mut operands = site.operands();
     let places = [operands.predicate_destination()?, operands.predicate_destination()?];
-    let inputs = [operands.predicate()?, operands.predicate()?, operands.predicate()?];
+    let inputs = [Truth::of(&mut operands)?, Truth::of(&mut operands)?, Truth::of(&mut operands)?];
     let tables = [operands.number()? as u8, operands.number()? as u8];
     operands.end()?;
     Ok(compute(move |warp, mask| {
-        let [a, b, c] = inputs.map(|input| warp.read_predicate(input));
+        let [a, b, c] = [inputs[0].read(warp), inputs[1].read(warp), inputs[2].read(warp)];
         for (place, table) in places.into_iter().zip(tables) {
             let bits: Mask = (0..8).filter(|index| table >> index & 1 == 1).fold(0, |bits, index| {
                 let pick = |value: Mask, bit: u32| if index >> bit & 1 == 1 { value } else { !value };
