@@ -134,7 +134,6 @@ fn case_text(case: &Case) -> String {
 
 struct Findings<'a> {
     options: &'a Run,
-    configurations: Vec<Configuration>,
     /// One failure of each kind, with how often it was met.
     kinds: Mutex<Vec<(Failure, usize)>>,
 }
@@ -161,7 +160,7 @@ impl Findings<'_> {
         if self.options.tries == 0 || before >= self.options.alike {
             return;
         }
-        let configurations = failure.configuration.map_or_else(|| self.configurations.clone(), |one| vec![one]);
+        let configurations: Vec<Configuration> = failure.configuration.into_iter().collect();
         let mut fails = |case: &Case| judge::judge(case, &configurations).is_err_and(|other| other.is_like(failure));
         let reduced = Case::of(&reduce(program, self.options.tries, &mut fails));
         let text = reduce_lines(&reduced.text, self.options.tries, &mut |text| {
@@ -187,7 +186,7 @@ fn run(options: &Run) -> Result<bool, String> {
         let target = target(name)?;
         configurations.extend(options.levels.iter().map(|&level| Configuration { target, level }));
     }
-    let findings = Findings { options, configurations, kinds: Mutex::new(Vec::new()) };
+    let findings = Findings { options, kinds: Mutex::new(Vec::new()) };
     let (next, compared, failed) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let start = Instant::now();
     let limit = options.seconds.map(Duration::from_secs);
@@ -200,7 +199,7 @@ fn run(options: &Run) -> Result<bool, String> {
                         break;
                     }
                     let program = generate(options.seeds.seed + number, options.seeds.size);
-                    match judge::judge(&Case::of(&program), &findings.configurations) {
+                    match judge::judge(&Case::of(&program), &configurations) {
                         Ok(count) => {
                             compared.fetch_add(count, Ordering::Relaxed);
                         }
