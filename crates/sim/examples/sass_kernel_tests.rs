@@ -4,6 +4,7 @@
 //! `--trace` the last instructions of the first warp are printed for each.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Options, Silent, Trace};
@@ -20,8 +21,10 @@ fn main() {
     let mut files = Vec::new();
     collect(Path::new(tests), &mut files);
     files.sort();
+    let start = Instant::now();
+    let mut instructions = 0;
     let (mut passed, mut missing, mut failed) = (0, 0, 0);
-    let options = Options { instruction_limit: 1 << 22 };
+    let options = Options { instruction_limit: 1 << 24 };
     for file in files {
         let name = file.strip_prefix(tests).unwrap_or(&file).with_extension("");
         if !name.to_string_lossy().contains(filter) {
@@ -52,13 +55,19 @@ fn main() {
             None => run(&test, &cubin, &options, &mut Silent),
         };
         match verdict {
-            Ok(()) => passed += 1,
+            Ok(report) => {
+                passed += 1;
+                instructions += report.warp_instructions;
+            }
             Err(why) => {
                 println!("{}: {why}", name.display());
                 failed += 1;
             }
         }
     }
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = instructions as f64 / seconds / 1e6;
+    println!("{instructions} warp instructions in {seconds:.2} s, {rate:.2} million a second");
     println!("{passed} passed, {failed} failed, {missing} without a cubin");
     std::process::exit(i32::from(failed > 0));
 }

@@ -57,7 +57,7 @@ fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) ->
 
 /// Runs a test; on failure, what is wrong and the last instructions of the first warp.
 fn check(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<(), String> {
-    run(test, cubin, &LIMIT, &mut Silent).map_err(|why| {
+    run(test, cubin, &LIMIT, &mut Silent).map(|_| ()).map_err(|why| {
         let mut trace = Trace::new(12, None);
         let _ = run(test, cubin, &LIMIT, &mut trace);
         format!("{name}: {why}\n{}", trace.text(0, 0))

@@ -28,10 +28,12 @@ impl Default for Options {
 }
 
 /// What a launch did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Instructions that warps issued.
     pub warp_instructions: u64,
+    /// What the kernel printed.
+    pub printed: String,
 }
 
 impl Code {
@@ -50,6 +52,7 @@ impl Code {
         let mut resident: VecDeque<Block> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
         let mut clock = 0;
+        let mut printed = String::new();
         let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
         let mut next = 0;
         while next < blocks || !resident.is_empty() {
@@ -68,7 +71,14 @@ impl Code {
                     resident.pop_front()
                 };
                 let Some(mut block) = block else { continue };
-                let world = World { memory: &mut *memory, shared: &mut shared, constants: &prepared.constants, map: &prepared.map, clock };
+                let world = World {
+                    memory: &mut *memory,
+                    shared: &mut shared,
+                    constants: &prepared.constants,
+                    map: &prepared.map,
+                    printed: &mut printed,
+                    clock,
+                };
                 let mut engine =
                     Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: options.instruction_limit };
                 let is_finished = engine.run(&mut block, BLOCK_TURN)?;
@@ -80,7 +90,7 @@ impl Code {
                 }
             }
         }
-        Ok(Report { warp_instructions: clock })
+        Ok(Report { warp_instructions: clock, printed })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use oriole_kernel_test::{KernelTest, Value};
 
-use super::{Code, Error, Observer, Options};
+use super::{Code, Error, Observer, Options, Report};
 use crate::{Launch, Memory};
 
 /// A test as a launch, with where its buffers are: name, address.
@@ -48,10 +48,11 @@ impl Setup {
     }
 }
 
-/// Runs a test on a cubin: nothing if it passes, or what is wrong.
-pub fn run<O: Observer>(test: &KernelTest, cubin: &[u8], options: &Options, observer: &mut O) -> Result<(), String> {
+/// Runs a test on a cubin: what the launch did if it passes, or what is wrong.
+pub fn run<O: Observer>(test: &KernelTest, cubin: &[u8], options: &Options, observer: &mut O) -> Result<Report, String> {
     let code = Code::load(cubin).map_err(|error: Error| error.to_string())?;
     let mut setup = Setup::of(test);
-    code.run(&setup.launch, &mut setup.memory, options, observer).map_err(|error| error.to_string())?;
-    setup.judge(test)
+    let report = code.run(&setup.launch, &mut setup.memory, options, observer).map_err(|error| error.to_string())?;
+    setup.judge(test)?;
+    Ok(report)
 }

@@ -1,7 +1,7 @@
 //! A cubin in memory, as the driver's loader leaves it: functions and variables at addresses, relocations resolved, words decoded.
 //!
 //! Addresses are fixed: functions follow each other from [`CODE_START`] on, variables from [`GLOBALS_START`] on. So everything but the
-//! parameters is known before a launch. Functions of the driver (`vprintf`) have an address, too; calling one is an error that names it.
+//! parameters is known before a launch. Functions of the driver (`vprintf`) have addresses, too.
 
 use oriole_cubin::Cubin;
 use oriole_cubin::info::{Attribute, Code as InfoCode, Value};
@@ -16,6 +16,8 @@ use super::world::{CODE_START, GLOBALS_START};
 
 /// Bytes of an instruction.
 pub const INSTRUCTION: u64 = 16;
+/// Steps of a function of the driver: what it does, and the return.
+const EXTERNAL_STEPS: u64 = 2;
 /// Alignment of functions.
 const FUNCTION_ALIGNMENT: u64 = 128;
 /// The stack of kernels whose depth nobody knows (recursion, calls through pointers).
@@ -31,7 +33,7 @@ pub struct Code {
     /// Constant banks: number, kernel (none for all), bytes.
     pub(super) banks: Vec<(u8, Option<String>, Vec<u8>)>,
     pub(super) variables: Vec<Variables>,
-    /// Names of the driver's functions; each has one step behind the last function.
+    /// Names of the driver's functions; each has two steps behind the last function.
     pub(super) externals: Vec<String>,
 }
 
@@ -190,7 +192,7 @@ impl Sections {
                     self.externals.push(symbol.name.clone());
                     self.externals.len() - 1
                 });
-                Located::At(self.externals_start + INSTRUCTION * position as u64)
+                Located::At(self.externals_start + EXTERNAL_STEPS * INSTRUCTION * position as u64)
             }
             SymbolSection::Reserved(_) => Located::Nowhere,
         })

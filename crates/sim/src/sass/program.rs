@@ -2,13 +2,14 @@
 
 use oriole_isa::{Instruction, Opcode, Target};
 
+use super::flow::{Flow, Goal, Test};
 use super::launch::Prepared;
 use super::load::{Code, INSTRUCTION, Kernel};
 use super::site::Site;
 use super::step::{Action, Built, Step, Unsupported};
-use super::warp::PredicateSource;
+use super::warp::{PredicateSource, Row, WideSource};
 use super::world::CODE_START;
-use super::{arith, atomic, constant, flow, lanes, memory, moves};
+use super::{arith, atomic, constant, driver, flow, lanes, memory, moves};
 
 /// Steps of the kernel and of everything that it can call.
 pub(super) struct Program<'c> {
@@ -60,7 +61,11 @@ impl<'c> Program<'c> {
         }
         program.pad_to(last.next_multiple_of(8 * INSTRUCTION));
         for name in &code.externals {
-            program.push(PredicateSource::TRUE, Action::Refused(format!("the driver's function `{name}` is not simulated")), None);
+            program.push(PredicateSource::TRUE, driver::build(name), None);
+            let address = WideSource::General(Row::source(Some(driver::RETURN_ADDRESS)));
+            let goal = Goal::Register { address, base: 0 };
+            let back = Flow::Jump { condition: PredicateSource::TRUE, test: Test::Always, goal };
+            program.push(PredicateSource::TRUE, Action::Flow(back), None);
         }
         program
     }
@@ -72,7 +77,7 @@ impl<'c> Program<'c> {
 
     fn pad_to(&mut self, address: u64) {
         while CODE_START + INSTRUCTION * (self.steps.len() as u64) < address {
-            self.push(PredicateSource::TRUE, Action::Refused("there is no code here".into()), None);
+            self.push(PredicateSource::TRUE, Action::Flow(Flow::Trap("there is no code here".into())), None);
         }
     }
 

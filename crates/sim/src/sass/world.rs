@@ -12,6 +12,8 @@ pub struct World<'a> {
     pub shared: &'a mut [Vec<u8>],
     pub constants: &'a Constants,
     pub map: &'a Map,
+    /// What the program has printed.
+    pub printed: &'a mut String,
     /// Warp instructions issued so far; what clocks count.
     pub clock: u64,
 }

@@ -109,7 +109,7 @@ pub fn round(site: &Site<'_>) -> Built {
     Ok(converted(d, format == F64, a, move |bits| convert::to_integral(format, bits, mode)))
 }
 
-/// `F2I.to.from d, a`: clamped to the type. NaN is the most negative number, or zero with `.NTZ`.
+/// `F2I.to.from d, a`: clamped to the type. NaN is the top bit of the type, or zero with `.NTZ`.
 pub fn float_to_integer(site: &Site<'_>) -> Built {
     let mut accepted = known(&FORMATS, &INTEGER_ROUNDINGS);
     accepted.extend(known(&INTEGERS, &[".NTZ"]));
@@ -120,7 +120,8 @@ pub fn float_to_integer(site: &Site<'_>) -> Built {
     let d = place(&mut operands, to.bits == 64)?;
     let a = Number::of(&mut operands, from)?;
     operands.end()?;
-    let nan = if nan_is_zero { 0 } else { 1 << (to.bits.max(32) - 1) };
+    // The top bit of the type, extended as other results are.
+    let nan = if nan_is_zero { 0 } else { to.value(1 << (to.bits - 1)) as u64 };
     if (from, to, mode.rounding, nan_is_zero) == (F32, S32, Rounding::Zero, true) {
         return Ok(converted(d, false, a, |bits| u64::from(f32::from_bits(bits as u32) as i32 as u32)));
     }

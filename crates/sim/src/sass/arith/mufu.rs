@@ -1,8 +1,8 @@
 //! `MUFU`: the approximations of the special function unit.
 //!
 //! The hardware's bits are not known, only bounds of their error. Here every function is computed in double precision and rounded once,
-//! which is inside all bounds. What is known and kept: single precision operands and results below the normal range are flushed (except
-//! for `.TANH`), sine and cosine take turns of the circle rather than radians, and the `64H` pair reads and writes upper words of doubles.
+//! which is inside all bounds. What is known and kept: operands and results of `f32` and `bf16` below the normal range are flushed
+//! (except for `.TANH`), sine and cosine take turns of the circle rather than radians, and the `64H` pair reads and writes upper words of doubles.
 
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::Mode;
@@ -58,9 +58,10 @@ impl Function {
     }
 
     fn of_half(self, format: Format, bits: u32) -> u32 {
-        let wide = float_to_float(F64, format, bits.into(), Mode::RN, Overflow::Ieee);
+        let flush = |bits: u64| if format == BF16 && self != Function::Tanh { BF16.flush(bits) } else { bits };
+        let wide = float_to_float(F64, format, flush(bits.into()), Mode::RN, Overflow::Ieee);
         let result = self.of(f64::from_bits(wide)).to_bits();
-        float_to_float(format, F64, result, Mode::RN, Overflow::Ieee) as u32
+        flush(float_to_float(format, F64, result, Mode::RN, Overflow::Ieee)) as u32
     }
 }
 

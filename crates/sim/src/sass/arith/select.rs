@@ -3,7 +3,7 @@
 use oriole_isa::Value;
 
 use crate::sass::site::{Operands, Site};
-use crate::sass::step::{Built, Unsupported, compute};
+use crate::sass::step::{Built, Unsupported, compute, mask_of};
 use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp, WideLanes};
 
 use super::operand::{Integer, Typed, accept, accept_with};
@@ -50,39 +50,43 @@ pub fn singles(site: &Site<'_>) -> Built {
     }))
 }
 
-/// An input of `PLOP3`: a predicate, or the sign of a register.
-enum Truth {
+/// A predicate, or the sign of a register.
+#[derive(Clone, Copy)]
+enum Condition {
     Predicate(PredicateSource),
     Sign(Integer),
 }
 
-impl Truth {
-    fn of(operands: &mut Operands<'_>) -> Result<Truth, Unsupported> {
+impl Condition {
+    fn of(operands: &mut Operands<'_>) -> Result<Condition, Unsupported> {
         if operands.next_is_predicate() {
-            return Ok(Truth::Predicate(operands.predicate()?));
+            return Ok(Condition::Predicate(operands.predicate()?));
         }
         let register = operands.integer()?;
-        if operands.last_has(".SIGN") { Ok(Truth::Sign(register)) } else { Err(Unsupported("a register that is no sign".into())) }
+        if operands.last_has(".SIGN") { Ok(Condition::Sign(register)) } else { Err(Unsupported("a register as a predicate".into())) }
     }
 
-    fn read(&self, warp: &Warp) -> Mask {
+    fn read(self, warp: &Warp) -> Mask {
         match self {
-            Truth::Predicate(predicate) => warp.read_predicate(*predicate),
-            Truth::Sign(register) => register.read(warp).iter().enumerate().fold(0, |bits, (lane, value)| bits | (value >> 31) << lane),
+            Condition::Predicate(predicate) => warp.read_predicate(predicate),
+            Condition::Sign(register) => {
+                let values = register.read(warp);
+                mask_of(|lane| values[lane] >> 31 == 1)
+            }
         }
     }
 }
 
-/// `PLOP3.LUT p, q, a, b, c, table, table`: two functions of the same three predicates.
+/// `PLOP3.LUT p, q, a, b, c, table, table`: two functions of the same three predicates, or signs of registers.
 pub fn predicates(site: &Site<'_>) -> Built {
     accept_with(site, &[".LUT"], &[".SIGN"])?;
     let mut operands = site.operands();
     let places = [operands.predicate_destination()?, operands.predicate_destination()?];
-    let inputs = [Truth::of(&mut operands)?, Truth::of(&mut operands)?, Truth::of(&mut operands)?];
+    let inputs = [Condition::of(&mut operands)?, Condition::of(&mut operands)?, Condition::of(&mut operands)?];
     let tables = [operands.number()? as u8, operands.number()? as u8];
     operands.end()?;
     Ok(compute(move |warp, mask| {
-        let [a, b, c] = [inputs[0].read(warp), inputs[1].read(warp), inputs[2].read(warp)];
+        let [a, b, c] = inputs.map(|input| input.read(warp));
         for (place, table) in places.into_iter().zip(tables) {
             let bits: Mask = (0..8).filter(|index| table >> index & 1 == 1).fold(0, |bits, index| {
                 let pick = |value: Mask, bit: u32| if index >> bit & 1 == 1 { value } else { !value };

@@ -1,6 +1,8 @@
 //! One instruction at a time: its text is encoded, decoded, built and executed on a warp. What must come out is said by `oriole_sem`
 //! or by plain arithmetic written out.
 
+mod convert;
+mod float;
 mod integer;
 
 use oriole_isa::{Target, decode, encode, parse};
