@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oriole_sim::kernel_test::{self, Failure};
-use oriole_sim::ptx::{Options, Program, Report};
-use oriole_sim::{Launch, Memory};
+use oriole_sim::ptx::{Options, Program};
 
 /// Tests that do what PTX leaves undefined, and why that is what they are for.
 const UNDEFINED: &[(&str, &str)] =
@@ -34,14 +32,7 @@ fn run(text: &str, name: &str) -> Result<u64, String> {
     let test = oriole_kernel_test::parse(text).map_err(|error| format!("{error:?}"))?;
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     let program = Program::new(&checked.module, text.as_bytes()).map_err(|error| error.to_string())?;
-    let mut report: Option<Report> = None;
-    let mut engine = |launch: &Launch, memory: &mut Memory| {
-        let loaded = program.load(memory);
-        report = Some(loaded.run(launch, memory, &Options::default())?);
-        Ok::<(), oriole_sim::ptx::Error>(())
-    };
-    kernel_test::run(&test, &mut engine).map_err(|failure: Failure<_>| failure.to_string())?;
-    let report = report.unwrap();
+    let report = program.run_test(&test, &Options::default()).map_err(|failure| failure.to_string())?;
     let is_expected = UNDEFINED.iter().any(|&(expected, _)| expected == name);
     match (report.findings.first(), is_expected) {
         (Some(finding), false) => Err(finding.to_string()),
@@ -74,4 +65,14 @@ fn all_kernel_tests_pass() {
     failures.sort();
     println!("{} of {} passed, {:?} instructions", files.len() - failures.len(), files.len(), instructions);
     assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), files.len(), failures.join("\n"));
+}
+
+#[test]
+fn wrong_kernels_fail() {
+    let file = test_files().into_iter().find(|file| name_of(file) == "integer/add_s32").unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    let failure = |from: &str, to: &str| run(&text.replace(from, to), "integer/add_s32").unwrap_err();
+    assert!(failure("    add.s32", "    sub.s32").contains("d[22]: expected 00000001, got ffffffff"));
+    assert!(failure("    ld.global.s32 %val_b", "    ld.global.s32 %val_a").contains("uninitialized value"));
+    assert!(failure("expect d:", "expect x:").contains("no buffer x"));
 }

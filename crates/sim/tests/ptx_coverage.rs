@@ -21,7 +21,8 @@ const LEFT_OUT: &[&str] = &[
 
 /// Forms of supported instructions that are not: what needs random bits whose layout the manual shows in pictures only, the special NaN
 /// of tensor copies, whose bits it does not give, and matrices of bytes.
-const LEFT_OUT_FORMS: &[&str] = &["cvt.rs.", "fma.rn.oob.", "ldmatrix.sync.aligned.m16n16", "ldmatrix.sync.aligned.m8n16", "stmatrix.sync.aligned.m16n8"];
+const LEFT_OUT_FORMS: &[&str] =
+    &["cvt.rs.", "fma.rn.oob.", "ldmatrix.sync.aligned.m16n16", "ldmatrix.sync.aligned.m8n16", "stmatrix.sync.aligned.m16n8"];
 
 #[test]
 fn every_form_is_decoded_or_refused_by_name() {
@@ -53,8 +54,8 @@ fn every_form_is_decoded_or_refused_by_name() {
                 let Error::Unsupported { feature, line } = error else { panic!("{error}") };
                 assert!(*line > 0, "{error}");
                 let opcode = ROWS[row].opcode.spelling();
-                let is_known = LEFT_OUT.iter().any(|family| opcode.starts_with(family))
-                    || LEFT_OUT_FORMS.iter().any(|form| feature.starts_with(form));
+                let is_known =
+                    LEFT_OUT.iter().any(|family| opcode.starts_with(family)) || LEFT_OUT_FORMS.iter().any(|form| feature.starts_with(form));
                 if !is_known {
                     unexpected.entry(opcode.to_owned()).or_insert_with(|| error.to_string());
                 }

@@ -48,12 +48,14 @@ mod run;
 mod variables;
 
 pub use finding::{Error, Finding, FindingKind};
+use oriole_kernel_test::KernelTest;
 use oriole_ptx::ast::Module;
 pub use program::Program;
 use program::Target;
 use variables::Image;
 
 use crate::Launch;
+use crate::kernel_test::{self, Failure};
 use crate::memory::Memory;
 
 /// What a run looks for, and how long.
@@ -117,6 +119,17 @@ impl Program {
             _ => None,
         });
         refused.collect()
+    }
+
+    /// Runs a kernel test; what it reports if the buffers hold what they must.
+    pub fn run_test(&self, test: &KernelTest, options: &Options) -> Result<Report, Failure<Error>> {
+        let mut report = None;
+        let mut engine = |launch: &Launch, memory: &mut Memory| {
+            report = Some(self.load(memory).run(launch, memory, options)?);
+            Ok(())
+        };
+        kernel_test::run(test, &mut engine)?;
+        Ok(report.unwrap_or(Report { findings: Vec::new(), instructions: 0, output: String::new() }))
     }
 
     /// Puts the global variables into memory.

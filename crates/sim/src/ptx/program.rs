@@ -5,6 +5,7 @@
 //! An operand is a register of the frame or an entry of the [pool](Program::pool) of constants, which also holds the addresses of
 //! variables and is completed when a program is loaded.
 
+use oriole_sem::{Format, Int, Mode};
 use rustc_hash::FxHashMap;
 
 use super::finding::Error;
@@ -16,7 +17,9 @@ pub(crate) type Slot = u32;
 pub(crate) const CARRY: Slot = 0;
 /// Takes results that nobody wants (`_`).
 pub(crate) const SINK: Slot = 1;
-pub(crate) const FIRST_REGISTER: Slot = 2;
+/// Values that live inside of one PTX instruction.
+pub(crate) const FIRST_TEMPORARY: Slot = 2;
+pub(crate) const FIRST_REGISTER: Slot = 66;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +109,7 @@ pub(crate) enum Action {
     Store(Box<Store>),
     Atomic(Box<Atomic>),
     Matrix(Box<Matrix>),
+    Mma(Box<Mma>),
     /// Prefetches and the like: nothing but an address, which is not even checked.
     Nothing,
     /// Orders memory; matters to the race checker only.
@@ -231,6 +235,43 @@ pub(crate) enum MatrixKind {
     Load,
     Store,
     Move,
+}
+
+/// `mma.sync`
+pub(crate) struct Mma {
+    /// Rows of A, and how long they are. B has eight columns.
+    pub(crate) rows: usize,
+    pub(crate) depth: usize,
+    pub(crate) a: Element,
+    pub(crate) b: Element,
+    pub(crate) accumulator: Accumulator,
+    pub(crate) a_registers: Box<[Source]>,
+    pub(crate) b_registers: Box<[Source]>,
+    pub(crate) c_registers: Box<[Source]>,
+    pub(crate) destinations: Box<[Slot]>,
+}
+
+/// An element of a matrix that is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    /// Takes some bits of a register, the lowest of which are not used.
+    Float {
+        format: Format,
+        bits: u32,
+        unused: u32,
+    },
+    Int(Int),
+    Bit,
+}
+
+/// How products are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accumulator {
+    Half,
+    Single,
+    Double(Mode),
+    Integer { clamps: bool },
+    Bits { and: bool },
 }
 
 /// A parameter of a call, as the caller or the callee sees it.

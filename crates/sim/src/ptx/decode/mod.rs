@@ -8,12 +8,17 @@ mod float;
 mod integer;
 mod logic;
 mod memory;
+mod mma;
 mod moves;
 mod operands;
 mod special;
 mod warp;
 
-use oriole_ptx::ast::{self, Body, Form, Function, FunctionKind, InstructionId, Item, LabelId, Module, Parameter, Statement, VariableId};
+use std::cell::{Cell, RefCell};
+
+use oriole_ptx::ast::{
+    self, Body, Form, Function, FunctionKind, InstructionId, Item, LabelId, Module, Parameter, RegisterId, Statement, VariableId,
+};
 use oriole_ptx::source::LineIndex;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::{ScalarType, StateSpace};
@@ -22,7 +27,7 @@ use rustc_hash::FxHashMap;
 
 use super::finding::Error;
 use super::program::{
-    Action, Builtin, FIRST_REGISTER, FunctionCode, Guard, Kernel, Op, Passed, Program, Pure, Slot, Source, Taint, Target,
+    Action, Builtin, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, Guard, Kernel, Op, Passed, Program, Pure, Slot, Source, Taint, Target,
 };
 use super::variables::{Variables, member_stride, variable_bytes};
 
@@ -164,9 +169,11 @@ pub(crate) struct Decoder<'m> {
     pub(crate) functions: &'m Functions<'m>,
     pub(crate) program: &'m mut Program,
     pub(crate) is_kernel: bool,
-    /// The first slot of each register declaration.
-    declaration_slots: Vec<Slot>,
-    next_slot: Slot,
+    /// The first slot of each register that is used; most of those that are declared are not.
+    slots: RefCell<FxHashMap<RegisterId, Slot>>,
+    next_slot: Cell<Slot>,
+    /// Temporary values of the current instruction.
+    next_temporary: Slot,
     /// Offsets of variables in the frame.
     frame: FxHashMap<VariableId, u32>,
     frame_bytes: u32,
@@ -197,8 +204,9 @@ fn decode_function<'m>(
         functions,
         program,
         is_kernel,
-        declaration_slots: Vec::new(),
-        next_slot: FIRST_REGISTER,
+        slots: RefCell::default(),
+        next_slot: Cell::new(FIRST_REGISTER),
+        next_temporary: FIRST_TEMPORARY,
         frame: FxHashMap::default(),
         frame_bytes: 0,
         frame_align: 16,
@@ -209,7 +217,6 @@ fn decode_function<'m>(
         guard: None,
         line: 0,
     };
-    decoder.place_registers();
     let open_parameter = decoder.place_variables(function);
     let kernel = is_kernel.then(|| decoder.place_kernel_parameters(function));
     for (position, statement) in body.statements.iter().enumerate() {
@@ -240,7 +247,7 @@ fn decode_function<'m>(
         name: module.name(function.name).to_owned(),
         entry,
         end: decoder.program.code.len() as u32,
-        registers: decoder.next_slot,
+        registers: decoder.next_slot.get(),
         frame_bytes: decoder.frame_bytes,
         frame_align: decoder.frame_align,
         parameters,
@@ -255,14 +262,6 @@ pub(crate) fn slots_of(ty: ScalarType) -> u32 {
 }
 
 impl Decoder<'_> {
-    fn place_registers(&mut self) {
-        for declaration in self.body.registers.iter() {
-            self.declaration_slots.push(self.next_slot);
-            let registers = declaration.count.unwrap_or(1);
-            self.next_slot += registers * u32::from(declaration.lanes.max(1)) * slots_of(declaration.ty);
-        }
-    }
-
     /// Gives local variables and those for parameters of functions and calls a place in the frame. The last parameter may be an array
     /// of unknown length: it goes to the end.
     fn place_variables(&mut self, function: &Function) -> Option<VariableId> {
@@ -328,7 +327,7 @@ impl Decoder<'_> {
                 Passed::Frame { offset, bytes }
             }
             Parameter::Register { ty, lanes, declaration: Some(declaration), .. } => Passed::Registers {
-                first: self.declaration_slots[declaration.position()],
+                first: self.slot(self.body.registers[declaration].first, 0),
                 count: lanes.max(1) * slots_of(ty) as u8,
                 bytes: register_bytes(ty),
             },
@@ -344,6 +343,7 @@ impl Decoder<'_> {
         let instruction = &self.body.instructions[id];
         let ptx = Ptx { form: &self.module.forms[instruction.form], operands: self.body.operands_of(instruction) };
         self.guard = None;
+        self.next_temporary = FIRST_TEMPORARY;
         if let Some(guard) = instruction.guard {
             let slot = match guard.source {
                 ast::GuardSource::Register(register) => self.slot(register, 0),
@@ -363,10 +363,17 @@ impl Decoder<'_> {
         self.program.code.push(Op { guard: None, line: self.line, action });
     }
 
-    /// A register of the interpreter's own.
+    /// A register of the interpreter's own, until the next instruction.
     pub(crate) fn temporary(&mut self) -> Slot {
-        self.next_slot += 1;
-        self.next_slot - 1
+        if self.next_temporary == FIRST_REGISTER {
+            return self.new_slots(1);
+        }
+        self.next_temporary += 1;
+        self.next_temporary - 1
+    }
+
+    pub(crate) fn new_slots(&self, count: u32) -> Slot {
+        self.next_slot.replace(self.next_slot.get() + count)
     }
 
     /// A constant.
@@ -454,6 +461,7 @@ impl Decoder<'_> {
             Isspacep => self.isspacep(ptx),
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
+            Mma => self.mma(ptx),
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),
             Fence | Membar => { self.push(Action::Fence); Ok(()) }

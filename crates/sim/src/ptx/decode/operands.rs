@@ -3,7 +3,6 @@
 use oriole_ptx::ast::{self, AddressBase, RegisterId};
 use oriole_ptx::table::Component;
 use oriole_ptx::types::{ScalarType, StateSpace};
-use oriole_support::Index;
 
 use super::{Decode, Decoder, Missing, slots_of};
 use crate::ptx::program::{Action, Address, Pure, SINK, Slot, Source, Space, Taint};
@@ -12,12 +11,11 @@ use crate::ptx::variables::{Home, constant_bits, function_address, integer_bits,
 impl Decoder<'_> {
     /// The slot of a register, or of one element of a vector register.
     pub(crate) fn slot(&self, register: RegisterId, element: u8) -> Slot {
-        let after = self.body.registers.as_slice().partition_point(|declaration| declaration.first <= register);
-        let declaration = &self.body.registers.as_slice()[after - 1];
+        let declaration = self.body.declaration_of(register);
         let slots = slots_of(declaration.ty);
-        let number = (register.position() - declaration.first.position()) as u32;
-        let in_row = number * u32::from(declaration.lanes.max(1)) + u32::from(element);
-        self.declaration_slots[after - 1] + in_row * slots
+        let new = || self.new_slots(u32::from(declaration.lanes.max(1)) * slots);
+        let first = *self.slots.borrow_mut().entry(register).or_insert_with(new);
+        first + u32::from(element) * slots
     }
 
     /// The declared width of what a destination names; zero for `_`.

@@ -10,8 +10,8 @@ use crate::ptx::program::{Action, Builtin, Call, Callee, FUNCTION_BASE, FUNCTION
 
 /// Calls that a thread may be inside of.
 const DEEPEST: usize = 10_000;
-/// Bytes of local memory that a thread may have.
-const MOST_LOCAL: u64 = 1 << 20;
+/// Bytes of local memory that a thread may have, as on hardware.
+pub(crate) const MOST_LOCAL: u64 = 512 << 10;
 /// Where local memory starts, so that no variable is at the null address.
 const FIRST_LOCAL: u32 = 16;
 

@@ -1,12 +1,13 @@
 //! Running a kernel: the blocks of a grid, and what they share.
 //!
-//! Blocks run one after the other. One that is not finished after a while may wait for another block, so the next one starts beside
-//! it, and from then on all of them take turns. Everything happens in one thread of the host and in a fixed order: the same launch gives
+//! Blocks run one after the other. One that reads memory over and over and is not finished after a while may wait for another block, so
+//! the next one starts beside it, and from then on all of them take turns. Everything happens in one thread of the host and in a fixed order: the same launch gives
 //! the same result.
 
 mod access;
 mod block;
 mod calls;
+mod mma;
 mod print;
 mod races;
 mod together;
@@ -23,10 +24,15 @@ use super::{Options, Report};
 use crate::Launch;
 use crate::memory::Memory;
 use block::{Block, Resident};
+use calls::MOST_LOCAL;
 use warp::Warp;
 
 /// Rounds over the warps of a block before other blocks get their turn.
 const ROUNDS: u32 = 64;
+/// Such turns of a block that does nothing by which it could wait for another one.
+const TURNS: u32 = 64;
+/// Bytes of shared memory that a module may have; its kernels share one layout, so this is more than a block has on hardware.
+const MOST_SHARED: u32 = 64 << 20;
 /// Blocks that run beside each other, as many as a large GPU holds.
 const MOST_RESIDENT: usize = 4096;
 /// Findings of one kind in one line are reported once, and not more than this many in all.
@@ -50,6 +56,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) instructions: u64,
     /// Steps of warps.
     pub(crate) clock: u64,
+    /// Accesses by which a thread may wait for another one.
+    pub(crate) polls: u64,
     pub(crate) output: String,
     pub(crate) heap: FxHashSet<u64>,
     pub(crate) heap_used: u64,
@@ -68,6 +76,11 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
     if !(1..=1024).contains(&threads) || blocks == 0 {
         return Err(Error::Launch(format!("a grid of {:?} blocks of {:?} threads cannot be launched", launch.grid, launch.block)));
+    }
+    let shared_bytes = program.variables.shared_bytes.saturating_add(launch.shared_bytes);
+    if u64::from(function.frame_bytes) >= MOST_LOCAL || shared_bytes > MOST_SHARED {
+        let (local, kernel) = (function.frame_bytes, &launch.kernel);
+        return Err(Error::Launch(format!("{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much")));
     }
     let mut parameters = vec![0; kernel.parameter_bytes as usize];
     if launch.arguments.len() != kernel.parameters.len() {
@@ -96,13 +109,13 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         cluster: kernel.cluster,
         instructions: 0,
         clock: 0,
+        polls: 0,
         output: String::new(),
         heap: FxHashSet::default(),
         heap_used: 0,
         findings: Vec::new(),
         seen: FxHashSet::default(),
     };
-    let shared_bytes = program.variables.shared_bytes.saturating_add(launch.shared_bytes);
     let mut waiting = (0..blocks).map(|number| {
         let [x, y, _] = launch.grid.map(u64::from);
         [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
@@ -119,23 +132,36 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         // The newest first: it is alone if all before it are finished.
         let next = if all_started { resident.pop_front() } else { resident.pop_back() };
         let Some(mut current) = next else { break };
-        if let Err(fault) = current.run(&mut machine, ROUNDS) {
-            return Err(Error::Fault { fault: *fault, earlier: machine.findings });
-        }
-        if !current.is_finished() {
+        let outcome = take_turn(&mut machine, &mut current).and_then(|()| {
+            if current.is_finished() {
+                return Ok(());
+            }
             resident.push_back(current);
             // Those who wait get their turn before one more starts.
-            if let Some(mut oldest) = resident.pop_front() {
-                if let Err(fault) = oldest.run(&mut machine, ROUNDS) {
-                    return Err(Error::Fault { fault: *fault, earlier: machine.findings });
-                }
-                if !oldest.is_finished() {
-                    resident.push_back(oldest);
-                }
+            let Some(mut oldest) = resident.pop_front() else { return Ok(()) };
+            take_turn(&mut machine, &mut oldest)?;
+            if !oldest.is_finished() {
+                resident.push_back(oldest);
             }
+            Ok(())
+        });
+        if let Err(fault) = outcome {
+            return Err(Error::Fault { fault: *fault, earlier: machine.findings });
         }
     }
     Ok(Report { findings: machine.findings, instructions: machine.instructions, output: machine.output })
+}
+
+/// Runs a block until it is finished, or has been polling memory for a while.
+fn take_turn(machine: &mut Machine<'_>, block: &mut Resident) -> Result<(), Stop> {
+    for _ in 0..TURNS {
+        let polls = machine.polls;
+        block.run(machine, ROUNDS)?;
+        if block.is_finished() || machine.polls != polls {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Finds whatever a kernel calls by name and the interpreter does not support.

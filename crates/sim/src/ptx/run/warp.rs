@@ -205,6 +205,7 @@ impl Warp {
                 }
                 action => {
                     if is_poll(action) {
+                        machine.polls += 1;
                         done += POLL_STEPS;
                     }
                     self.act(machine, block, op, pc, lanes, active)?
@@ -351,6 +352,7 @@ impl Warp {
             Action::Store(store) => self.store(machine, block, store, active, op.line)?,
             Action::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
             Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
+            Action::Mma(mma) => self.mma(machine, block, mma, active, op.line)?,
             Action::Fence => {
                 if let Some(races) = &mut block.races {
                     lanes_of(active).for_each(|lane| races.fence(self.thread(lane)));

@@ -1,0 +1,91 @@
+//! `mma.sync`: products of matrices whose elements are spread over the registers of a warp.
+
+use oriole_ptx::ast;
+use oriole_ptx::table::{Modifier, Slot as FormSlot};
+use oriole_ptx::types::ScalarType;
+use oriole_sem::format::{BF16, E4M3, E5M2, F16, F64, TF32};
+
+use super::float::mode;
+use super::integer::int_type;
+use super::{Decode, Decoder, Missing, Ptx};
+use crate::ptx::program::{Accumulator, Action, Element, Mma, Slot, Source};
+
+fn element(ty: ScalarType) -> Option<Element> {
+    let float = |format, bits, unused| Element::Float { format, bits, unused };
+    Some(match ty {
+        ScalarType::F16 => float(F16, 16, 0),
+        ScalarType::Bf16 => float(BF16, 16, 0),
+        // The lower bits of the register do not count.
+        ScalarType::Tf32 => float(TF32, 32, 13),
+        ScalarType::F64 => float(F64, 64, 0),
+        ScalarType::E4m3 => float(E4M3, 8, 0),
+        ScalarType::E5m2 => float(E5M2, 8, 0),
+        ScalarType::B1 => Element::Bit,
+        _ => Element::Int(int_type(ty)?),
+    })
+}
+
+/// The numbers of `m16n8k32`.
+fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
+    let text = ptx.form.modifiers.iter().map(|value| value.modifier.spelling()).find(|text| text.starts_with('m') && text.contains('n'))?;
+    let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    Some([m.parse().ok()?, n.parse().ok()?, k.parse().ok()?])
+}
+
+impl Decoder<'_> {
+    pub(crate) fn mma(&mut self, ptx: &Ptx<'_>) -> Decode {
+        let missing = || Missing::new(ptx.spelling());
+        let types = ptx.types();
+        let [d, a, b, c] = types[..] else { return self.unsupported(ptx) };
+        let special = [Modifier::Sp, Modifier::SpOrderedMetadata, Modifier::BlockScale].into_iter().any(|modifier| ptx.has(modifier));
+        let [rows, columns, depth] = shape(ptx).ok_or_else(missing)?;
+        // Four products at once, in a layout of its own.
+        let is_quad = a == ScalarType::F16 && rows == 8;
+        if special || ptx.get(FormSlot::Kind).is_some() || is_quad || columns != 8 {
+            return self.unsupported(ptx);
+        }
+        let accumulator = match (d, c) {
+            (ScalarType::F64, ScalarType::F64) => Accumulator::Double(mode(ptx)),
+            (ScalarType::F32, ScalarType::F32) => Accumulator::Single,
+            (ScalarType::F16, ScalarType::F16) => Accumulator::Half,
+            (ScalarType::S32, ScalarType::S32) if a == ScalarType::B1 => Accumulator::Bits { and: ptx.has(Modifier::And) },
+            (ScalarType::S32, ScalarType::S32) => Accumulator::Integer { clamps: ptx.has(Modifier::Satfinite) },
+            _ => return self.unsupported(ptx),
+        };
+        let mut sources: [Vec<Source>; 3] = Default::default();
+        for (number, sources) in sources.iter_mut().enumerate() {
+            for register in self.fragment(ptx.operand(number + 1)) {
+                sources.push(self.source(register, ScalarType::B64)?);
+            }
+        }
+        let mut destinations: Vec<Slot> = Vec::new();
+        for register in self.fragment(ptx.operand(0)) {
+            destinations.push(self.destination(register)?);
+        }
+        let [a_registers, b_registers, c_registers] = sources.map(Vec::into_boxed_slice);
+        let mma = Mma {
+            rows,
+            depth,
+            a: element(a).ok_or_else(missing)?,
+            b: element(b).ok_or_else(missing)?,
+            accumulator,
+            a_registers,
+            b_registers,
+            c_registers,
+            destinations: destinations.into(),
+        };
+        self.push(Action::Mma(Box::new(mma)));
+        Ok(())
+    }
+
+    fn fragment(&self, operand: ast::Operand) -> Vec<ast::Operand> {
+        match operand {
+            ast::Operand::Register(register) => {
+                let lanes = usize::from(self.body.declaration_of(register).lanes);
+                self.elements(operand, lanes)
+            }
+            _ => self.elements(operand, 1),
+        }
+    }
+}

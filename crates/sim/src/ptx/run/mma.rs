@@ -1,0 +1,126 @@
+//! Products of matrices.
+//!
+//! With `group = lane / 4` and `position = lane % 4`, and `e` elements in a 32-bit register, a thread holds in register `r`
+//!
+//! - of A the elements `e * (position + 4 * (r / 2))` and following of row `group + 8 * (r % 2)`; with eight rows, of row `group`,
+//! - of B the elements `e * (position + 4 * r)` and following of column `group`,
+//! - of C and D the elements `2 * position` and the next of row `group`, then those of row `group + 8`.
+//!
+//! Sums of products of narrow floats are computed in double precision, which is exact or nearly so, and rounded once; the manual leaves
+//! order and rounding open. Integers are summed exactly, and wrapped or clamped at the end.
+
+use oriole_sem::Mode;
+use oriole_sem::convert::{Overflow, float_to_float};
+use oriole_sem::float;
+use oriole_sem::format::{F16, F32, F64};
+use oriole_sem::int::S32;
+
+use super::block::Block;
+use super::warp::{EVERYBODY, LANES, Warp};
+use super::{Machine, Stop};
+use crate::ptx::finding::FindingKind;
+use crate::ptx::program::{Accumulator, Element, Mma, Source};
+
+impl Element {
+    fn bits(self) -> u32 {
+        match self {
+            Element::Float { bits, .. } => bits,
+            Element::Int(int) => int.bits,
+            Element::Bit => 1,
+        }
+    }
+
+    /// How many a register holds.
+    fn per_register(self) -> usize {
+        (32 / self.bits()).max(1) as usize
+    }
+
+    /// An element of a register: a double for floats, else an integer.
+    fn unpack(self, register: u64, number: usize) -> u64 {
+        let bits = register >> (self.bits() * number as u32);
+        match self {
+            Element::Float { format, unused, .. } => {
+                float_to_float(F64, format, (bits >> unused) & format.mask(), Mode::RN, Overflow::Ieee)
+            }
+            Element::Int(int) => int.value(bits) as u64,
+            Element::Bit => bits & 1,
+        }
+    }
+}
+
+/// The rows of a matrix, or the columns of the second.
+type Vectors = Vec<Vec<u64>>;
+
+impl Warp {
+    pub(crate) fn mma(&mut self, machine: &mut Machine<'_>, block: &Block, mma: &Mma, active: u32, line: u32) -> Result<(), Stop> {
+        if active != EVERYBODY {
+            let lane = active.trailing_zeros() as usize;
+            let message = "all threads of the warp must execute this together".to_owned();
+            return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
+        }
+        let pool = &machine.pool;
+        let tall = mma.rows / 8;
+        let a = self.gather(pool, &mma.a_registers, mma.a, mma.rows, mma.depth, tall);
+        let b = self.gather(pool, &mma.b_registers, mma.b, 8, mma.depth, 1);
+        let inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers);
+        let is_unknown = inputs.clone().any(|&source| (0..LANES).any(|lane| self.read_undefined(source, lane) != 0));
+        let unknown = if is_unknown { u64::MAX } else { 0 };
+        let packs = mma.accumulator == Accumulator::Half;
+        let mut results = Vec::new();
+        for lane in 0..LANES {
+            let own = |number: usize| {
+                let (register, shift) = if packs { (number / 2, 16 * (number % 2)) } else { (number, 0) };
+                let bits = self.read(pool, mma.c_registers[register], lane) >> shift;
+                let (row, column) = (lane / 4 + 8 * (number / 2), 2 * (lane % 4) + number % 2);
+                sum(mma.accumulator, &a[row], &b[column], bits)
+            };
+            let sums: Vec<u64> = (0..2 * tall).map(own).collect();
+            results.push(if packs { sums.chunks(2).map(|pair| pair[0] | pair[1] << 16).collect() } else { sums });
+        }
+        for (lane, results) in results.into_iter().enumerate() {
+            for (&destination, result) in mma.destinations.iter().zip(results) {
+                self.write_with(destination, lane, result, unknown);
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of A or the columns of B, whose register `r` is part `r / tall` along the depth and part `r % tall` across.
+    fn gather(&self, pool: &[u64], registers: &[Source], element: Element, rows: usize, depth: usize, tall: usize) -> Vectors {
+        let mut vectors = vec![vec![0; depth]; rows];
+        let count = element.per_register();
+        for lane in 0..LANES {
+            for (number, &source) in registers.iter().enumerate() {
+                let register = self.read(pool, source, lane);
+                let row = lane / 4 + 8 * (number % tall);
+                let first = count * (lane % 4 + 4 * (number / tall));
+                for within in 0..count {
+                    vectors[row][first + within] = element.unpack(register, within);
+                }
+            }
+        }
+        vectors
+    }
+}
+
+fn sum(accumulator: Accumulator, a: &[u64], b: &[u64], c: u64) -> u64 {
+    let pairs = a.iter().zip(b);
+    let doubles = |c: u64, format| {
+        let start = f64::from_bits(float_to_float(F64, format, c, Mode::RN, Overflow::Ieee));
+        let total = a.iter().zip(b).fold(start, |total, (&a, &b)| total + f64::from_bits(a) * f64::from_bits(b));
+        float_to_float(format, F64, total.to_bits(), Mode::RN, Overflow::Ieee)
+    };
+    match accumulator {
+        Accumulator::Single => doubles(c & 0xffff_ffff, F32),
+        Accumulator::Half => doubles(c & 0xffff, F16),
+        Accumulator::Double(mode) => pairs.fold(c, |total, (&a, &b)| float::fma(F64, a, b, total, mode)),
+        Accumulator::Integer { clamps } => {
+            let total = pairs.fold(S32.value(c), |total, (&a, &b)| total + i128::from(a as i64) * i128::from(b as i64));
+            if clamps { S32.clamp(total) } else { S32.wrap(total) }
+        }
+        Accumulator::Bits { and } => {
+            let ones: u64 = pairs.map(|(&a, &b)| if and { a & b } else { a ^ b }).sum();
+            S32.add(c, ones)
+        }
+    }
+}
