@@ -73,8 +73,7 @@ fn matrices_from_shared_memory() {
     let a = |row: usize, k: usize| number(DEPTH * row + k);
     let b = |k: usize, column: usize| number(5000 + 8 * k + column);
     let a_tiles = (0..DEPTH / 16).flat_map(|tile| (0..256).map(move |i| (i / 16, 16 * tile + i % 16)));
-    let buffers =
-        [bytes_of(a_tiles.map(|(row, k)| a(row, k))), bytes_of((0..8 * DEPTH).map(|i| b(i / 8, i % 8))), vec![0; 512]];
+    let buffers = [bytes_of(a_tiles.map(|(row, k)| a(row, k))), bytes_of((0..8 * DEPTH).map(|i| b(i / 8, i % 8))), vec![0; 512]];
     let got = floats(&run(&file("corpus/mma_sync.ptx"), "mma_f16_tile", &buffers, &[DEPTH as u32]));
     for lane in 0..32 {
         for i in 0..4 {
@@ -100,7 +99,12 @@ fn fragments(head: &str, sizes: [usize; 4], wide: bool, a: impl Fn(usize, usize)
          .reg .{ty} %a<9>, %b<9>, %c<9>; .reg .b64 %p<3>; .reg .b32 %t;\nmov.u32 %t, %tid.x;\n\
          ld.param.u64 %p0, [a]; ld.param.u64 %p1, [b]; ld.param.u64 %p2, [c];\nmad.wide.u32 %p0, %t, {bytes}, %p0;\n\
          mad.wide.u32 %p1, %t, {bytes}, %p1;\nmad.wide.u32 %p2, %t, {bytes}, %p2;\n{}{}{zero}{head} {{{}}}, {{{}}}, {{{}}}, {{{}}};\n{store}ret;\n}}\n",
-        load("a", "p0", a_count), load("b", "p1", b_count), list("c", c_count), list("a", a_count), list("b", b_count), list("c", c_count),
+        load("a", "p0", a_count),
+        load("b", "p1", b_count),
+        list("c", c_count),
+        list("a", a_count),
+        list("b", b_count),
+        list("c", c_count),
     );
     let fill = |count: usize, f: &dyn Fn(usize, usize) -> u64| -> Vec<u8> {
         (0..32 * count).flat_map(|i| f(i % 32, i / 32).to_le_bytes()[..bytes].to_vec()).collect()

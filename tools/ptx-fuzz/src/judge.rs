@@ -91,8 +91,7 @@ impl Setup {
                 Value::Bytes(bytes) => bytes.clone(),
             });
         }
-        let launch =
-            Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };
+        let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };
         Setup { launch, memory, buffers }
     }
 

@@ -4,9 +4,9 @@
 //! failing one small; [`judge`] compiles it and compares what runs it.
 
 pub mod generate;
+pub mod judge;
 pub mod print;
 pub mod program;
-pub mod judge;
 pub mod reduce;
 pub mod rng;
 pub mod table;

@@ -163,15 +163,14 @@ impl Findings<'_> {
         let configurations: Vec<Configuration> = failure.configuration.into_iter().collect();
         let mut fails = |case: &Case| judge::judge(case, &configurations).is_err_and(|other| other.is_like(failure));
         let reduced = Case::of(&reduce(program, self.options.tries, &mut fails));
-        let text = reduce_lines(&reduced.text, self.options.tries, &mut |text| {
-            fails(&Case { test: reduced.test.clone(), text: text.to_owned() })
-        });
+        let text =
+            reduce_lines(&reduced.text, self.options.tries, &mut |text| fails(&Case { test: reduced.test.clone(), text: text.to_owned() }));
         let case = Case { text, ..reduced };
         let message = judge::judge(&case, &configurations).err().map_or_else(String::new, |failure| failure.to_string());
         let path = self.options.out.join(format!("{:?}-{}.ptx", failure.kind, program.seed).to_lowercase());
         let about = format!("seed {}: {message}", program.seed).replace('\n', " ");
-        let written = fs::create_dir_all(&self.options.out)
-            .and_then(|()| fs::write(&path, format!("{}\n{}", case.test.header(&about), case.text)));
+        let written =
+            fs::create_dir_all(&self.options.out).and_then(|()| fs::write(&path, format!("{}\n{}", case.test.header(&about), case.text)));
         match written {
             Ok(()) => println!("seed {}: reduced to {} lines, {}", program.seed, case.text.lines().count(), path.display()),
             Err(error) => println!("seed {}: cannot write {}: {error}", program.seed, path.display()),

@@ -5,7 +5,9 @@
 
 use std::fmt::Write;
 
-use crate::program::{CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, Stmt, Token, Trips};
+use crate::program::{
+    CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, Stmt, Token, Trips,
+};
 
 /// The module.
 pub fn module(program: &Program) -> String {
@@ -258,7 +260,8 @@ fn device_function(program: &Program, function: &Function) -> String {
 fn kernel(program: &Program) -> String {
     let function = &program.kernel;
     let body = inside(function);
-    let mut text = format!(".visible .entry {}(\n    .param .u64 input,\n    .param .u64 private,\n    .param .u64 cells,\n", function.name);
+    let mut text =
+        format!(".visible .entry {}(\n    .param .u64 input,\n    .param .u64 private,\n    .param .u64 cells,\n", function.name);
     text += "    .param .u32 n0,\n    .param .u32 n1,\n    .param .align 8 .b8 structure[32],\n    .param .u64 out\n)\n{\n";
     text += &declared_pool(function);
     text += "    .reg .b32 %lin, %nthr, %gtid, %pa, %pb;\n    .reg .b64 %in, %priv, %cells, %out, %qa;\n";
@@ -269,9 +272,16 @@ fn kernel(program: &Program) -> String {
     text += "    mov.u32 %gtid, %ctaid.y;\n    mov.u32 %pa, %nctaid.x;\n    mov.u32 %pb, %ctaid.x;\n";
     text += "    mad.lo.u32 %gtid, %gtid, %pa, %pb;\n    mad.lo.u32 %gtid, %gtid, %nthr, %lin;\n";
     text += "    ld.param.u64 %in, [input];\n    cvta.to.global.u64 %in, %in;\n";
-    let _ = writeln!(text, "    ld.param.u64 %priv, [private];\n    cvta.to.global.u64 %priv, %priv;\n    mad.wide.u32 %priv, %gtid, {PRIVATE_BYTES}, %priv;");
+    let _ = writeln!(
+        text,
+        "    ld.param.u64 %priv, [private];\n    cvta.to.global.u64 %priv, %priv;\n    mad.wide.u32 %priv, %gtid, {PRIVATE_BYTES}, %priv;"
+    );
     text += "    ld.param.u64 %cells, [cells];\n    cvta.to.global.u64 %cells, %cells;\n";
-    let _ = writeln!(text, "    ld.param.u64 %out, [out];\n    cvta.to.global.u64 %out, %out;\n    mad.wide.u32 %out, %gtid, {}, %out;", program.slots * 8);
+    let _ = writeln!(
+        text,
+        "    ld.param.u64 %out, [out];\n    cvta.to.global.u64 %out, %out;\n    mad.wide.u32 %out, %gtid, {}, %out;",
+        program.slots * 8
+    );
     kernel_extras(&mut text, program, &body);
     text + &body + "    ret;\n}\n"
 }
@@ -290,7 +300,8 @@ fn kernel_extras(text: &mut String, program: &Program, body: &str) {
     if names(body, "%sh") || names(body, "%gsh") {
         let _ = writeln!(text, "    .shared .align 16 .b8 shared_array[{}];", threads * PRIVATE_BYTES);
         text.push_str("    .reg .b32 %sh;\n    .reg .b64 %gsh;\n    mov.u32 %sh, shared_array;\n");
-        let _ = writeln!(text, "    mad.lo.u32 %sh, %lin, {PRIVATE_BYTES}, %sh;\n    cvt.u64.u32 %gsh, %sh;\n    cvta.shared.u64 %gsh, %gsh;");
+        let _ =
+            writeln!(text, "    mad.lo.u32 %sh, %lin, {PRIVATE_BYTES}, %sh;\n    cvt.u64.u32 %gsh, %sh;\n    cvta.shared.u64 %gsh, %gsh;");
         for offset in (0..PRIVATE_BYTES).step_by(4) {
             let _ = writeln!(text, "    st.shared.b32 [%sh+{offset}], {:#x};", program.constants[offset / 4]);
         }

@@ -126,7 +126,10 @@ pub struct Condition {
 pub enum Trips {
     Constant(u32),
     /// `register & mask`, which may differ between threads.
-    Masked { register: String, mask: u32 },
+    Masked {
+        register: String,
+        mask: u32,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +151,10 @@ pub enum Edge {
     /// To the block if the condition holds, else to the next.
     Branch(Condition, usize),
     /// By the low bits of a register; as many targets as a power of two.
-    Indexed { register: String, targets: Vec<usize> },
+    Indexed {
+        register: String,
+        targets: Vec<usize>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,9 +175,15 @@ pub enum Stmt {
         body: Vec<Stmt>,
     },
     /// Leaves the loop with this id.
-    Break { id: usize, condition: Condition },
+    Break {
+        id: usize,
+        condition: Condition,
+    },
     /// Goes to the next round of the loop with this id.
-    Continue { id: usize, condition: Condition },
+    Continue {
+        id: usize,
+        condition: Condition,
+    },
     /// Blocks with jumps between them; at most `fuel` blocks are executed if there are jumps backwards.
     Irregular {
         id: usize,
@@ -180,7 +192,10 @@ pub enum Stmt {
         fuel: u32,
     },
     /// Ends the thread.
-    Exit { condition: Condition, how: &'static str },
+    Exit {
+        condition: Condition,
+        how: &'static str,
+    },
 }
 
 /// A field of a structure passed by value.
@@ -267,14 +282,9 @@ impl Program {
 
     /// How to run it; nothing is expected yet.
     pub fn test(&self) -> KernelTest {
-        let buffer = |name: &str, element, count, fill| Parameter {
-            name: name.into(),
-            value: Value::Buffer { element, count, fill },
-        };
-        let scalar = |name: &str, bits: u32| Parameter {
-            name: name.into(),
-            value: Value::Scalar { element: Element::U32, bits: u64::from(bits) },
-        };
+        let buffer = |name: &str, element, count, fill| Parameter { name: name.into(), value: Value::Buffer { element, count, fill } };
+        let scalar =
+            |name: &str, bits: u32| Parameter { name: name.into(), value: Value::Scalar { element: Element::U32, bits: u64::from(bits) } };
         let threads = self.threads() as usize;
         KernelTest {
             kernel: self.kernel.name.clone(),

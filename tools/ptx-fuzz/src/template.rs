@@ -235,7 +235,8 @@ mod tests {
             assert_eq!(op.declarations, [".reg .b32 %ta;"]);
             let [first, second] = op.lines.as_slice() else { panic!("{op:?}") };
             let Token::Use { name, .. } = &first[1] else { panic!("{first:?}") };
-            let defs: Vec<&String> = second.iter().filter_map(|t| if let Token::Def { name, .. } = t { Some(name) } else { None }).collect();
+            let defs: Vec<&String> =
+                second.iter().filter_map(|t| if let Token::Def { name, .. } = t { Some(name) } else { None }).collect();
             assert!(defs.len() == 2 && defs[0] != defs[1]);
             assert!(second.iter().any(|token| matches!(token, Token::Use { name: other, .. } if other == name)), "the bound register");
             assert!(matches!(second.last().unwrap(), Token::Text(mask) if mask == "%wm"), "{second:?}");

@@ -183,9 +183,7 @@ fn stores(passed: &Passed, name: &str) -> Vec<String> {
 fn transfers(passed: &Passed, _name: &str, one: impl Fn(&str, char, usize) -> String) -> Vec<String> {
     match passed {
         Passed::Scalar(class) => vec![one(parameter_type(*class), class.letter(), 0)],
-        Passed::Structure { fields, .. } => {
-            fields.iter().map(|(class, at)| one(parameter_type(*class), class.letter(), *at)).collect()
-        }
+        Passed::Structure { fields, .. } => fields.iter().map(|(class, at)| one(parameter_type(*class), class.letter(), *at)).collect(),
     }
 }
 

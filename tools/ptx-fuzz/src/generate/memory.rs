@@ -198,7 +198,9 @@ impl Generator {
             ".global" if place == Place::Input => format!(
                 "{{{plain}/.global.nc/.global.ca.nc/.global.L1::evict_last/.global.nc.L1::no_allocate.L2::128B/.global.L2::64B/.global.cg}}"
             ),
-            ".global" => format!("{{{plain}/.global.cg/.global.ca/.global.cs/.global.cv/.volatile.global/.relaxed.{{cta/gpu/sys}}.global/.acquire.gpu.global}}"),
+            ".global" => format!(
+                "{{{plain}/.global.cg/.global.ca/.global.cs/.global.cv/.volatile.global/.relaxed.{{cta/gpu/sys}}.global/.acquire.gpu.global}}"
+            ),
             ".shared" => format!("{{{plain}/{plain}/.volatile.shared/.relaxed.cta.shared/.acquire.cta.shared}}"),
             "" => "{/.weak/.volatile/.relaxed.gpu}".to_owned(),
             ".local" | ".const" => format!("{{{plain}/{space}{{.ca/.cg/.cs}}}}"),
@@ -266,8 +268,22 @@ impl Generator {
 
     fn atomic_on_cell(&mut self) -> Op {
         const OPERATIONS: [&str; SHARED_CELLS] = [
-            "add.u32 $r", "add.u64 $d", "min.s32 $r", "max.u32 $r", "and.b32 $r", "or.b32 $r", "xor.b64 $d", "min.u64 $d", "max.s64 $d",
-            "xor.b32 $r", "add.s32 $ri", "or.b64 $d", "inc.u32 1000", "dec.u32 77", "and.b64 $di", "min.u32 $ri",
+            "add.u32 $r",
+            "add.u64 $d",
+            "min.s32 $r",
+            "max.u32 $r",
+            "and.b32 $r",
+            "or.b32 $r",
+            "xor.b64 $d",
+            "min.u64 $d",
+            "max.s64 $d",
+            "xor.b32 $r",
+            "add.s32 $ri",
+            "or.b64 $d",
+            "inc.u32 1000",
+            "dec.u32 77",
+            "and.b64 $di",
+            "min.u32 $ri",
         ];
         let cell = self.rng.below(SHARED_CELLS);
         let (operation, value) = OPERATIONS[cell].split_once(' ').expect("an operation and a value");
@@ -276,7 +292,9 @@ impl Generator {
         let text = match self.rng.below(3) {
             0 => format!("red{{/.relaxed.gpu/.release.sys}}.global.{operation} {at}, {value}"),
             1 => format!("atom.global.{operation} _, {at}, {value}"),
-            _ => format!(".reg .{width} %t{}; atom{{/.relaxed.gpu}}.global.{operation} %t{}, {at}, {value}", u8::from(wide), u8::from(wide)),
+            _ => {
+                format!(".reg .{width} %t{}; atom{{/.relaxed.gpu}}.global.{operation} %t{}, {at}, {value}", u8::from(wide), u8::from(wide))
+            }
         };
         self.plain(&text)
     }

@@ -68,8 +68,7 @@ struct Generator {
 
 const SECTIONS: [&str; 12] =
     ["int32", "int64", "int16", "carry", "logic", "compare", "float32", "float64", "half", "bfloat", "move", "bits"];
-const TARGETS: [(&str, u32); 7] =
-    [("sm_75", 75), ("sm_75", 75), ("sm_80", 80), ("sm_80", 80), ("sm_86", 86), ("sm_90", 90), ("sm_90", 90)];
+const TARGETS: [(&str, u32); 7] = [("sm_75", 75), ("sm_75", 75), ("sm_80", 80), ("sm_80", 80), ("sm_86", 86), ("sm_90", 90), ("sm_90", 90)];
 const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 
 /// A program; `size` is about the number of instructions, and random if not given.

@@ -79,7 +79,8 @@ impl Reducer<'_> {
                 break;
             }
         }
-        let candidate = Program { scalars: [0, 1], structure: vec![0; 32], constants: vec![0; self.best.constants.len()], ..self.best.clone() };
+        let candidate =
+            Program { scalars: [0, 1], structure: vec![0; 32], constants: vec![0; self.best.constants.len()], ..self.best.clone() };
         self.accepts(candidate);
     }
 
