@@ -186,6 +186,15 @@ fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Opt
     None
 }
 
+/// What is wrong with machine code, if these must be the buffers after it has run.
+pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
+    let found = simulate(case, cubin, configuration)?;
+    match difference(&case.test, expected, &found) {
+        Some(message) => Err(Failure::new(FailureKind::Difference, Some(configuration), message)),
+        None => Ok(()),
+    }
+}
+
 /// What is wrong with a case, in any of the configurations that can run it; and how many of them were compared.
 pub fn judge(case: &Case, configurations: &[Configuration]) -> Result<usize, Failure> {
     let module = checked(&case.text)?;
@@ -196,11 +205,7 @@ pub fn judge(case: &Case, configurations: &[Configuration]) -> Result<usize, Fai
         if machine.is_none_or(|machine| obstacle(module.target, machine).is_some()) {
             continue;
         }
-        let cubin = compile_module(&module, configuration)?;
-        let found = simulate(case, &cubin, configuration)?;
-        if let Some(message) = difference(&case.test, &expected, &found) {
-            return Err(Failure::new(FailureKind::Difference, Some(configuration), message));
-        }
+        judge_cubin(case, &expected, &compile_module(&module, configuration)?, configuration)?;
         compared += 1;
     }
     Ok(compared)

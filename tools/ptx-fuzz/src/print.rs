@@ -6,7 +6,8 @@
 use std::fmt::Write;
 
 use crate::program::{
-    CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, Stmt, Token, Trips,
+    CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, SHARED_CELLS, Stmt,
+    Token, Trips,
 };
 
 /// The module.
@@ -226,8 +227,9 @@ fn arrays(text: &mut String, program: &Program, body: &str) {
 }
 
 /// A parameter's declaration.
-pub fn declare(passed: &Passed, name: &str) -> String {
+pub fn declare(function: &Function, passed: &Passed, name: &str) -> String {
     match passed {
+        Passed::Scalar(class) if function.by_register => format!(".reg .{} {name}", class.register_type()),
         Passed::Scalar(class) => format!(".param .{} {name}", parameter_type(*class)),
         Passed::Structure { bytes, .. } => format!(".param .align 8 .b8 {name}[{bytes}]"),
     }
@@ -239,19 +241,24 @@ pub fn parameter_type(class: Class) -> &'static str {
 }
 
 fn device_function(program: &Program, function: &Function) -> String {
-    let results: Vec<String> = function.results.iter().enumerate().map(|(i, passed)| declare(passed, &format!("ret{i}"))).collect();
-    let mut parameters = vec![".param .b64 pointer".to_owned()];
+    let results: Vec<String> =
+        function.results.iter().enumerate().map(|(i, passed)| declare(function, passed, &format!("ret{i}"))).collect();
+    let space = if function.by_register { "reg" } else { "param" };
+    let mut parameters = vec![format!(".{space} .b64 pointer")];
     if function.recursive {
-        parameters.push(".param .b32 depth".to_owned());
+        parameters.push(format!(".{space} .b32 depth"));
     }
-    parameters.extend(function.parameters.iter().enumerate().map(|(i, passed)| declare(passed, &format!("par{i}"))));
+    parameters.extend(function.parameters.iter().enumerate().map(|(i, passed)| declare(function, passed, &format!("par{i}"))));
     let results = if results.is_empty() { String::new() } else { format!("({}) ", results.join(", ")) };
     let body = inside(function);
     let mut text = format!(".func {results}{}({})\n{{\n", function.name, parameters.join(", "));
     text += &declared_pool(function);
-    text += "    .reg .b64 %priv;\n    ld.param.b64 %priv, [pointer];\n";
+    let from =
+        |bits: u32, name: &str| if function.by_register { format!("mov.b{bits} %{name}") } else { format!("ld.param.b{bits} %{name}") };
+    let source = |name: &str| if function.by_register { name.to_owned() } else { format!("[{name}]") };
+    let _ = writeln!(text, "    .reg .b64 %priv;\n    {}, {};", from(64, "priv"), source("pointer"));
     if function.recursive {
-        text += "    .reg .b32 %depth;\n    ld.param.b32 %depth, [depth];\n";
+        let _ = writeln!(text, "    .reg .b32 %depth;\n    {}, {};", from(32, "depth"), source("depth"));
     }
     arrays(&mut text, program, &body);
     text + &body + "    ret;\n}\n\n"
@@ -305,6 +312,16 @@ fn kernel_extras(text: &mut String, program: &Program, body: &str) {
         for offset in (0..PRIVATE_BYTES).step_by(4) {
             let _ = writeln!(text, "    st.shared.b32 [%sh+{offset}], {:#x};", program.constants[offset / 4]);
         }
+    }
+    if names(body, "%scell") {
+        let _ = writeln!(text, "    .shared .align 8 .b8 shared_cells[{}];", SHARED_CELLS * 8);
+        text.push_str(
+            "    .reg .b32 %scell;\n    .reg .pred %first;\n    mov.u32 %scell, shared_cells;\n    setp.eq.u32 %first, %lin, 0;\n",
+        );
+        for cell in 0..SHARED_CELLS {
+            let _ = writeln!(text, "    @%first st.shared.b64 [%scell+{}], {:#x};", cell * 8, program.constants[cell]);
+        }
+        text.push_str("    bar.sync 0;\n");
     }
     if names(body, "%xch") {
         let _ = writeln!(text, "    .shared .align 16 .b8 xch[{}];", threads * 8);

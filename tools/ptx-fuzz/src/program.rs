@@ -223,6 +223,8 @@ pub struct Function {
     pub ids: usize,
     /// A first parameter that counts down.
     pub recursive: bool,
+    /// Parameters and results are registers, not memory.
+    pub by_register: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,16 +56,19 @@ impl Generator {
         let pool = self.choose_pool(false);
         self.begin(false, pool, 600);
         let like_the_one_before = number > 0 && self.rng.chance(40) && !self.functions[number - 1].recursive;
-        let (parameters, results) = if like_the_one_before {
+        let (by_register, parameters, results) = if like_the_one_before {
             let before = &self.functions[number - 1];
-            (before.parameters.clone(), before.results.clone())
+            (before.by_register, before.parameters.clone(), before.results.clone())
+        } else if self.rng.chance(20) {
+            let mut scalars = |most| (0..self.rng.range(0, most)).map(|_| Passed::Scalar(*self.rng.pick(&PASSED[1..]))).collect();
+            (true, scalars(5), scalars(4))
         } else {
             let parameters = (0..self.rng.range(0, 4)).map(|_| self.passed()).collect();
             let results = (0..*self.rng.pick(&[0, 1, 1, 1, 1])).map(|_| self.passed()).collect();
-            (parameters, results)
+            (false, parameters, results)
         };
         let recursive = !like_the_one_before && self.rng.chance(25);
-        let inits = self.parameter_inits(&parameters);
+        let inits = self.parameter_inits(&parameters, by_register);
         if recursive {
             self.readable.push("%depth".into());
         }
@@ -79,6 +82,7 @@ impl Generator {
             finish: Vec::new(),
             ids: 0,
             recursive,
+            by_register,
         };
         let cx = Context { level: Level::Thread, weight: 1, depth: 1, exits: false };
         let first = if recursive { size / 2 } else { size };
@@ -88,14 +92,14 @@ impl Generator {
             function.body.push(again);
             function.body.extend(self.statements(&cx, size - first));
         }
-        function.finish = self.set_results(&function.results);
+        function.finish = self.set_results(&function);
         function.ids = self.ids;
         let cost = (self.cost + 30) * if recursive { DEEPEST_CALL + 1 } else { 1 };
         self.functions.push(function);
         self.callees.push(Callee { function: number, cost });
     }
 
-    fn parameter_inits(&mut self, parameters: &[Passed]) -> Vec<Op> {
+    fn parameter_inits(&mut self, parameters: &[Passed], by_register: bool) -> Vec<Op> {
         let mut loads = Vec::new();
         let mut next = [0; 12];
         for (number, passed) in parameters.iter().enumerate() {
@@ -107,7 +111,12 @@ impl Generator {
                 let index = next[class as usize] % self.pool[class as usize];
                 next[class as usize] += 1;
                 let name = class.register(index);
-                loads.push((name.clone(), self.plain(&format!("ld.param.{} {name}, [par{number}+{at}]", parameter_type(class)))));
+                let load = if by_register {
+                    format!("mov.{} {name}, par{number}", class.register_type())
+                } else {
+                    format!("ld.param.{} {name}, [par{number}+{at}]", parameter_type(class))
+                };
+                loads.push((name.clone(), self.plain(&load)));
             }
         }
         let mut inits = Vec::new();
@@ -120,8 +129,9 @@ impl Generator {
         inits
     }
 
-    fn set_results(&mut self, results: &[Passed]) -> Vec<Op> {
-        let stores: Vec<String> = results.iter().enumerate().flat_map(|(number, passed)| stores(passed, &format!("ret{number}"))).collect();
+    fn set_results(&mut self, function: &Function) -> Vec<Op> {
+        let stores: Vec<String> =
+            function.results.iter().enumerate().flat_map(|(number, passed)| stores(function, passed, &format!("ret{number}"))).collect();
         stores.iter().map(|store| self.plain(store)).collect()
     }
 
@@ -154,7 +164,10 @@ impl Generator {
                 .map(|other| other.function)
                 .filter(|&other| {
                     let other = &self.functions[other];
-                    other.parameters == function.parameters && other.results == function.results && other.recursive == function.recursive
+                    other.parameters == function.parameters
+                        && other.results == function.results
+                        && other.recursive == function.recursive
+                        && other.by_register == function.by_register
                 })
                 .collect();
             let other = *self.rng.pick(&alike);
@@ -176,11 +189,14 @@ impl Generator {
 }
 
 /// Templates of stores into a parameter or result.
-fn stores(passed: &Passed, name: &str) -> Vec<String> {
-    transfers(passed, name, |kind, class, at| format!("st.param.{kind} [{name}+{at}], ${class}"))
+fn stores(function: &Function, passed: &Passed, name: &str) -> Vec<String> {
+    if function.by_register {
+        return transfers(passed, |kind, class, _| format!("mov.{kind} {name}, ${class}"));
+    }
+    transfers(passed, |kind, class, at| format!("st.param.{kind} [{name}+{at}], ${class}"))
 }
 
-fn transfers(passed: &Passed, _name: &str, one: impl Fn(&str, char, usize) -> String) -> Vec<String> {
+fn transfers(passed: &Passed, one: impl Fn(&str, char, usize) -> String) -> Vec<String> {
     match passed {
         Passed::Scalar(class) => vec![one(parameter_type(*class), class.letter(), 0)],
         Passed::Structure { fields, .. } => fields.iter().map(|(class, at)| one(parameter_type(*class), class.letter(), *at)).collect(),
@@ -189,19 +205,24 @@ fn transfers(passed: &Passed, _name: &str, one: impl Fn(&str, char, usize) -> St
 
 /// The template of a call.
 fn call_text(function: &Function, setup: &str, target: &str, prototype: &str) -> String {
-    let mut parts = vec![".reg .b32 %td".to_owned(), setup.to_owned(), ".param .b64 ap".to_owned(), "st.param.b64 [ap], %priv".to_owned()];
-    let mut arguments = vec!["ap".to_owned()];
-    let mut formal = vec![".param .b64 _".to_owned()];
-    if function.recursive {
-        parts.extend([".param .b32 ad".to_owned(), "st.param.b32 [ad], %td".to_owned()]);
-        arguments.push("ad".to_owned());
-        formal.push(".param .b32 _".to_owned());
+    let mut parts = vec![".reg .b32 %td".to_owned(), setup.to_owned()];
+    let (mut arguments, mut formal) = (Vec::new(), Vec::new());
+    let own = [("b64", "ap", "%priv"), ("b32", "ad", "%td")];
+    for (kind, name, value) in own.into_iter().take(if function.recursive { 2 } else { 1 }) {
+        if function.by_register {
+            parts.extend([format!(".reg .{kind} {name}"), format!("mov.{kind} {name}, {value}")]);
+            formal.push(format!(".reg .{kind} _"));
+        } else {
+            parts.extend([format!(".param .{kind} {name}"), format!("st.param.{kind} [{name}], {value}")]);
+            formal.push(format!(".param .{kind} _"));
+        }
+        arguments.push(name.to_owned());
     }
     for (number, passed) in function.parameters.iter().enumerate() {
         let name = format!("a{number}");
-        parts.push(declare(passed, &name));
-        parts.extend(stores(passed, &name));
-        formal.push(declare(passed, "_"));
+        parts.push(declare(function, passed, &name));
+        parts.extend(stores(function, passed, &name));
+        formal.push(declare(function, passed, "_"));
         arguments.push(name);
     }
     let mut results = Vec::new();
@@ -209,9 +230,11 @@ fn call_text(function: &Function, setup: &str, target: &str, prototype: &str) ->
     let mut loads = Vec::new();
     for (number, passed) in function.results.iter().enumerate() {
         let name = format!("r{number}");
-        parts.push(declare(passed, &name));
-        loads.extend(transfers(passed, &name, |kind, class, at| format!("ld.param.{kind} $={class}, [{name}+{at}]")));
-        formal_results.push(declare(passed, "_"));
+        parts.push(declare(function, passed, &name));
+        loads.extend(transfers(passed, |kind, class, at| {
+            if function.by_register { format!("mov.{kind} $={class}, {name}") } else { format!("ld.param.{kind} $={class}, [{name}+{at}]") }
+        }));
+        formal_results.push(declare(function, passed, "_"));
         results.push(name);
     }
     let list = |names: &[String]| if names.is_empty() { String::new() } else { format!("({}), ", names.join(", ")) };

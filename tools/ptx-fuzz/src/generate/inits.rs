@@ -1,7 +1,7 @@
 //! How functions begin and end: initial values of all registers, and what is seen of them.
 
 use super::{Context, Generator, Level};
-use crate::program::{CLASSES, Class, Function, Op, PRIVATE_BYTES, Stmt};
+use crate::program::{CLASSES, Class, Function, Op, PRIVATE_BYTES, SHARED_CELLS, Stmt};
 use crate::reduce::edits::mentions;
 use crate::template::interesting;
 
@@ -29,6 +29,7 @@ impl Generator {
         self.begin(true, pool, 12_000);
         let inits = self.registers(&pool).into_iter().map(|(class, name)| self.kernel_init(class, &name)).collect();
         let with_exits = self.rng.chance(20);
+        self.shared_cells = !with_exits && self.rng.chance(50);
         let tail = if with_exits { size / 3 } else { 0 };
         let cx = Context { level: Level::Block, weight: 1, depth: 0, exits: false };
         let mut body = self.statements(&cx, size - tail);
@@ -47,6 +48,7 @@ impl Generator {
             finish,
             ids: self.ids,
             recursive: false,
+            by_register: false,
         };
         (function, slots)
     }
@@ -101,8 +103,12 @@ impl Generator {
         for (register, space) in [("%loc", "local"), ("%sh", "shared")] {
             if text.contains(register) || text.contains(&register.replace('%', "%g")) {
                 let slot = finish.len() * 8;
-                finish.push(self.plain(&digest(register, space, slot)));
+                finish.push(self.plain(&digest(register, space, PRIVATE_BYTES, slot)));
             }
+        }
+        if text.contains("%scell") {
+            let slot = finish.len() * 8;
+            finish.push(self.plain(&format!("bar.sync 0; {}", digest("%scell", "shared", SHARED_CELLS * 8, slot))));
         }
         if finish.is_empty() {
             finish.push(self.plain(&observation(Class::B32, "%r0", 0)));
@@ -142,9 +148,9 @@ fn observation(class: Class, name: &str, slot: usize) -> String {
 }
 
 /// Mixes a thread's array into one number.
-fn digest(register: &str, space: &str, slot: usize) -> String {
+fn digest(register: &str, space: &str, bytes: usize, slot: usize) -> String {
     let mut text = ".reg .b64 %ta, %tb; mov.u64 %ta, 0xcbf29ce484222325".to_owned();
-    for offset in (0..PRIVATE_BYTES).step_by(8) {
+    for offset in (0..bytes).step_by(8) {
         text += &format!("; ld.{space}.b64 %tb, [{register}+{offset}]; xor.b64 %ta, %ta, %tb; mul.lo.u64 %ta, %ta, 0x100000001b3");
     }
     text + &format!("; st.global.b64 [%out+{slot}], %ta")

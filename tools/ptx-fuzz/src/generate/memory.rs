@@ -287,13 +287,14 @@ impl Generator {
         ];
         let cell = self.rng.below(SHARED_CELLS);
         let (operation, value) = OPERATIONS[cell].split_once(' ').expect("an operation and a value");
-        let at = format!("[%cells+{}]", cell * 8);
+        let (base, space) = if self.shared_cells && self.rng.chance(50) { ("%scell", "shared") } else { ("%cells", "global") };
+        let at = format!("[{base}+{}]", cell * 8);
         let (width, wide) = if operation.ends_with("64") { ("b64", true) } else { ("b32", false) };
         let text = match self.rng.below(3) {
-            0 => format!("red{{/.relaxed.gpu/.release.sys}}.global.{operation} {at}, {value}"),
-            1 => format!("atom.global.{operation} _, {at}, {value}"),
+            0 => format!("red{{/.relaxed.gpu/.release.sys}}.{space}.{operation} {at}, {value}"),
+            1 => format!("atom.{space}.{operation} _, {at}, {value}"),
             _ => {
-                format!(".reg .{width} %t{}; atom{{/.relaxed.gpu}}.global.{operation} %t{}, {at}, {value}", u8::from(wide), u8::from(wide))
+                format!(".reg .{width} %t{}; atom{{/.relaxed.gpu}}.{space}.{operation} %t{}, {at}, {value}", u8::from(wide), u8::from(wide))
             }
         };
         self.plain(&text)

@@ -56,6 +56,8 @@ struct Generator {
     callees: Vec<Callee>,
     // The function at hand.
     in_kernel: bool,
+    /// All threads come to the end, so that cells in shared memory can be read there.
+    shared_cells: bool,
     pool: [usize; 12],
     readable: Vec<String>,
     /// Loops around, innermost last.
@@ -91,6 +93,7 @@ pub fn generate(seed: u64, size: Option<usize>) -> Program {
         functions: Vec::new(),
         callees: Vec::new(),
         in_kernel: false,
+        shared_cells: false,
         pool: [0; 12],
         readable: Vec::new(),
         loops: Vec::new(),
