@@ -269,7 +269,7 @@ fn emit(options: &Emit) -> Result<bool, String> {
 
 fn check(options: &Check) -> Result<bool, String> {
     let mut refused = 0;
-    let mut groups: BTreeMap<(&str, &str, u64), String> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str, bool, u64), String> = BTreeMap::new();
     for seed in options.seeds.seed..options.seeds.seed + options.seeds.count {
         let program = generate(seed, options.seeds.size);
         let text = print::module(&program);
@@ -278,18 +278,20 @@ fn check(options: &Check) -> Result<bool, String> {
             refused += 1;
             println!("seed {seed}: {}", checked.diagnostics.first().map_or("", |first| &first.message));
         }
-        *groups.entry((program.version, program.target, seed / 200)).or_default() += &print::contents(&program);
+        // ptxas compiles a module otherwise if one of its functions has several results.
+        let many_results = program.functions.iter().any(|function| function.results.len() > 1);
+        *groups.entry((program.version, program.target, many_results, seed / 200)).or_default() += &print::contents(&program);
     }
     let Some(ptxas) = &options.ptxas else { return Ok(refused == 0) };
     let folder = std::env::temp_dir().join(format!("oriole-ptx-fuzz-{}", std::process::id()));
-    for ((version, target, _), contents) in groups {
+    for ((version, target, _, _), contents) in groups {
         let path = folder.join("group.ptx");
         write(&path, format!(".version {version}\n.target {target}\n.address_size 64\n\n{contents}").as_bytes())?;
         let output = Command::new(ptxas).args(["-O0", "-arch", &options.target]).arg(&path).args(["-o", "/dev/null"]).output();
         let output = output.map_err(|error| error.to_string())?;
         if !output.status.success() {
             refused += 1;
-            println!("ptxas: {}", String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n"));
+            println!("ptxas, {}: {}", output.status, String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n"));
         }
     }
     let _ = fs::remove_dir_all(folder);

@@ -59,15 +59,16 @@ impl Generator {
         let (by_register, parameters, results) = if like_the_one_before {
             let before = &self.functions[number - 1];
             (before.by_register, before.parameters.clone(), before.results.clone())
-        } else if self.rng.chance(20) {
+        } else if self.many_results || self.rng.chance(20) {
+            let most_results = if self.many_results { 4 } else { 1 };
             let mut scalars = |most| (0..self.rng.range(0, most)).map(|_| Passed::Scalar(*self.rng.pick(&PASSED[1..]))).collect();
-            (true, scalars(5), scalars(4))
+            (true, scalars(5), scalars(most_results))
         } else {
             let parameters = (0..self.rng.range(0, 4)).map(|_| self.passed()).collect();
             let results = (0..*self.rng.pick(&[0, 1, 1, 1, 1])).map(|_| self.passed()).collect();
             (false, parameters, results)
         };
-        let recursive = !like_the_one_before && self.rng.chance(25);
+        let recursive = !like_the_one_before && !self.many_results && self.rng.chance(25);
         let inits = self.parameter_inits(&parameters, by_register);
         if recursive {
             self.readable.push("%depth".into());
@@ -158,7 +159,7 @@ impl Generator {
         let function = self.functions[callee.function].clone();
         let mut callees = vec![callee.function];
         let depth = format!("and.b32 %td, $r, {DEEPEST_CALL}");
-        let text = if self.rng.chance(30) {
+        let text = if !self.many_results && self.rng.chance(30) {
             let alike: Vec<usize> = affordable
                 .iter()
                 .map(|other| other.function)

@@ -52,6 +52,8 @@ struct Generator {
     /// Sections of the table with their weights in this program.
     sections: Vec<(&'static str, usize)>,
     full_warps: bool,
+    /// Functions may have several results, but neither recursion nor pointers: ptxas has no ABI for that.
+    many_results: bool,
     functions: Vec<Function>,
     callees: Vec<Callee>,
     // The function at hand.
@@ -90,6 +92,7 @@ pub fn generate(seed: u64, size: Option<usize>) -> Program {
         sm,
         sections,
         full_warps: block.iter().product::<u32>() % 32 == 0,
+        many_results: rng.chance(10),
         functions: Vec::new(),
         callees: Vec::new(),
         in_kernel: false,
