@@ -81,6 +81,8 @@ struct Emit {
     out: PathBuf,
     #[arg(long, default_value = "sm_90a")]
     target: String,
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
     /// ptxas, for a rival's cubin.
     #[arg(long)]
     ptxas: Option<PathBuf>,
@@ -233,38 +235,46 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
 fn emit(options: &Emit) -> Result<bool, String> {
     std::panic::set_hook(Box::new(|_| {}));
     let target = target(&options.target)?;
-    let (mut written, mut failed) = (0, 0);
-    for seed in options.seeds.seed..options.seeds.seed + options.seeds.count {
-        let case = Case::of(&generate(seed, options.seeds.size));
-        let test = judge::with_expectations(&case);
-        let cubins: Result<Vec<_>, Failure> =
-            [0, 3].into_iter().map(|level| Ok((level, judge::compiled(&case.text, Configuration { target, level })?))).collect();
-        let (test, cubins) = match (test, cubins) {
-            (Ok(test), Ok(cubins)) => (test, cubins),
-            (Err(failure), _) | (_, Err(failure)) => {
-                println!("seed {seed}: {failure}");
-                failed += 1;
-                continue;
-            }
-        };
-        let file = options.out.join(format!("tests/fuzz/{seed}.ptx"));
-        write(&file, format!("{}\n{}", test.header(&format!("random program {seed}")), case.text).as_bytes())?;
-        for (level, cubin) in cubins {
-            write(&options.out.join(format!("O{level}/fuzz/{seed}.cubin")), &cubin)?;
+    let (next, failed) = (AtomicU64::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= options.seeds.count {
+                        break;
+                    }
+                    let seed = options.seeds.seed + number;
+                    if let Err(message) = emit_one(options, target, seed) {
+                        println!("seed {seed}: {message}");
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
         }
-        if let Some(ptxas) = &options.ptxas {
-            let rival = options.out.join(format!("ptxas/fuzz/{seed}.cubin"));
-            write(&rival, &[])?;
-            let status = Command::new(ptxas).arg(format!("-arch={}", options.target)).arg(&file).arg("-o").arg(&rival).status();
-            if !status.is_ok_and(|status| status.success()) {
-                println!("seed {seed}: ptxas refuses it");
-            }
-        }
-        written += 1;
-    }
-    println!("{written} programs written, {failed} failed");
-    println!("oriole-gpu-tests --tests DIR/tests --cubins DIR/O3    # and DIR/O0, DIR/ptxas");
+    });
+    let failed = failed.load(Ordering::Relaxed);
+    println!("{} programs, {failed} failed", options.seeds.count);
+    println!("oriole-gpu-tests --tests DIR/tests --cubins DIR/O3    # and DIR/O0, DIR/ptxas, or --ptx-jit");
     Ok(failed == 0)
+}
+
+/// Writes a kernel test and its cubins.
+fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
+    let case = Case::of(&generate(seed, options.seeds.size));
+    let test = judge::with_expectations(&case).map_err(|failure| failure.to_string())?;
+    let file = options.out.join(format!("tests/fuzz/{seed}.ptx"));
+    write(&file, format!("{}\n{}", test.header(&format!("random program {seed}")), case.text).as_bytes())?;
+    for level in [0, 3] {
+        let cubin = judge::compiled(&case.text, Configuration { target, level }).map_err(|failure| failure.to_string())?;
+        write(&options.out.join(format!("O{level}/fuzz/{seed}.cubin")), &cubin)?;
+    }
+    let Some(ptxas) = &options.ptxas else { return Ok(()) };
+    let rival = options.out.join(format!("ptxas/fuzz/{seed}.cubin"));
+    fs::create_dir_all(options.out.join("ptxas/fuzz")).map_err(|error| error.to_string())?;
+    let output = Command::new(ptxas).arg(format!("-arch={}", options.target)).arg(&file).arg("-o").arg(&rival).output();
+    let output = output.map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(format!("ptxas: {}", String::from_utf8_lossy(&output.stderr))) }
 }
 
 fn check(options: &Check) -> Result<bool, String> {
@@ -291,7 +301,11 @@ fn check(options: &Check) -> Result<bool, String> {
         let output = output.map_err(|error| error.to_string())?;
         if !output.status.success() {
             refused += 1;
-            println!("ptxas, {}: {}", output.status, String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n"));
+            println!(
+                "ptxas, {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n")
+            );
         }
     }
     let _ = fs::remove_dir_all(folder);
