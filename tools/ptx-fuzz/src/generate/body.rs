@@ -95,7 +95,7 @@ impl Generator {
         if cx.level == Level::Thread && self.rng.chance(30) {
             if cx.exits {
                 let condition = self.condition(false);
-                return Some(Stmt::Exit { condition, how: *self.rng.pick::<&str>(&["exit", "ret", "bra DONE"]) });
+                return Some(Stmt::Exit { condition, how: self.rng.pick::<&str>(&["exit", "ret", "bra DONE"]) });
             }
             if !self.in_kernel {
                 let condition = self.condition(false);

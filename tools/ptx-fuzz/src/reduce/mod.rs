@@ -66,7 +66,7 @@ impl Reducer<'_> {
         self.accepts(candidate);
         let threads = self.best.block_threads();
         // Shuffles of full warps stay defined only if warps stay full.
-        let blocks: &[u32] = if threads % 32 == 0 { &[32, 64] } else { &[1, 2, 5, 33] };
+        let blocks: &[u32] = if threads.is_multiple_of(32) { &[32, 64] } else { &[1, 2, 5, 33] };
         for &size in blocks.iter().filter(|&&size| size < threads) {
             let candidate = Program { block: [size, 1, 1], ..self.best.clone() };
             if self.accepts(candidate) {
