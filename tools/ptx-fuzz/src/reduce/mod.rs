@@ -151,7 +151,8 @@ mod tests {
         for seed in 0..40 {
             let Some((program, text)) = shrink(seed, &wanted) else { continue };
             assert!(wanted(&text));
-            assert!(edits::count_statements(&program) <= 3, "seed {seed}:\n{text}");
+            // Both instructions, and perhaps the branch that gathers the shuffle's mask and a call of the function with the division.
+            assert!(edits::count_statements(&program) <= 4, "seed {seed}:\n{text}");
             assert!(program.grid == [1; 3], "seed {seed}");
             reduced += 1;
         }
