@@ -48,7 +48,7 @@ fn interpreter_and_machine_code_agree() {
 fn a_wrong_result_is_noticed() {
     let configuration = Configuration { target: Target::parse("sm_90a").expect("a target"), level: 3 };
     let mut noticed = 0;
-    for seed in 0..10 {
+    for seed in 0..16 {
         let case = Case::of(&generate(seed, Some(20)));
         let expected = interpret(&case).expect("the program is defined");
         let right = compiled(&case.text, configuration).expect("it compiles");
@@ -64,7 +64,11 @@ fn a_wrong_result_is_noticed() {
 
 /// The program, but one 32-bit register has another value in the end.
 fn changed(text: &str) -> Option<String> {
-    let (before, after) = text.split_once("DONE:\n")?;
+    let (before, after) = text.rsplit_once("DONE:\n")?;
+    // Where threads end early, perhaps none comes to the end.
+    if before.lines().any(|line| line.trim().starts_with('@') && (line.ends_with(" exit;") || line.ends_with(" ret;"))) {
+        return None;
+    }
     let stored = after.lines().find_map(|line| line.trim().strip_prefix("st.global.b32 ")?.strip_suffix(';')?.split_once(", "))?.1;
     stored.starts_with("%r").then(|| format!("{before}DONE:\n    xor.b32 {stored}, {stored}, 4;\n{after}"))
 }
