@@ -8,8 +8,8 @@
 use oriole_hardware::Class;
 use oriole_isa::Control;
 
+use super::Code;
 use super::touch::Touches;
-use super::{Block, Code};
 use super::waits::{Part, Waits};
 
 const SCOREBOARDS: usize = 6;
@@ -23,11 +23,13 @@ struct Board {
 
 /// Control words with scoreboards and waits; stalls are still to come.
 pub fn allocate(code: &Code<'_>, touches: &[Touches], found: &Waits) -> Vec<Control> {
+    let back_edges = back_edges(code);
     let mut controls = vec![Control::default(); touches.len()];
     let mut boards = [Board { end: 0, class: None }; SCOREBOARDS];
     for (&(first, part), seconds) in &found.waits {
         let last = seconds.last().copied().unwrap_or(first);
-        let end = seconds.iter().filter(|&&second| second <= first).map(|&second| loop_end(code, first, second)).fold(last, usize::max);
+        let across = seconds.iter().filter(|&&second| second <= first);
+        let end = across.map(|&second| loop_end(&back_edges, first, second).unwrap_or(touches.len())).fold(last, usize::max);
         let class = touches[first].class;
         let index = choose(&boards, first, end, class);
         boards[index] = Board { end: boards[index].end.max(end), class: Some(class) };
@@ -43,12 +45,18 @@ pub fn allocate(code: &Code<'_>, touches: &[Touches], found: &Waits) -> Vec<Cont
     controls
 }
 
+/// Where control goes back: the start it goes to, and the end of the block it comes from, by end.
+fn back_edges(code: &Code<'_>) -> Vec<(usize, usize)> {
+    let edges = code.blocks.iter().flat_map(|block| {
+        let goes_back = |&&next: &&usize| code.blocks[next].range.start < block.range.end;
+        block.successors.iter().filter(goes_back).map(|&next| (code.blocks[next].range.start, block.range.end))
+    });
+    edges.collect()
+}
+
 /// The end of the code that leads from one instruction back to an earlier one.
-fn loop_end(code: &Code<'_>, first: usize, second: usize) -> usize {
-    let leads_back = |block: &&Block| {
-        block.range.end > first && block.successors.iter().any(|&next| code.blocks[next].range.start <= second)
-    };
-    code.blocks.iter().filter(leads_back).map(|block| block.range.end).min().unwrap_or(code.instructions.len())
+fn loop_end(back_edges: &[(usize, usize)], first: usize, second: usize) -> Option<usize> {
+    back_edges.iter().find(|&&(start, end)| end > first && start <= second).map(|&(_, end)| end)
 }
 
 fn choose(boards: &[Board; SCOREBOARDS], first: usize, end: usize, class: Class) -> usize {

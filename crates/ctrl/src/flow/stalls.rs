@@ -60,7 +60,15 @@ fn merge(into: &mut State, from: &State) {
 fn least_stall(touches: &Touches, control: &Control) -> u8 {
     match touches.opcode {
         Opcode::BMOV => LONGEST_STALL,
-        Opcode::BRA | Opcode::BRX | Opcode::EXIT | Opcode::CALL | Opcode::RET | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::BPT => 5,
+        Opcode::BRA
+        | Opcode::BRX
+        | Opcode::EXIT
+        | Opcode::CALL
+        | Opcode::RET
+        | Opcode::BSYNC
+        | Opcode::BREAK
+        | Opcode::WARPSYNC
+        | Opcode::BPT => 5,
         Opcode::BAR | Opcode::NANOSLEEP | Opcode::YIELD => 6,
         _ if control.write_barrier.is_some() || control.read_barrier.is_some() => SCOREBOARD_STALL,
         _ => 1,
@@ -129,9 +137,13 @@ impl Walker<'_> {
         let mut missing = 0;
         for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
             for touch in list {
-                for &(first, other, other_writes, issued) in &self.at[usize::from(touch.register)] {
+                for &(first, other, other_writes, issued) in self.at[usize::from(touch.register)].iter().rev() {
                     let elapsed = now - issued;
                     if elapsed >= i64::from(LONGEST) {
+                        // Those of this block stand in the order of issue, behind those that were carried into it.
+                        if issued >= 0 {
+                            break;
+                        }
                         continue;
                     }
                     let kind = match (other_writes, write) {
@@ -158,7 +170,7 @@ impl Walker<'_> {
             let touches = &self.touches[first];
             if touches.writes.is_empty() { 0 } else { i64::from(self.model.longest_need(touches.class)) - after - (now - issued) }
         };
-        recent.iter().map(missing).max().unwrap_or(0)
+        recent.iter().rev().take(3 * LONGEST as usize).map(missing).max().unwrap_or(0)
     }
 
     /// Lengthens the last stall of every block before; those blocks.

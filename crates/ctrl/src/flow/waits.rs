@@ -41,7 +41,16 @@ pub fn find(code: &Code<'_>, touches: &[Touches], model: &Model) -> Waits {
         *first = Some(State::new());
     }
     let mut todo: BTreeSet<usize> = (0..code.blocks.len().min(1)).collect();
-    let mut walker = Walker { touches, model, found: &mut found, at: vec![Vec::new(); REGISTERS], open: State::new() };
+    let mut walker = Walker {
+        touches,
+        model,
+        found: &mut found,
+        writers: vec![Vec::new(); REGISTERS],
+        readers: vec![Vec::new(); REGISTERS],
+        used: Vec::new(),
+        fences: Vec::new(),
+        open: State::new(),
+    };
     while let Some(block) = todo.pop_first() {
         let Some(state) = entry[block].clone() else { continue };
         let left = walker.walk(state, code.blocks[block].range.clone());
@@ -76,90 +85,103 @@ struct Walker<'a> {
     touches: &'a [Touches],
     model: &'a Model,
     found: &'a mut Waits,
-    /// For each register who in flight touches it, and whether it writes it.
-    at: Vec<Vec<(usize, Touch, bool)>>,
+    /// For each register whose result in it is outstanding, and who is still to read it.
+    writers: Vec<Vec<(usize, Touch)>>,
+    readers: Vec<Vec<(usize, Touch)>>,
+    used: Vec<Register>,
+    /// Those that the next instruction has to wait for.
+    fences: Vec<usize>,
     open: State,
 }
 
 impl Walker<'_> {
     fn walk(&mut self, state: State, range: std::ops::Range<usize>) -> State {
         self.open = State::new();
-        for list in &mut self.at {
-            list.clear();
+        self.fences.clear();
+        for register in self.used.drain(..) {
+            self.writers[usize::from(register)].clear();
+            self.readers[usize::from(register)].clear();
         }
         for (number, open) in state {
-            self.launch(number, open);
+            self.launch(number, open, false);
         }
         for number in range {
             self.issue(number);
         }
+        self.drop_superseded();
         std::mem::take(&mut self.open)
     }
 
-    fn launch(&mut self, number: usize, open: Open) {
+    /// Puts an instruction in flight. Those of one queue read in order, so the newest reader of a register stands for the older ones.
+    fn launch(&mut self, number: usize, open: Open, is_newest: bool) {
         if !open.results && !open.reads {
             return;
         }
         let touches = &self.touches[number];
         for &touch in touches.writes.iter().filter(|_| open.results) {
-            self.at[usize::from(touch.register)].push((number, touch, true));
+            self.writers[usize::from(touch.register)].push((number, touch));
+            self.used.push(touch.register);
         }
         for &touch in touches.reads.iter().filter(|_| open.reads) {
-            self.at[usize::from(touch.register)].push((number, touch, false));
+            let readers = &mut self.readers[usize::from(touch.register)];
+            if let Some(queue) = touches.class.queue().filter(|_| is_newest) {
+                readers.retain(|&(other, _)| self.touches[other].class.queue() != Some(queue));
+            }
+            readers.push((number, touch));
+            self.used.push(touch.register);
         }
+        self.fences.extend(touches.is_fence.then_some(number));
         self.open.insert(number, open);
+    }
+
+    /// Reads that a newer one stands for are no longer open.
+    fn drop_superseded(&mut self) {
+        let alive: BTreeSet<usize> =
+            self.used.iter().flat_map(|&register| self.readers[usize::from(register)].iter().map(|&(number, _)| number)).collect();
+        self.open.retain(|number, open| {
+            open.reads &= alive.contains(number) || self.touches[*number].is_fence;
+            open.results || open.reads
+        });
     }
 
     fn issue(&mut self, number: usize) {
         let touches = &self.touches[number];
         if touches.settles_all {
             for (first, open) in self.open.clone() {
-                if open.results {
-                    self.wait(first, Part::Results, number);
-                } else if open.reads {
-                    self.wait(first, Part::Reads, number);
-                }
+                self.wait(first, if open.results { Part::Results } else { Part::Reads }, number);
             }
         }
-        let fences: Vec<usize> = self.open.keys().copied().filter(|&first| self.touches[first].is_fence).collect();
-        for fence in fences {
+        for fence in std::mem::take(&mut self.fences) {
             self.wait(fence, Part::Results, number);
             self.wait(fence, Part::Reads, number);
         }
         for touch in &touches.reads {
-            self.meet(number, *touch, false);
+            self.meet(number, *touch, Kind::Raw);
         }
         for touch in &touches.writes {
-            self.meet(number, *touch, true);
+            self.meet(number, *touch, Kind::Waw);
+            self.meet(number, *touch, Kind::War);
         }
-        self.launch(number, Open { results: touches.announces_results(), reads: touches.announces_reads() });
+        self.launch(number, Open { results: touches.announces_results(), reads: touches.announces_reads() }, true);
     }
 
-    fn meet(&mut self, number: usize, touch: Touch, write: bool) {
+    /// Holds an access against those in flight that touch its register.
+    fn meet(&mut self, number: usize, touch: Touch, kind: Kind) {
         let at = usize::from(touch.register);
-        let list = std::mem::take(&mut self.at[at]);
-        let mut kept = Vec::with_capacity(list.len());
-        for (first, other, other_writes) in list {
-            let kind = match (other_writes, write) {
-                (true, false) => Kind::Raw,
-                (false, true) => Kind::War,
-                (true, true) => Kind::Waw,
-                (false, false) => {
-                    kept.push((first, other, other_writes));
-                    continue;
-                }
-            };
-            let open = self.open.get(&first).is_some_and(|open| if other_writes { open.results } else { open.reads });
+        let list = std::mem::take(if kind == Kind::War { &mut self.readers[at] } else { &mut self.writers[at] });
+        let mut kept = Vec::new();
+        for (first, other) in list {
+            let open = self.open.get(&first).is_some_and(|open| if kind == Kind::War { open.reads } else { open.results });
             if !open {
                 continue;
             }
             if self.has_to_wait(first, number, kind, touch.register, other, touch) {
-                self.wait(first, if other_writes { Part::Results } else { Part::Reads }, number);
-            } else if !write {
-                kept.push((first, other, other_writes));
+                self.wait(first, if kind == Kind::War { Part::Reads } else { Part::Results }, number);
+            } else if kind == Kind::Raw {
+                kept.push((first, other));
             }
         }
-        self.at[at] = kept;
+        *(if kind == Kind::War { &mut self.readers[at] } else { &mut self.writers[at] }) = kept;
     }
 
     fn has_to_wait(&self, first: usize, second: usize, kind: Kind, register: Register, one: Touch, two: Touch) -> bool {
