@@ -226,3 +226,36 @@ fn without_a_gpu_it_says_so() {
     assert!(outcome.stderr.starts_with("error: there is no GPU to run on: "), "{}", outcome.stderr);
     assert!(outcome.stderr.ends_with("the engines sass and ptx need no GPU\n"), "{}", outcome.stderr);
 }
+
+#[test]
+fn hazards_are_found_in_what_computes_the_right_result() {
+    let folder = folder("hazards");
+    let outcome = oriole(&folder, &["right.ptx", "--hazards"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stdout.ends_with(" warp instructions, no hazards\n"), "{}", outcome.stdout);
+    let call = |arguments: &[&str]| {
+        let outcome = common::run(env!("CARGO_BIN_EXE_oriole"), &folder, arguments, "");
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        outcome.stdout
+    };
+    call(&["compile", "right.ptx", "-o", "k.cubin", "--arch", "sm_90a"]);
+    let listing = call(&["disasm", "--control", "k.cubin"]);
+    // No instruction waits for a fixed latency any more.
+    let hasty: Vec<String> = listing.lines().map(without_stall).collect();
+    assert_ne!(hasty.join("\n"), listing.trim_end());
+    fs::write(folder.join("hasty.sass"), hasty.join("\n") + "\n").unwrap();
+    call(&["asm", "hasty.sass", "-o", "hasty.cubin"]);
+    assert_eq!(oriole(&folder, &["right.ptx", "--cubin", "hasty.cubin"]).code, Some(0));
+    let outcome = oriole(&folder, &["right.ptx", "--cubin", "hasty.cubin", "--hazards"]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.stdout.starts_with("right.ptx: hazard (sass, sm_90a): the result is right, but there are "), "{}", outcome.stdout);
+    assert_eq!(oriole(&folder, &["right.ptx", "--engine", "ptx", "--hazards"]).code, Some(2));
+}
+
+/// A line of a listing with the shortest stall: `[B------:R-:W-:-:S05]` becomes `[B------:R-:W-:-:S01]`.
+fn without_stall(line: &str) -> String {
+    match line.find(":S").filter(|_| line.contains("[B")) {
+        Some(at) if line[at + 4..].starts_with(']') => format!("{}:S01{}", &line[..at], &line[at + 4..]),
+        _ => line.to_owned(),
+    }
+}

@@ -1,13 +1,14 @@
 //! The engines that need no GPU: the PTX interpreter and the simulator of machine code.
 
 use oriole_kernel_test::{KernelTest, Tolerance};
+use oriole_sim::hazard;
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::ptx::{self, Finding, FindingKind, Program};
 use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, Watch, Writer};
 
 use super::case::{Case, Image};
 use super::outcome::{Outcome, Status, TraceWindow};
-use super::{Goal, refused};
+use super::{Goal, Watching, refused};
 
 /// Instructions of a warp that are shown where something went wrong.
 const WINDOW: usize = 16;
@@ -75,7 +76,7 @@ fn stopped(error: ptx::Error) -> Outcome {
 }
 
 /// Compiles a test, or takes its machine code, and runs that in the simulator.
-pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, whole_trace: bool) -> Outcome {
+pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watching) -> Outcome {
     let prepared = completed(case).and_then(|test| Ok((test, case.image(goal, cubin)?)));
     let (test, image) = match prepared {
         Ok(prepared) => prepared,
@@ -83,7 +84,7 @@ pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, whole_trace: bool
     };
     let Image { cubin, target, level } = image;
     let outcome = match Code::load(&cubin) {
-        Ok(code) => Simulation { code: &code, test: &test, length: if whole_trace { LONG_WINDOW } else { WINDOW } }.run(whole_trace),
+        Ok(code) => Simulation { code: &code, test: &test, length: if watching.trace { LONG_WINDOW } else { WINDOW } }.run(watching),
         Err(error) => refused(Status::Invalid, format!("the cubin: {error}")),
     };
     Outcome { target, level, ..outcome }
@@ -105,20 +106,29 @@ impl Simulation<'_> {
         (setup, result)
     }
 
-    fn run(&self, whole_trace: bool) -> Outcome {
-        let (setup, result) = self.launch(&mut Silent);
-        let report = match result {
-            Ok(report) => report,
-            Err(error) => return self.stopped(&error),
+    fn run(&self, watching: Watching) -> Outcome {
+        let mut hazards = hazard::Watch::new();
+        let (setup, result) = if watching.hazards { self.launch(&mut hazards) } else { self.launch(&mut Silent) };
+        let hazards: Vec<String> = hazards.findings().iter().map(ToString::to_string).collect();
+        let mut outcome = match result {
+            Ok(report) => {
+                let judged = Outcome::judge(self.test, |name| setup.contents(name));
+                Outcome { instructions: Some(report.warp_instructions), printed: report.printed, ..judged }
+            }
+            Err(error) => self.stopped(&error),
         };
-        let mut outcome = Outcome::judge(self.test, |name| setup.contents(name));
-        outcome.instructions = Some(report.warp_instructions);
-        outcome.printed = report.printed;
-        outcome.trace = match outcome.status {
-            Status::Passed if whole_trace => Some(self.first_warp()),
-            Status::Passed => None,
-            _ => self.before_difference(&setup, &outcome),
-        };
+        if outcome.status == Status::Wrong {
+            outcome.trace = self.before_difference(&setup, &outcome);
+        }
+        if outcome.status == Status::Passed && watching.trace {
+            outcome.trace = Some(self.first_warp());
+        }
+        if outcome.status == Status::Passed && !hazards.is_empty() {
+            outcome.status = Status::Hazard;
+            let plural = if hazards.len() == 1 { "" } else { "s" };
+            outcome.message = format!("the result is right, but there are {} hazard{plural}", hazards.len());
+        }
+        outcome.hazards = watching.hazards.then_some(hazards);
         outcome
     }
 

@@ -45,6 +45,9 @@ pub struct RunArguments {
     /// Run this machine code instead of compiling the test
     #[arg(long, value_name = "FILE")]
     cubin: Option<String>,
+    /// Also report registers that are read or overwritten too early on the way
+    #[arg(long)]
+    hazards: bool,
     /// Print all instructions of the warp that wrote the first wrong element, or of the first warp
     #[arg(long)]
     trace: bool,
@@ -81,6 +84,15 @@ pub struct Goal {
     pub level: u8,
 }
 
+/// What else is wanted of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Watching {
+    /// All instructions of a warp.
+    pub trace: bool,
+    /// What the control words let happen too early.
+    pub hazards: bool,
+}
+
 pub fn run(arguments: &RunArguments) -> ExitCode {
     match run_all(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -98,8 +110,8 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
     if arguments.cubin.is_some() && (files.len() > 1 || *engine == Engine::Ptx) {
         return Err("--cubin is for one test and the engines sass and gpu".into());
     }
-    if arguments.trace && *engine != Engine::Sass {
-        return Err("--trace is for the engine sass".into());
+    if (arguments.trace || arguments.hazards) && *engine != Engine::Sass {
+        return Err("--trace and --hazards are for the engine sass".into());
     }
     let parse = |name: &String| Target::parse(name).ok_or_else(|| format!("{name} is no GPU that Oriole can compile for"));
     let mut goal = Goal { target: arguments.arch.as_ref().map(parse).transpose()?, level: arguments.opt_level };
@@ -124,7 +136,7 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
         for file in files {
             let run = |case: Case| match engine {
                 Engine::Ptx => engines::interpret(&case),
-                _ => engines::simulate(&case, goal, cubin.as_deref(), arguments.trace),
+                _ => engines::simulate(&case, goal, cubin.as_deref(), Watching { trace: arguments.trace, hazards: arguments.hazards }),
             };
             report.add(file, &Case::read(file).map_or_else(|outcome| outcome, run));
         }

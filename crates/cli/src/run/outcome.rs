@@ -11,6 +11,8 @@ pub enum Status {
     Wrong,
     /// The test does what PTX leaves undefined.
     Undefined,
+    /// The result is right, but control words let a register be read or overwritten too early.
+    Hazard,
     /// The kernel did something that stopped it.
     Faulted,
     /// The compiler or the engine lacks something.
@@ -27,6 +29,7 @@ impl Status {
             Status::Passed => "passed",
             Status::Wrong => "wrong",
             Status::Undefined => "undefined",
+            Status::Hazard => "hazard",
             Status::Faulted => "faulted",
             Status::Unsupported => "unsupported",
             Status::Invalid => "invalid",
@@ -47,6 +50,8 @@ pub struct Outcome {
     pub instructions: Option<u64>,
     pub buffers: Vec<WrongBuffer>,
     pub findings: Vec<Finding>,
+    /// Hazards on the way, one text each; none if nobody looked.
+    pub hazards: Option<Vec<String>>,
     pub trace: Option<TraceWindow>,
     /// What the kernel printed.
     pub printed: String,
@@ -80,6 +85,7 @@ impl Outcome {
             instructions: None,
             buffers: Vec::new(),
             findings: Vec::new(),
+            hazards: None,
             trace: None,
             printed: String::new(),
         }

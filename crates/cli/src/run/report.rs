@@ -68,6 +68,9 @@ fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
     } else if let Some(instructions) = outcome.instructions {
         let whose = if engine == Engine::Ptx { "thread" } else { "warp" };
         let _ = write!(out, ", {instructions} {whose} instructions");
+        if outcome.hazards.is_some() {
+            out.push_str(", no hazards");
+        }
     }
     out.push('\n');
     for buffer in &outcome.buffers {
@@ -86,6 +89,9 @@ fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
         if outcome.findings.len() > SHOWN_FINDINGS {
             let _ = writeln!(out, "    and {} more", outcome.findings.len() - SHOWN_FINDINGS);
         }
+    }
+    for hazard in outcome.hazards.iter().flatten().take(SHOWN_FINDINGS) {
+        hazard.lines().for_each(|line| _ = writeln!(out, "    {line}"));
     }
     if let Some(trace) = &outcome.trace {
         let _ = writeln!(out, "    {}{}", trace.title, if trace.lines.is_empty() { "" } else { ":" });
@@ -109,6 +115,7 @@ fn object(name: &str, engine: Engine, outcome: &Outcome) -> Value {
         "instructions": outcome.instructions,
         "buffers": outcome.buffers.iter().map(buffer_object).collect::<Vec<_>>(),
         "findings": outcome.findings.iter().map(finding_object).collect::<Vec<_>>(),
+        "hazards": outcome.hazards,
         "trace": outcome.trace.as_ref().map(|trace| json!({ "title": trace.title, "lines": trace.lines })),
         "printed": outcome.printed,
     })
