@@ -327,7 +327,7 @@ impl<'a> Tracker<'a> {
                 Pending::Until(0) => Some(Problem::NotAnnounced { kind, register }),
                 Pending::Until(mask) => Some(Problem::NotWaited { kind, register, scoreboard: mask.trailing_zeros() as u8 }),
             };
-            let keep = pending != Pending::Done && cycles < LONGEST || need.scoreboard && pending != Pending::Done;
+            let keep = pending != Pending::Done && (cycles < LONGEST || need.scoreboard);
             if let Some(problem) = problem {
                 report(Finding { second: number, first, problem });
                 return false;
