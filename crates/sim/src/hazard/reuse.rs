@@ -1,9 +1,8 @@
 //! The reuse cache: `.reuse` at an operand keeps the value that went through its slot, and the next instruction that reads the same
 //! register through the same slot takes it from there, even if the register has been overwritten since, however long ago.
 //!
-//! The value stays until the slot is used again. Instructions of some units only look into the cache. Where the guard of an instruction
-//! does not hold nothing is known about the slot, so a guarded one adds a possibility and removes none. Calls empty the cache here:
-//! functions begin and go on after a call with nothing kept.
+//! The value stays until the slot is used again, also by an instruction whose guard does not hold: ptxas relies on that. Instructions of
+//! some units only look into the cache. Calls empty it here: functions begin and go on after a call with nothing kept.
 
 use super::lanes::Mask;
 use super::{Finding, Problem, Register, Step};
@@ -35,7 +34,7 @@ impl Cache {
             for kept in self.kept.iter().filter(|kept| kept.slot == slot && kept.register == register && kept.stale & active != 0) {
                 report(Finding { second: number, first: kept.step as usize, problem: Problem::StaleReuse { register } });
             }
-            self.kept.retain(|kept| kept.slot != slot || step.guarded && !(keep && kept.register == register));
+            self.kept.retain(|kept| kept.slot != slot);
             if keep {
                 self.kept.push(Kept { slot, register, step: number as u32, stale: 0 });
             }

@@ -322,7 +322,8 @@ impl<'a> Tracker<'a> {
         for setter in done {
             let flight = &mut self.flights[setter as usize];
             let first = flight.step as usize;
-            let (cycles, needed) = (self.now - flight.issued, steps[first].scoreboard_stall.into());
+            let cycles = self.now - flight.issued;
+            let needed = u32::from(steps[first].scoreboard_stall).saturating_sub(u32::from(steps[number].count_wait.is_some()));
             if scoreboard != MATRIX_GROUPS && cycles < i64::from(needed) {
                 let problem = Problem::ScoreboardTooFresh { scoreboard: scoreboard as u8, cycles: cycles as u32, needed };
                 report(Finding { second: number, first, problem });
@@ -432,6 +433,8 @@ impl<'a> Tracker<'a> {
     fn compact(&mut self, steps: &[Step]) {
         let mut used = vec![false; self.flights.len()];
         let mut registers = std::mem::take(&mut self.touched);
+        registers.sort_unstable();
+        registers.dedup();
         registers.retain(|register| {
             let at = usize::from(register.0);
             let mut list = std::mem::take(&mut self.entries[at]);
@@ -498,9 +501,13 @@ fn is_ignored(control: Control) -> bool {
     control.stall >= 12 && control.stay
 }
 
-/// Cycles until the next instruction, at least.
+/// Cycles until the next instruction, at least. No stall at all is a special case: two cycles, and many more with yield.
 fn cycles_of(control: Control) -> u8 {
-    if is_ignored(control) { 1 } else { control.stall.max(1) }
+    match control.stall {
+        _ if is_ignored(control) => 1,
+        0 => 2,
+        stall => stall,
+    }
 }
 
 /// What may be in flight if one or the other is the case. The order of issue is kept where both agree on it.

@@ -171,7 +171,8 @@ impl Observer for Watch {
             let Finding { first, second, problem } = finding;
             if problem.severity() <= severity && seen.insert((first, second, std::mem::discriminant(&problem))) {
                 let line = |number: usize| lines[number].clone();
-                let first = (first != second || matches!(problem, Problem::TooSoon { .. })).then(|| line(first));
+                let is_alone = matches!(problem, Problem::NeverSet { .. } | Problem::StallIgnored { .. });
+                let first = (!is_alone).then(|| line(first));
                 found.push(Sighting { problem, second: line(second), first, block: issue.block, warp: issue.warp, lanes: issue.group });
             }
         });
