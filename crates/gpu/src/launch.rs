@@ -41,7 +41,8 @@ impl Outcome {
         for (name, bytes) in &self.buffers {
             let Some((element, _)) = test.buffer(name) else { continue };
             let expectations = test.expectations.iter().filter(|expectation| expectation.parameter == *name);
-            findings.extend(expectations.filter_map(|expectation: &Expectation| expectation.compare(element, bytes)).map(|d| d.to_string()));
+            findings
+                .extend(expectations.filter_map(|expectation: &Expectation| expectation.compare(element, bytes)).map(|d| d.to_string()));
         }
         findings
     }

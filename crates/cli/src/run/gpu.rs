@@ -51,9 +51,10 @@ pub fn run(cases: &[Result<Case, Outcome>], goal: Goal, cubin: Option<&[u8]>) ->
         (Err(outcome), _) => outcome,
         (Ok(_), Err(message)) => refused(Status::Faulted, message.clone()),
         (Ok(waiting), Ok(answers)) => {
-            let outcome = answers[number].as_ref().map_or_else(|| refused(Status::Faulted, "no answer"), |answer| {
-                outcome_of(answer, &waiting.test, &settings(&folder), &name_of(number))
-            });
+            let outcome = answers[number].as_ref().map_or_else(
+                || refused(Status::Faulted, "no answer"),
+                |answer| outcome_of(answer, &waiting.test, &settings(&folder), &name_of(number)),
+            );
             Outcome { target: waiting.image.target, level: waiting.image.level, ..outcome }
         }
     });
