@@ -21,7 +21,7 @@ use report::Report;
 /// Run kernel tests: PTX files whose header says how to launch a kernel and what must come out.
 ///
 ///   $ oriole run saxpy.ptx
-///   saxpy.ptx: passed (sass, sm_90a, -O3), 205 warp instructions
+///   saxpy.ptx: passed (sass, sm_90a, -O3), 127 warp instructions
 ///
 /// The engine `sass` compiles the test and runs the machine code in a simulator, `ptx` runs the PTX
 /// itself in an interpreter that also reports what PTX leaves undefined, `gpu` compiles and runs on the
