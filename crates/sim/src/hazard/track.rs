@@ -422,7 +422,7 @@ impl<'a> Tracker<'a> {
                 Pending::Until(0) => Some(Problem::NotAnnounced { kind, register }),
                 Pending::Until(mask) => Some(Problem::NotWaited { kind, register, scoreboard: mask.trailing_zeros() as u8 }),
             };
-            let keep = pending != Pending::Done && cycles < LONGEST || need.scoreboard && pending != Pending::Done;
+            let keep = pending != Pending::Done && (need.scoreboard || cycles < LONGEST);
             if let Some(problem) = problem {
                 report(Finding { second: number, first, problem });
             } else if keep && !write {
