@@ -97,3 +97,15 @@ fn every_fault_is_found() {
     assert!(count >= 80, "only {count} faults");
     println!("{count} faults found; an H200 computes something wrong for {visible} of them");
 }
+
+#[test]
+fn a_watch_with_a_limit_stops_there_and_says_where() {
+    let all = kernels();
+    let kernel = all.iter().find(|kernel| kernel.name == "predicate_guard").expect("the kernel");
+    let code = kernel.assemble(kernel.faults.iter().find(|fault| fault.name == "no_yield")).expect("it can be assembled");
+    let mut watch = Watch::new().limit(1);
+    run(&kernel.test, &code.cubin, &LIMIT, &mut watch).expect("the simulator is not disturbed by faults");
+    let [sighting] = watch.findings() else { panic!("{} findings", watch.findings().len()) };
+    assert_eq!((sighting.block, sighting.warp, sighting.lanes), (0, 0, !0));
+    assert!(sighting.to_string().contains("ISETP.NE.AND P0, PT, R4, RZ, PT"), "{sighting}");
+}

@@ -10,7 +10,7 @@ use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, target};
 
 use super::outcome::{Outcome, Status};
-use super::{Goal, refused};
+use super::{Goal, Refusal, refused};
 use crate::check::read_input;
 use crate::compile::{diagnostic, show};
 
@@ -44,25 +44,27 @@ pub struct Image {
 
 impl Case {
     /// Reads and checks a file. What is wrong with its PTX goes to standard error with its place.
-    pub fn read(file: &str) -> Result<Case, Outcome> {
+    pub fn read(file: &str) -> Result<Case, Refusal> {
         let text = read_input(file).map_err(|error| refused(Status::Invalid, error.to_string()))?;
         let name = if file == "-" { "<stdin>" } else { file }.to_owned();
         let lossy = String::from_utf8_lossy(&text);
         if lossy.lines().next().map(str::trim_end) != Some(FIRST_LINE) {
-            return Err(refused(Status::Invalid, format!("no kernel test, its first line is not `{FIRST_LINE}`; {HOW_TO_WRITE_ONE}")));
+            return Err(
+                refused(Status::Invalid, format!("no kernel test, its first line is not `{FIRST_LINE}`; {HOW_TO_WRITE_ONE}")).into()
+            );
         }
         let test = oriole_kernel_test::parse(&lossy).map_err(|error| refused(Status::Invalid, format!("the header: {error}")))?;
         let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
         if !checked.is_valid() {
             show_findings(&name, &text, &checked.diagnostics);
             let errors = checked.diagnostics.iter().filter(|finding| finding.code.severity() == Severity::Error).count();
-            return Err(refused(Status::Invalid, format!("{errors} error{} in its PTX", if errors == 1 { "" } else { "s" })));
+            return Err(refused(Status::Invalid, format!("{errors} error{} in its PTX", if errors == 1 { "" } else { "s" })).into());
         }
         Ok(Case { name, text, checked, test })
     }
 
     /// Compiles the test, unless its machine code is given.
-    pub fn image(&self, goal: Goal, given: Option<&[u8]>) -> Result<Image, Outcome> {
+    pub fn image(&self, goal: Goal, given: Option<&[u8]>) -> Result<Image, Refusal> {
         if let Some(cubin) = given {
             let read = oriole_cubin::Cubin::read(cubin).map_err(|error| refused(Status::Invalid, format!("the cubin: {error}")))?;
             return Ok(Image { cubin: cubin.to_vec(), target: Target::parse(&read.target_name()), level: None });
@@ -83,7 +85,7 @@ impl Case {
                 let (message, span) = first.unwrap_or_default();
                 let line = span.map(|span| LineIndex::new(&self.text).line_column(span.start).0);
                 let place = line.map_or(String::new(), |line| format!("line {line}: "));
-                Err(Outcome { target: Some(target), level: Some(goal.level), ..refused(status, format!("{place}{message}")) })
+                Err(Outcome { target: Some(target), level: Some(goal.level), ..refused(status, format!("{place}{message}")) }.into())
             }
         }
     }

@@ -8,7 +8,7 @@ use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, Watch, Wr
 
 use super::case::{Case, Image};
 use super::outcome::{Outcome, Status, TraceWindow};
-use super::{Goal, Watching, refused};
+use super::{Goal, Refusal, Watching, refused};
 
 /// Instructions of a warp that are shown where something went wrong.
 const WINDOW: usize = 16;
@@ -21,7 +21,7 @@ const COLUMNS: &str = "offset  threads   active  instruction                    
 pub fn interpret(case: &Case) -> Outcome {
     let program = match interpreter(case) {
         Ok(program) => program,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     let mut setup = Setup::new(&case.test);
     let loaded = program.load(&mut setup.memory);
@@ -43,16 +43,16 @@ pub fn interpret(case: &Case) -> Outcome {
 }
 
 /// The test with all its expected values: where it asks for those of the interpreter, it is run there.
-pub fn completed(case: &Case) -> Result<KernelTest, Outcome> {
+pub fn completed(case: &Case) -> Result<KernelTest, Refusal> {
     if !case.test.needs_interpreter() {
         return Ok(case.test.clone());
     }
     let (test, report) = interpreter(case)?.complete_test(&case.test, &ptx::Options::default()).map_err(stopped)?;
-    if report.findings.is_empty() { Ok(test) } else { Err(undefined(report.findings)) }
+    if report.findings.is_empty() { Ok(test) } else { Err(undefined(report.findings).into()) }
 }
 
-fn interpreter(case: &Case) -> Result<Program, Outcome> {
-    Program::new(&case.checked.module, &case.text).map_err(stopped)
+fn interpreter(case: &Case) -> Result<Program, Refusal> {
+    Ok(Program::new(&case.checked.module, &case.text).map_err(stopped)?)
 }
 
 fn undefined(findings: Vec<Finding>) -> Outcome {
@@ -80,7 +80,7 @@ pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watchin
     let prepared = completed(case).and_then(|test| Ok((test, case.image(goal, cubin)?)));
     let (test, image) = match prepared {
         Ok(prepared) => prepared,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     let Image { cubin, target, level } = image;
     let outcome = match Code::load(&cubin) {

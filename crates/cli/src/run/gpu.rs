@@ -11,7 +11,7 @@ use oriole_kernel_test::KernelTest;
 
 use super::case::{Case, Image};
 use super::outcome::{Outcome, Status};
-use super::{Goal, engines, refused};
+use super::{Goal, Refusal, engines, refused};
 
 /// The hidden command of a worker.
 const WORKER: &str = "gpu-worker";
@@ -39,16 +39,16 @@ struct Waiting {
 }
 
 /// Runs all tests that can be run; their outcomes in the same order.
-pub fn run(cases: &[Result<Case, Outcome>], goal: Goal, cubin: Option<&[u8]>) -> Vec<Outcome> {
-    let prepare = |case: &Result<Case, Outcome>| {
+pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) -> Vec<Outcome> {
+    let prepare = |case: &Result<Case, Refusal>| {
         let case = case.as_ref().map_err(Clone::clone)?;
         Ok(Waiting { test: engines::completed(case)?, image: case.image(goal, cubin)? })
     };
-    let prepared: Vec<Result<Waiting, Outcome>> = cases.iter().map(prepare).collect();
+    let prepared: Vec<Result<Waiting, Refusal>> = cases.iter().map(prepare).collect();
     let folder = env::temp_dir().join(format!("oriole-run-{}", std::process::id()));
     let answers = ask(&folder, cases, &prepared);
     let outcomes = prepared.into_iter().enumerate().map(|(number, waiting)| match (waiting, &answers) {
-        (Err(outcome), _) => outcome,
+        (Err(outcome), _) => *outcome,
         (Ok(_), Err(message)) => refused(Status::Faulted, message.clone()),
         (Ok(waiting), Ok(answers)) => {
             let outcome = answers[number].as_ref().map_or_else(
@@ -69,7 +69,7 @@ fn name_of(number: usize) -> String {
 }
 
 /// Writes the tests into a folder and has workers run them; an answer for each that was prepared.
-fn ask(folder: &Path, cases: &[Result<Case, Outcome>], prepared: &[Result<Waiting, Outcome>]) -> Result<Vec<Option<Answer>>, String> {
+fn ask(folder: &Path, cases: &[Result<Case, Refusal>], prepared: &[Result<Waiting, Refusal>]) -> Result<Vec<Option<Answer>>, String> {
     let mut names = Vec::new();
     for (number, (case, waiting)) in cases.iter().zip(prepared).enumerate() {
         if let (Ok(case), Ok(waiting)) = (case, waiting) {

@@ -128,7 +128,7 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
     }
     let mut report = Report::new(arguments.json, *engine, files.len());
     if *engine == Engine::Gpu {
-        let cases: Vec<Result<Case, Outcome>> = files.iter().map(|file| Case::read(file)).collect();
+        let cases: Vec<Result<Case, Refusal>> = files.iter().map(|file| Case::read(file)).collect();
         for (file, outcome) in files.iter().zip(gpu::run(&cases, goal, cubin.as_deref())) {
             report.add(file, &outcome);
         }
@@ -138,7 +138,7 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
                 Engine::Ptx => engines::interpret(&case),
                 _ => engines::simulate(&case, goal, cubin.as_deref(), Watching { trace: arguments.trace, hazards: arguments.hazards }),
             };
-            report.add(file, &Case::read(file).map_or_else(|outcome| outcome, run));
+            report.add(file, &Case::read(file).map_or_else(|outcome| *outcome, run));
         }
     }
     Ok(report.finish())
@@ -160,6 +160,9 @@ pub fn work(arguments: &WorkerArguments) -> ExitCode {
         }
     }
 }
+
+/// Why there was nothing to run.
+type Refusal = Box<Outcome>;
 
 /// Nothing but a status and a reason.
 fn refused(status: Status, message: impl Into<String>) -> Outcome {

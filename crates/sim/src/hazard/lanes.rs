@@ -46,11 +46,11 @@ impl Pauses {
 
     fn change(&mut self, group: Mask, now: i64) {
         let mut totals = self.totals[self.totals.len() - 1];
-        for lane in 0..LANES {
+        for (lane, (left, total)) in self.left.iter_mut().zip(&mut totals).enumerate() {
             if self.group >> lane & 1 == 1 {
-                self.left[lane] = now;
+                *left = now;
             } else if group >> lane & 1 == 1 {
-                totals[lane] += now - self.left[lane];
+                *total += now - *left;
             }
         }
         self.group = group;

@@ -147,3 +147,6 @@ impl std::fmt::Display for Problem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

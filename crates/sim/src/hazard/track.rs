@@ -102,6 +102,7 @@ struct Flight {
     issued: i64,
     /// The threads' pauses then.
     pauses: u32,
+    group: Mask,
     /// Place in the order of issue of this path; those carried into it from different places have none.
     rank: u32,
     vouches: bool,
@@ -176,7 +177,7 @@ impl<'a> Tracker<'a> {
         let mut in_order: SmallVec<[&Carried; 16]> = carried.iter().collect();
         in_order.sort_by_key(|one| one.rank);
         for &&Carried { step, age, results, reads, rank, vouches } in &in_order {
-            self.launch(steps, Flight { step, issued: -i64::from(age), pauses: 0, rank, vouches, results, reads }, ALL, ALL);
+            self.launch(steps, Flight { step, issued: -i64::from(age), pauses: 0, group: ALL, rank, vouches, results, reads }, ALL);
         }
     }
 
@@ -256,7 +257,7 @@ impl<'a> Tracker<'a> {
         let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
         let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(write | read) };
         let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
-        self.launch(steps, Flight { step: number as u32, issued, pauses, rank, vouches: true, results, reads }, group, active);
+        self.launch(steps, Flight { step: number as u32, issued, pauses, group, rank, vouches: true, results, reads }, active);
         self.announced |= write | read;
         for touch in step.writes.iter().filter(|touch| touch.register.file() == File::Predicate) {
             self.predicate_written[usize::from(touch.register.0 % 8)] = self.rank;
@@ -265,7 +266,12 @@ impl<'a> Tracker<'a> {
         self.now += i64::from(cycles_of(step.control));
     }
 
-    fn launch(&mut self, steps: &[Step], flight: Flight, group: Mask, active: Mask) {
+    /// How many instructions it remembers.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    fn launch(&mut self, steps: &[Step], flight: Flight, active: Mask) {
         let step = &steps[flight.step as usize];
         let number = self.flights.len() as u32;
         let announced = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
@@ -280,7 +286,7 @@ impl<'a> Tracker<'a> {
             flight: number,
             touch,
             write: false,
-            lanes: reading_lanes(step, touch, group, active),
+            lanes: reading_lanes(step, touch, flight.group, active),
         });
         let live_results = flight.results != Pending::Done;
         let writes = step.writes.iter().filter(|_| live_results).map(|&touch| Entry {
@@ -416,7 +422,7 @@ impl<'a> Tracker<'a> {
                 Pending::Until(0) => Some(Problem::NotAnnounced { kind, register }),
                 Pending::Until(mask) => Some(Problem::NotWaited { kind, register, scoreboard: mask.trailing_zeros() as u8 }),
             };
-            let keep = pending != Pending::Done && (cycles < LONGEST || need.scoreboard);
+            let keep = pending != Pending::Done && (need.scoreboard || cycles < LONGEST);
             if let Some(problem) = problem {
                 report(Finding { second: number, first, problem });
             } else if keep && !write {
@@ -460,6 +466,12 @@ impl<'a> Tracker<'a> {
                 place > old || used[setter as usize]
             });
             setters.iter().for_each(|&setter| used[setter as usize] = true);
+        }
+        for flight in &mut self.flights {
+            // Old is old, whoever paused.
+            if self.pauses.age(flight.pauses, self.now - flight.issued, flight.group) >= LONGEST {
+                flight.pauses = self.pauses.current();
+            }
         }
         let forgotten = (0..used.len()).filter(|&at| used[at]).map(|at| self.flights[at].pauses).min();
         let forgotten = self.pauses.forget(forgotten.unwrap_or_else(|| self.pauses.current()));
