@@ -39,6 +39,11 @@ impl SetResult {
         self.times.extend(answer.microseconds.map(|time| (test.to_owned(), time)));
     }
 
+    /// Whether something failed that is ours: what another compiler gets wrong is for the table only.
+    pub fn is_to_blame(&self) -> bool {
+        self.wrong + self.faulted > 0 && !self.name.starts_with(RIVAL)
+    }
+
     pub fn tests(&self) -> usize {
         self.right + self.wrong + self.faulted + self.skipped
     }
@@ -102,6 +107,7 @@ mod tests {
         own.add("d", &Answer { verdict: Verdict::Failed("x".into()), microseconds: None });
         own.add("e", &Answer { verdict: Verdict::Faulted("x".into()), microseconds: None });
         let rival = set("ptxas-O3", &[("a", 2.0), ("b", 2.0)]);
+        assert!(own.is_to_blame() && !rival.is_to_blame());
         let expected = "\
 set            tests   right   wrong faulted skipped   seconds  launch us
 oriole-O3          5       3       1       1       0       1.2       4.00
@@ -115,7 +121,10 @@ oriole-O3 takes 2.000 times as long as ptxas-O3 (geometric mean of 2 tests, laun
     fn without_times_there_is_nothing_to_compare() {
         let mut own = SetResult::new("oriole-O0");
         own.add("a", &Answer { verdict: Verdict::Passed, microseconds: None });
-        let text = text(&[own, SetResult::new("ptxas-O0")]);
+        let mut rival = SetResult::new("ptxas-O0");
+        rival.add("a", &Answer { verdict: Verdict::Failed("x".into()), microseconds: None });
+        assert!(!rival.is_to_blame());
+        let text = text(&[own, rival]);
         assert!(text.lines().nth(1).is_some_and(|line| line.ends_with('-')), "{text}");
         assert_eq!(text.lines().count(), 3);
     }
