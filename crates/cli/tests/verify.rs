@@ -39,7 +39,8 @@ fn stalls_that_are_missing_are_found() {
     assert!(String::from_utf8_lossy(&clean.stdout).starts_with("0 findings in "), "{clean:?}");
 
     let mut bytes = fs::read(folder.join("sum.cubin")).expect("the cubin");
-    let code = oriole_cubin::Cubin::read(&bytes).expect("a cubin").functions()[0].code.to_vec();
+    let cubin = oriole_cubin::Cubin::read(&bytes).expect("a cubin");
+    let code = cubin.functions().next().expect("a function").code.to_vec();
     let start = bytes.windows(code.len()).position(|window| window == code).expect("the code is in the file");
     let stall = oriole_isa::Control { stall: 15, stay: false, write_barrier: Some(0), read_barrier: Some(0), ..Default::default() }.bits();
     let one = oriole_isa::Control { stall: 1, stay: false, write_barrier: Some(0), read_barrier: Some(0), ..Default::default() }.bits();
@@ -51,7 +52,7 @@ fn stalls_that_are_missing_are_found() {
     let bad = oriole(&folder, &["verify", "bad.cubin"]);
     assert_eq!(bad.status.code(), Some(1), "{bad:?}");
     let text = String::from_utf8_lossy(&bad.stdout);
-    assert!(text.contains("1 cycles after the one that writes it"), "{text}");
+    assert!(text.contains("1 cycle after the one that writes it"), "{text}");
     let json = oriole(&folder, &["verify", "--json", "bad.cubin"]);
     assert!(String::from_utf8_lossy(&json.stdout).lines().all(|line| line.contains("\"severity\":\"hazard\"")), "{json:?}");
     fs::remove_dir_all(&folder).expect("the folder");
