@@ -123,6 +123,7 @@ impl std::fmt::Display for Register {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plural = |cycles: u32| if cycles == 1 { "1 cycle".to_owned() } else { format!("{cycles} cycles") };
         let verb = |kind: &Dependence| match kind {
             Dependence::ReadAfterWrite => ("reads", "writes"),
             Dependence::WriteAfterRead => ("overwrites", "reads"),
@@ -130,7 +131,8 @@ impl std::fmt::Display for Problem {
         };
         match self {
             Problem::TooSoon { kind, register, cycles, needed } => {
-                write!(f, "{} {register} {cycles} cycles after the one that {} it; {needed} are needed", verb(kind).0, verb(kind).1)
+                let (does, did) = verb(kind);
+                write!(f, "{does} {register} {} after the one that {did} it; {needed} are needed", plural(*cycles))
             }
             Problem::NotWaited { kind, register, scoreboard } => {
                 write!(f, "{} {register} without waiting for scoreboard {scoreboard} of the one that {} it", verb(kind).0, verb(kind).1)
@@ -140,7 +142,7 @@ impl std::fmt::Display for Problem {
             }
             Problem::NeverSet { scoreboard } => write!(f, "waits for scoreboard {scoreboard}, which nothing sets"),
             Problem::ScoreboardTooFresh { scoreboard, cycles, needed } => {
-                write!(f, "waits for scoreboard {scoreboard} {cycles} cycles after it was set; {needed} are needed")
+                write!(f, "waits for scoreboard {scoreboard} {} after it was set; {needed} are needed", plural(*cycles))
             }
             Problem::StaleReuse { register } => write!(f, "reads {register} from the reuse cache, where its old value was kept"),
             Problem::StallIgnored { stall } => write!(f, "stalls {stall} cycles without yield, which the hardware does not do"),
