@@ -18,7 +18,7 @@ const LIMIT: Options = Options { instruction_limit: 1 << 22 };
 const INSTRUCTION_BYTES: usize = 16;
 const SCOREBOARDS: u8 = 6;
 /// Every so many kernel tests are taken.
-const STEP: usize = 7;
+const STEP: usize = 29;
 
 /// What of a problem does not depend on the path that it was found on.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -138,6 +138,8 @@ pub struct Tracker<'a> {
     cache: Cache,
     /// Scoreboards that were set so far.
     announced: u8,
+    /// Whether the present instruction executes for sure: it has no guard, or it is known for which threads the guard holds.
+    executes_surely: bool,
 }
 
 impl<'a> Tracker<'a> {
@@ -157,6 +159,7 @@ impl<'a> Tracker<'a> {
             pauses: Pauses::new(),
             cache: Cache::default(),
             announced: 0,
+            executes_surely: true,
         }
     }
 
@@ -222,11 +225,23 @@ impl<'a> Tracker<'a> {
 
     /// The next instruction of the path; what is wrong with it goes to `report`.
     pub fn issue(&mut self, steps: &[Step], number: usize, report: &mut dyn FnMut(Finding)) {
-        self.issue_for(steps, number, ALL, ALL, report);
+        self.advance(steps, number, (ALL, ALL), !steps[number].guarded, report);
     }
 
     /// The same for the threads of a group, of which the guard holds for the active ones.
     pub fn issue_for(&mut self, steps: &[Step], number: usize, group: Mask, active: Mask, report: &mut dyn FnMut(Finding)) {
+        self.advance(steps, number, (group, active), true, report);
+    }
+
+    fn advance(
+        &mut self,
+        steps: &[Step],
+        number: usize,
+        (group, active): (Mask, Mask),
+        executes_surely: bool,
+        report: &mut dyn FnMut(Finding),
+    ) {
+        self.executes_surely = executes_surely;
         let step = &steps[number];
         if self.flights.len() >= CROWDED {
             self.compact(steps);
@@ -425,8 +440,11 @@ impl<'a> Tracker<'a> {
             let keep = pending != Pending::Done && (need.scoreboard || cycles < LONGEST);
             if let Some(problem) = problem {
                 report(Finding { second: number, first, problem });
-            } else if keep && !write {
+            } else if keep && !(write && self.executes_surely) {
                 return true;
+            }
+            if !self.executes_surely {
+                return keep;
             }
             // What is done, found or overwritten is so for these threads only.
             entry.lanes &= !lanes;
