@@ -7,6 +7,7 @@ use oriole_driver::{Options, compile, obstacle};
 use oriole_isa::Target;
 use oriole_kernel_test::{Expectation, Expected, KernelTest, Tolerance, Value};
 use oriole_ptx::ast::Module;
+use oriole_sim::hazard::Watch;
 use oriole_sim::{Launch, Memory, ptx, sass};
 
 use crate::reduce::Case;
@@ -34,6 +35,8 @@ pub enum FailureKind {
     Panic,
     /// The simulator cannot run the machine code to its end.
     Fault,
+    /// An instruction reads or overwrites a register too early on the hardware.
+    Hazard,
     /// Memory differs.
     Difference,
 }
@@ -165,8 +168,12 @@ fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<V
         let code = sass::Code::load(cubin).map_err(fault)?;
         let mut setup = Setup::of(&case.test);
         let options = sass::Options { instruction_limit: MOST_STEPS };
-        code.run(&setup.launch, &mut setup.memory, &options, &mut sass::Silent).map_err(fault)?;
-        Ok(setup.contents())
+        let mut watch = Watch::new().limit(1);
+        code.run(&setup.launch, &mut setup.memory, &options, &mut watch).map_err(fault)?;
+        match watch.findings().first() {
+            Some(finding) => Err(Failure::new(FailureKind::Hazard, Some(configuration), finding.to_string())),
+            None => Ok(setup.contents()),
+        }
     })
 }
 

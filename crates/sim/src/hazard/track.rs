@@ -263,7 +263,7 @@ impl<'a> Tracker<'a> {
             self.meet(steps, number, *touch, false, reading_lanes(step, *touch, group, active), report);
         }
         for touch in &step.writes {
-            self.meet(steps, number, *touch, true, lanes_of(*touch, active), report);
+            self.meet(steps, number, *touch, true, active, report);
         }
         if let Some(queue) = step.queue.filter(|_| step.drains_queue) {
             self.reads_done[usize::from(queue)] = self.rank;
@@ -308,7 +308,7 @@ impl<'a> Tracker<'a> {
             flight: number,
             touch,
             write: true,
-            lanes: lanes_of(touch, active),
+            lanes: active,
         });
         for entry in reads.chain(writes).filter(|entry| entry.lanes != 0) {
             let list = &mut self.entries[usize::from(entry.touch.register.0)];
@@ -512,18 +512,11 @@ impl<'a> Tracker<'a> {
     }
 }
 
-/// The threads whose registers an access touches.
-fn lanes_of(touch: Touch, lanes: Mask) -> Mask {
-    match touch.register.file() {
-        File::Uniform | File::UniformPredicate if lanes != 0 => ALL,
-        _ => lanes,
-    }
-}
-
-/// The same for what is read: the guard is read for the whole group.
+/// The threads for which a register is read: the guard is read for the whole group. Uniform registers are one for the warp, but groups that
+/// diverged hold in them what is the same for all, so each group answers for its own order alone, as it does on its own paths.
 fn reading_lanes(step: &Step, touch: Touch, group: Mask, active: Mask) -> Mask {
     let is_guard = step.guard.is_some_and(|(guard, _)| guard == touch.register) || touch.register.file() == File::UniformPredicate;
-    lanes_of(touch, if is_guard { group } else { active })
+    if is_guard { group } else { active }
 }
 
 /// A stall that the hardware does not heed: it is that long only where the scheduler may turn to other warps.
