@@ -39,6 +39,20 @@ pub struct Report {
 impl Code {
     /// Runs a kernel to its end.
     pub fn run<O: Observer>(&self, launch: &Launch, memory: &mut Memory, options: &Options, observer: &mut O) -> Result<Report, Error> {
+        let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
+        self.run_blocks(launch, memory, options, observer, 0..blocks)
+    }
+
+    /// Runs some blocks of a launch, by their numbers in the grid. What the others would have done is not there, so blocks that wait for
+    /// others do not end.
+    pub fn run_blocks<O: Observer>(
+        &self,
+        launch: &Launch,
+        memory: &mut Memory,
+        options: &Options,
+        observer: &mut O,
+        blocks: impl IntoIterator<Item = u64>,
+    ) -> Result<Report, Error> {
         let kernel = self
             .kernels
             .get(&launch.kernel)
@@ -53,20 +67,18 @@ impl Code {
         let mut free: Vec<usize> = Vec::new();
         let mut clock = 0;
         let mut printed = String::new();
-        let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
-        let mut next = 0;
-        while next < blocks || !resident.is_empty() {
+        let mut blocks = blocks.into_iter().peekable();
+        while blocks.peek().is_some() || !resident.is_empty() {
             // A new block and one that has not ended take turns.
             for is_new in [true, false] {
-                let block = if is_new && next < blocks {
+                let block = if let Some(number) = blocks.next_if(|_| is_new) {
                     let slot = free.pop().unwrap_or(shared.len());
                     if slot == shared.len() {
                         shared.push(Vec::new());
                     }
                     shared[slot].clear();
                     shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
-                    next += 1;
-                    Some(Block::new(next - 1, slot, warps(&prepared.map, next - 1, slot, prepared.registers), program.entry))
+                    Some(Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers), program.entry))
                 } else {
                     resident.pop_front()
                 };

@@ -54,7 +54,7 @@ mod lanes;
 mod launch;
 mod link;
 mod load;
-mod memory;
+pub(crate) mod memory;
 mod moves;
 mod observe;
 mod program;
@@ -62,7 +62,7 @@ mod schedule;
 pub mod site;
 pub mod step;
 pub mod warp;
-mod world;
+pub(crate) mod world;
 
 pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
 pub use grid::{Options, Report};
