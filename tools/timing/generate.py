@@ -319,11 +319,87 @@ def applications():
     kernel("transcend_gpu", "polynomials, exponentials, logarithms", 2 * SMS, 512, 400, loop(polynomial) + lines("mov.b32 %r10, %f10"), setup=lines("cvt.rn.f32.u32 %f10, %r4", "add.f32 %f10, %f10, 0f3F800000"))
 
 
+def unseen():
+    """Kernels that no figure was fitted to."""
+    start = lines("add.u32 %r10, %r4, 3", "add.u32 %r14, %r2, 77", "xor.b32 %r15, %r1, 0x5555")
+    shift = "".join(lines("shl.b32 %r11, %r10, 13", "xor.b32 %r10, %r10, %r11", "shr.u32 %r11, %r10, 17", "xor.b32 %r10, %r10, %r11", "shl.b32 %r11, %r10, 5",
+                          "xor.b32 %r10, %r10, %r11") for _ in range(2))
+    kernel("new_xorshift_gpu", "random numbers by shifts", 2 * SMS, 256, 400, loop(shift), setup=start)
+    kernel("new_xorshift_few", "random numbers by shifts, 20 blocks", 20, 128, 400, loop(shift), setup=start)
+    kernel("new_remainder_gpu", "remainders", SMS, 128, 150, loop(lines("rem.u32 %r11, %r10, %r14", "mad.lo.u32 %r10, %r11, 7, %r10")), setup=start)
+    long = lines("cvt.u64.u32 %l10, %r4", "add.u64 %l11, %l10, 12345678901")
+    kernel("new_integer64_gpu", "64-bit sums and products", SMS, 256, 200, loop(lines("mul.lo.u64 %l10, %l10, %l11", "add.u64 %l10, %l10, 77", "xor.b64 %l10, %l10, %l11") * 2)
+           + lines("cvt.u32.u64 %r10, %l10"), setup=long)
+    angle = lines("cvt.rn.f32.u32 %f10, %r4", "mul.f32 %f10, %f10, 0f3C23D70A")
+    kernel("new_sine_gpu", "sines and cosines", 2 * SMS, 256, 200, loop(lines("sin.approx.f32 %f11, %f10", "cos.approx.f32 %f12, %f10", "fma.rn.f32 %f10, %f11, %f12, %f10")) + lines("mov.b32 %r10, %f10"),
+           setup=angle)
+    kernel("new_sine_warp", "sines and cosines, one warp", 1, 32, 500, loop(lines("sin.approx.f32 %f11, %f10", "cos.approx.f32 %f12, %f10", "fma.rn.f32 %f10, %f11, %f12, %f10")) + lines("mov.b32 %r10, %f10"),
+           setup=angle)
+    bits = lines("brev.b32 %r11, %r10", "popc.b32 %r12, %r11", "clz.b32 %r13, %r10", "add.u32 %r10, %r11, %r12", "add.u32 %r10, %r10, %r13")
+    kernel("new_bits_gpu", "reversed, counted and leading bits", 2 * SMS, 256, 200, loop(bits), setup=start)
+    kernel("new_half_convert", "to half precision and back", SMS, 512, 200, loop(lines("cvt.rn.f16.f32 %h1, %f10", "cvt.f32.f16 %f11, %h1", "fma.rn.f32 %f10, %f11, 0f3F000000, 0f3F800000") * 2)
+           + lines("mov.b32 %r10, %f10"), setup=angle)
+    # A row of a matrix for each warp, four words a lane.
+    row = lines("shr.u32 %r20, %r4, 5", "and.b32 %r21, %r4, 31", "shl.b32 %r22, %r20, 9", "add.u32 %r22, %r22, %r21", "mul.wide.u32 %l10, %r22, 16", "add.u64 %l10, %l1, %l10", "mul.wide.u32 %l11, %r21, 16",
+                "add.u64 %l11, %l2, %l11", "mov.f32 %f20, 0f00000000")
+    dot = lines("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%l10]", "ld.global.v4.f32 {%f5, %f6, %f7, %f8}, [%l11]", "fma.rn.f32 %f20, %f1, %f5, %f20", "fma.rn.f32 %f20, %f2, %f6, %f20",
+                "fma.rn.f32 %f20, %f3, %f7, %f20", "fma.rn.f32 %f20, %f4, %f8, %f20", "add.u64 %l10, %l10, 512", "add.u64 %l11, %l11, 512")
+    fold = "".join(lines("mov.b32 %r30, %f20", f"shfl.sync.down.b32 %r31, %r30, {step}, 31, -1", "mov.b32 %f21, %r31", "add.f32 %f20, %f20, %f21") for step in (16, 8, 4, 2, 1)) + lines("mov.b32 %r10, %f20")
+    kernel("new_matrix_vector", "a matrix of 4,224 by 2,048 times a vector", 4 * SMS, 256, 16, loop(dot) + fold, setup=row, buffers=[("a", 4 * SMS * 8 * 2048, "zero"), ("b", 2048, "zero")])
+    # Softmax of rows of 1,024 in registers and shared memory.
+    part = lines("mul.wide.u32 %l10, %r4, 16", "add.u64 %l10, %l1, %l10", "mov.u32 %r26, tile", "shr.u32 %r27, %r1, 5", "shl.b32 %r27, %r27, 2", "add.u32 %r27, %r26, %r27", "and.b32 %r28, %r1, 31",
+                 "setp.eq.u32 %p2, %r28, 0")
+    powers = lines("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%l10]", *[f"mul.f32 %f{x}, %f{x}, 0f3FB8AA3B" for x in range(1, 5)], *[f"ex2.approx.f32 %f{x}, %f{x}" for x in range(1, 5)],
+                   "add.f32 %f20, %f1, %f2", "add.f32 %f21, %f3, %f4", "add.f32 %f20, %f20, %f21") + fold + lines("@%p2 st.shared.f32 [%r27], %f20") + "    bar.sync 0;\n" \
+        + lines("ld.shared.v4.f32 {%f5, %f6, %f7, %f8}, [%r26]", "ld.shared.v4.f32 {%f9, %f10, %f11, %f12}, [%r26+16]", *[f"add.f32 %f5, %f5, %f{x}" for x in range(6, 13)], "rcp.approx.f32 %f5, %f5",
+                *[f"mul.f32 %f{x}, %f{x}, %f5" for x in range(1, 5)], "st.global.v4.f32 [%l10], {%f1, %f2, %f3, %f4}") + "    bar.sync 0;\n"
+    kernel("new_softmax", "softmax of rows of 1,024, some rounds", 8 * SMS, 256, 8, loop(powers), setup=part, shared=64, finish=None, buffers=[("a", 8 * SMS * 1024, "zero")])
+    # A register tile of four by four from shared memory.
+    grid4 = lines("mov.u32 %r26, tile", "and.b32 %r20, %r1, 15", "shr.u32 %r21, %r1, 4", "shl.b32 %r20, %r20, 4", "shl.b32 %r21, %r21, 4", "add.u32 %r20, %r26, %r20", "add.u32 %r21, %r26, %r21",
+                  "shl.b32 %r22, %r1, 4", "add.u32 %r22, %r26, %r22", "mov.f32 %f1, 0f3F800000", "st.shared.v4.f32 [%r22], {%f1, %f1, %f1, %f1}", *[f"mov.f32 %f{x}, 0f00000000" for x in range(20, 36)]) + "    bar.sync 0;\n"
+    tile4 = "".join(lines(f"ld.shared.v4.f32 {{%f1, %f2, %f3, %f4}}, [%r20+{256 * k}]", f"ld.shared.v4.f32 {{%f5, %f6, %f7, %f8}}, [%r21+{4096 + 256 * k}]")
+                    + "".join(lines(f"fma.rn.f32 %f{20 + 4 * a + b}, %f{1 + a}, %f{5 + b}, %f{20 + 4 * a + b}") for a in range(4) for b in range(4)) for k in range(8))
+    collect = lines(*[f"add.f32 %f20, %f20, %f{x}" for x in range(21, 36)], "mov.b32 %r10, %f20")
+    kernel("new_register_tile", "products of tiles in shared memory", 2 * SMS, 256, 40, loop(tile4) + collect, setup=grid4, shared=8192)
+    # Hillis and Steele's scan in shared memory.
+    place = lines("mov.u32 %r26, tile", "shl.b32 %r20, %r1, 2", "add.u32 %r20, %r26, %r20", "mov.u32 %r10, %r1")
+    steps = "".join(lines("st.shared.b32 [%r20], %r10") + "    bar.sync 0;\n" + lines(f"setp.ge.u32 %p1, %r1, {step}", "mov.u32 %r11, 0", f"@%p1 ld.shared.b32 %r11, [%r20+-{4 * step}]", "add.u32 %r10, %r10, %r11") + "    bar.sync 0;\n"
+                    for step in (1, 2, 4, 8, 16, 32, 64, 128))
+    kernel("new_block_scan", "prefix sums of blocks of 256", 4 * SMS, 256, 20, loop(steps), setup=place, shared=1024)
+    # Bitonic steps in shared memory.
+    network = "".join(lines("st.shared.b32 [%r20], %r10") + "    bar.sync 0;\n" + lines(f"xor.b32 %r12, %r1, {step}", "shl.b32 %r12, %r12, 2", "add.u32 %r12, %r26, %r12", "ld.shared.b32 %r11, [%r12]", f"and.b32 %r13, %r1, {step}", "setp.eq.u32 %p1, %r13, 0", "min.u32 %r16, %r10, %r11",
+                                                                                     "max.u32 %r17, %r10, %r11", "selp.b32 %r10, %r16, %r17, %p1") + "    bar.sync 0;\n" for step in (256, 128, 64, 32, 16, 8, 4, 2, 1))
+    kernel("new_sort_network", "steps of a sorting network on 512 words", SMS, 512, 20, loop(network), setup=place + lines("mul.lo.u32 %r10, %r4, 0x9E3779B1"), shared=2048)
+    wide_store = lines(f"mul.lo.u32 %r11, %r10, 64", f"and.b32 %r11, %r11, {(1 << 22) - 1}", "mul.wide.u32 %l10, %r11, 4", "add.u64 %l11, %l1, %l10", "st.global.b32 [%l11], %r10", "add.u32 %r10, %r10, %r5")
+    kernel("new_strided_stores", "stores of every 64th word", SMS, 256, 64, loop(wide_store), setup=lines("mov.u32 %r10, %r4"), finish=None, buffers=[("a", 1 << 22, "zero")])
+    twice = lines("mul.wide.u32 %l10, %r10, 4", "add.u64 %l11, %l1, %l10", "add.u64 %l12, %l2, %l10", "ld.global.f32 %f1, [%l11]", "ld.global.f32 %f2, [%l12]", "fma.rn.f32 %f20, %f1, %f2, %f20", "add.u32 %r10, %r10, %r5")
+    zero = lines("mov.u32 %r10, %r4", "mov.f32 %f20, 0f00000000")
+    kernel("new_dot_dram", "a scalar product of long vectors", 4 * SMS, 512, (16 << 20) // (4 * SMS * 512), loop(twice) + lines("mov.b32 %r10, %f20"), setup=zero, buffers=[("a", 16 << 20, "zero"), ("b", 16 << 20, "zero")])
+    kernel("new_dot_thin", "a scalar product, a warp on each multiprocessor", SMS, 32, 60, loop(twice) + lines("mov.b32 %r10, %f20"), setup=zero, buffers=[("a", SMS * 32 * 60, "zero"), ("b", SMS * 32 * 60, "zero")])
+    # Random branches of a state machine.
+    machine = lines("mad.lo.u32 %r10, %r10, 1664525, 1013904223", "shr.u32 %r11, %r10, 30", "setp.eq.u32 %p1, %r11, 0", "@%p1 bra A0", "setp.eq.u32 %p2, %r11, 1", "@%p2 bra A1", "xor.b32 %r12, %r12, %r10", "shr.u32 %r12, %r12, 1") \
+        + "    bra A9;\nA0:\n" + lines("mad.lo.u32 %r12, %r12, %r10, 5") + "    bra A9;\nA1:\n" + lines("add.u32 %r12, %r12, %r10", "popc.b32 %r13, %r12", "add.u32 %r12, %r12, %r13") + "A9:\n"
+    kernel("new_states_gpu", "a state machine with random branches", SMS, 256, 150, loop(machine), setup=lines("mul.lo.u32 %r10, %r4, 7919", "mov.u32 %r12, 1"), finish="%r12")
+    spread = lines("mad.lo.u32 %r10, %r10, 1664525, 1013904223", "shr.u32 %r11, %r10, 16", "mul.wide.u32 %l10, %r11, 4", "add.u64 %l10, %l1, %l10", "atom.global.max.u32 %r12, [%l10], %r10", "add.u32 %r13, %r13, %r12")
+    kernel("new_atomic_max", "maxima at 65,536 words", SMS, 256, 40, loop(spread), setup=lines("mul.lo.u32 %r10, %r4, 7919", "mov.u32 %r13, 0"), finish="%r13", buffers=[("a", 1 << 16, "zero")])
+    kernel("new_vote_count", "counts by votes into one word of shared memory", 2 * SMS, 256, 100, loop(lines("mad.lo.u32 %r10, %r10, 1664525, 1013904223", "setp.lt.s32 %p1, %r10, 0", "vote.sync.ballot.b32 %r11, %p1, -1", "popc.b32 %r11, %r11",
+           "setp.eq.u32 %p2, %r28, 0", "@%p2 atom.shared.add.u32 %r12, [%r26], %r11")), setup=lines("mov.u32 %r26, tile", "mul.lo.u32 %r10, %r4, 7919", "and.b32 %r28, %r1, 31"), shared=128)
+    held = lines("mov.u32 %r26, tile", "shl.b32 %r20, %r1, 2", "add.u32 %r20, %r26, %r20", "mov.u32 %r10, %r4", "st.shared.b32 [%r20], %r10") + "    bar.sync 0;\n"
+    kernel("new_low_occupancy", "blocks of 40 KiB of shared memory", 5 * SMS, 64, 300, loop(lines("ld.shared.b32 %r11, [%r20+256]", "mad.lo.u32 %r10, %r10, %r11, %r10", "st.shared.b32 [%r20+256], %r10")), setup=held, shared=40960)
+    doubles = lines("mul.wide.u32 %l10, %r10, 8", "add.u64 %l11, %l1, %l10", "add.u64 %l12, %l2, %l10", "ld.global.f64 %d1, [%l11]", "ld.global.f64 %d2, [%l11+8]", "ld.global.f64 %d3, [%l11+16]", "add.f64 %d1, %d1, %d3",
+                    "fma.rn.f64 %d1, %d2, 0d4000000000000000, %d1", "mul.f64 %d1, %d1, 0d3FD0000000000000", "st.global.f64 [%l12], %d1", "add.u32 %r10, %r10, %r5")
+    cells = 12 * 2 * SMS * 512
+    kernel("new_double_stencil", "means of three neighbours in double precision", 2 * SMS, 512, 12, loop(doubles), setup=lines("mov.u32 %r10, %r4"), finish=None, buffers=[("a", 2 * cells + 64, "zero"), ("b", 2 * cells, "zero")])
+    taps = "".join(lines(f"ld.shared.f32 %f1, [%r20+{4 * k}]", f"fma.rn.f32 %f20, %f1, 0f3E{k:02d}0000, %f20") for k in range(9))
+    kernel("new_convolution", "nine taps from shared memory", 4 * SMS, 256, 100, loop(taps + lines("mul.f32 %f20, %f20, 0f3F000000")) + lines("mov.b32 %r10, %f20"),
+           setup=lines("mov.u32 %r26, tile", "shl.b32 %r20, %r1, 2", "add.u32 %r20, %r26, %r20", "cvt.rn.f32.u32 %f1, %r4", "st.shared.f32 [%r20], %f1", "st.shared.f32 [%r20+64], %f1", "mov.f32 %f20, 0f00000000") + "    bar.sync 0;\n", shared=2048)
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.ptx"):
         old.unlink()
-    for part in (arithmetic, lanes, shared_memory, global_memory, control, applications):
+    for part in (arithmetic, lanes, shared_memory, global_memory, control, applications, unseen):
         part()
     print(len(WRITTEN), "kernels")
 

@@ -122,12 +122,15 @@ macro_rules! timing_costs {
             l2_bytes: u32, "Bytes of the second-level cache.";
             l2_sector_sm: f64, "Cycles between two sectors that one multiprocessor gets from the second-level cache.";
             l2_sectors_gpu: f64, "Sectors that the second-level cache gives the GPU in a cycle.";
-            l2_lines_gpu: f64, "Lines that it looks up in a cycle.";
+            l2_stores_gpu: f64, "Sectors that it takes from stores in a cycle.";
+            l2_lines_gpu: f64, "Lines that it looks up for loads in a cycle.";
+            l2_store_lines_gpu: f64, "Lines that it looks up for stores in a cycle.";
             dram_sectors_gpu: f64, "Sectors that memory gives the GPU in a cycle.";
+            atomic_shared: u32, "Cycles to the result of an atomic operation in shared memory, each thread at a bank of its own.";
             atomic_lane: u32, "Cycles that each further thread adds to an atomic operation in global memory.";
             atomic_sectors_gpu: f64, "Sectors on which the GPU begins an atomic operation in a cycle.";
             atomic_same_lane: f64, "Cycles between two atomic operations on one address.";
-            code_line: u32, "Cycles that a line of code costs that is not in the cache of a multiprocessor.";
+            code_line: u32, "Cycles to fetch a line of code that a multiprocessor does not have; the one behind it is fetched meanwhile.";
             code_bytes: u32, "Bytes of code that a multiprocessor keeps.";
             tensor_two: u32, "Cycles of a sub-partition for a product of matrices of the larger shapes.";
             tensor_one: u32, "The same for the smaller shapes.";

@@ -25,7 +25,8 @@ impl Measurement {
         lines
             .map(|line| {
                 let fields: Vec<&str> = line.split('\t').collect();
-                let number = |at: usize| fields.get(at).and_then(|text: &&str| text.parse().ok()).ok_or_else(|| format!("`{line}`: no number"));
+                let number =
+                    |at: usize| fields.get(at).and_then(|text: &&str| text.parse().ok()).ok_or_else(|| format!("`{line}`: no number"));
                 Ok(Measurement {
                     kernel: fields[0].to_owned(),
                     compiler: fields.get(1).copied().unwrap_or_default().to_owned(),
@@ -34,6 +35,11 @@ impl Measurement {
                 })
             })
             .collect()
+    }
+
+    /// Whether the kernel was written after the model's figures had been fitted.
+    pub fn is_new(&self) -> bool {
+        self.kernel.starts_with("new_")
     }
 
     pub fn cycles(&self) -> f64 {

@@ -31,7 +31,7 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         reasons: usize,
     },
-    /// Compare predictions with measurements: every second kernel was used for fitting, the others were not.
+    /// Compare predictions with measurements. Figures were fitted to some of the kernels; those whose names begin with `new` came later.
     Compare {
         kernels: PathBuf,
         /// What measure.py wrote.
@@ -87,38 +87,40 @@ fn predict_files(files: &[PathBuf], cubin: Option<&Path>, arch: &str, clock: Opt
 
 fn compare(kernels: &Path, measured: &Path, cubins: &[String]) -> Result<(), String> {
     let text = std::fs::read_to_string(measured).map_err(|error| format!("{}: {error}", measured.display()))?;
-    let mut names: Vec<String> = Vec::new();
-    let mut pairs: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
+    let mut pairs: Vec<(bool, String, (f64, f64))> = Vec::new();
     for measurement in Measurement::parse(&text)? {
         let folder = cubins.iter().find_map(|entry| entry.split_once('=').filter(|(name, _)| *name == measurement.compiler));
         let Some((_, folder)) = folder else { continue };
         let path = Path::new(folder).join(format!("{}.cubin", measurement.kernel));
         let Ok(cubin) = std::fs::read(&path) else { continue };
         let (test, _) = read_test(&kernels.join(format!("{}.ptx", measurement.kernel)))?;
-        if !names.contains(&measurement.kernel) {
-            names.push(measurement.kernel.clone());
-        }
-        let half = (names.len() + 1) % 2;
         match predict(&test, &cubin, &Effort::default()) {
             Ok(estimate) => {
                 let predicted = estimate.kernel as f64;
-                pairs[half].push((predicted, measurement.cycles()));
+                pairs.push((measurement.is_new(), measurement.compiler.clone(), (predicted, measurement.cycles())));
                 println!(
-                    "{:5.2} {:24} {:7} predicted {:8.0} measured {:8.0} {} {}",
+                    "{:5.2} {:24} {:7} predicted {:8.0} measured {:8.0} {}",
                     predicted / measurement.cycles(),
                     measurement.kernel,
                     measurement.compiler,
                     predicted,
                     measurement.cycles(),
-                    ["fitted", "held out"][half],
                     estimate.stalls.0.first().map_or("", |stall| stall.0.as_str())
                 );
             }
             Err(message) => println!("  -   {:24} {:7} {message}", measurement.kernel, measurement.compiler),
         }
     }
-    println!("fitted   {}", Agreement::of(&pairs[0]));
-    println!("held out {}", Agreement::of(&pairs[1]));
-    println!("all      {}", Agreement::of(&pairs.concat()));
+    let agreement = |wanted: &dyn Fn(bool, &str) -> bool| {
+        let chosen = pairs.iter().filter(|(is_new, compiler, _)| wanted(*is_new, compiler));
+        Agreement::of(&chosen.map(|(_, _, pair)| *pair).collect::<Vec<_>>())
+    };
+    println!("{:8} {}", "first", agreement(&|is_new, _| !is_new));
+    println!("{:8} {}", "new", agreement(&|is_new, _| is_new));
+    for entry in cubins {
+        let name = entry.split('=').next().unwrap_or_default();
+        println!("{name:8} {}", agreement(&|_, compiler| compiler == name));
+    }
+    println!("{:8} {}", "all", agreement(&|_, _| true));
     Ok(())
 }

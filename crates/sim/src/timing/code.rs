@@ -138,13 +138,7 @@ pub struct Figures {
 
 impl Figures {
     pub fn of(target: Target) -> Figures {
-        Figures {
-            target,
-            model: Model::of(target),
-            machine: Machine::of(target),
-            rates: Rates::of(target),
-            costs: Costs::of(target),
-        }
+        Figures { target, model: Model::of(target), machine: Machine::of(target), rates: Rates::of(target), costs: Costs::of(target) }
     }
 
     /// What an instruction is to the model.

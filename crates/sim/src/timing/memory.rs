@@ -107,7 +107,8 @@ impl<'t> MemorySystem<'t> {
 
     /// When everything that was begun is over.
     pub fn idle(&self) -> u64 {
-        let last = self.second_level.max(self.dram).max(self.atomics);
+        let words = self.words.values().copied().fold(0.0, f64::max);
+        let last = self.second_level.max(self.dram).max(self.atomics).max(words);
         self.unit.max(last as u64)
     }
 
@@ -135,7 +136,8 @@ impl<'t> MemorySystem<'t> {
                 let read = start + read_time + further;
                 let conflicts = further * u64::from(self.figures.costs.shared_conflict);
                 let result = if footprint.is_shared {
-                    start + u64::from(time.least) + conflicts
+                    let is_atomic = matches!(access.touch, Touch::Atomic | Touch::Reduction);
+                    start + u64::from(if is_atomic { self.figures.costs.atomic_shared } else { time.least.into() }) + conflicts
                 } else if footprint.is_local {
                     start + u64::from(time.least) + further
                 } else {
@@ -168,7 +170,8 @@ impl<'t> MemorySystem<'t> {
             }
         }
         if missing > 0 {
-            let begin = self.fetch(missing, lines, start);
+            let costs = self.figures.costs;
+            let begin = self.transfer(missing, lines, (costs.l2_sectors_gpu, costs.l2_lines_gpu), start);
             let latency = if self.around.from_dram { time.most } else { time.usual };
             let there = begin + u64::from(latency);
             for &sector in &footprint.sectors {
@@ -181,12 +184,13 @@ impl<'t> MemorySystem<'t> {
         ready
     }
 
-    /// Takes sectors from behind the first-level cache; when the last of them is on its way.
-    fn fetch(&mut self, sectors: u32, lines: u32, start: u64) -> u64 {
+    /// Moves sectors from or to what is behind the first-level cache, of which the GPU moves so many, from so many lines, in a cycle; when
+    /// the last has its turn.
+    fn transfer(&mut self, sectors: u32, lines: u32, (sector_rate, line_rate): (f64, f64), start: u64) -> u64 {
         let costs = self.figures.costs;
         let share = f64::from(self.around.active);
         let (sectors, lines) = (f64::from(sectors), f64::from(lines));
-        let cycles = (sectors * costs.l2_sector_sm).max(sectors * share / costs.l2_sectors_gpu).max(lines * share / costs.l2_lines_gpu);
+        let cycles = (sectors * costs.l2_sector_sm).max(sectors * share / sector_rate).max(lines * share / line_rate);
         self.second_level = self.second_level.max(start as f64) + cycles;
         let mut end = self.second_level;
         if self.around.from_dram {
@@ -197,7 +201,8 @@ impl<'t> MemorySystem<'t> {
     }
 
     fn store(&mut self, footprint: &Footprint, start: u64) -> u64 {
-        self.fetch(footprint.sectors.len() as u32, footprint.lines, start)
+        let rates = (self.figures.costs.l2_stores_gpu, self.figures.costs.l2_store_lines_gpu);
+        self.transfer(footprint.sectors.len() as u32, footprint.lines, rates, start)
     }
 
     fn atomic(&mut self, footprint: &Footprint, time: Time, start: u64) -> u64 {

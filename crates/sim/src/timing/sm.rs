@@ -325,14 +325,14 @@ impl<'t> Multiprocessor<'t> {
         }
         let line = next.address / u64::from(costs.line_bytes);
         if line != op.address / u64::from(costs.line_bytes) {
-            match self.code.get(line) {
-                Some(there) => later(there, Reason::Code),
-                None => {
-                    let there = now + u64::from(costs.code_line);
-                    self.code.insert(line, there);
-                    later(there, Reason::Code);
+            // The line behind is fetched while this one is executed.
+            let fetched = now + u64::from(costs.code_line);
+            for wanted in [line, line + 1] {
+                if self.code.get(wanted).is_none() {
+                    self.code.insert(wanted, fetched);
                 }
             }
+            later(self.code.get(line).unwrap_or(now), Reason::Code);
         }
         let warp = &mut self.warps[number];
         (warp.ready, warp.stalled_until, warp.reason) = (ready, stalled_until, reason);

@@ -159,6 +159,8 @@ fn footprint(figures: &Figures, access: &Access, addresses: &[u64; LANES], activ
     let costs = figures.costs;
     let lanes = active.count_ones();
     let words = access.bytes.div_ceil(4);
+    // Data of one address for all threads still go to the registers, two words of each thread at a time.
+    let passes = words.div_ceil(2);
     let is_atomic = matches!(access.touch, Touch::Atomic | Touch::Reduction);
     let first = lanes_of(active).next().map_or(0, |lane| addresses[lane]);
     let place = access.space.locate(first, map);
@@ -166,14 +168,15 @@ fn footprint(figures: &Figures, access: &Access, addresses: &[u64; LANES], activ
         (Space::Local, _) | (_, Where::Local(_)) => Footprint { is_local: true, wavefronts: words, lanes, ..Footprint::default() },
         (Space::Shared, _) | (_, Where::Shared(_)) => {
             let banks = figures.machine.shared_banks as usize;
-            let mut touched: Vec<u64> = lanes_of(active).flat_map(|lane| (0..u64::from(words)).map(move |at| addresses[lane] / 4 + at)).collect();
+            let mut touched: Vec<u64> =
+                lanes_of(active).flat_map(|lane| (0..u64::from(words)).map(move |at| addresses[lane] / 4 + at)).collect();
             touched.sort_unstable();
             if !is_atomic {
                 touched.dedup();
             }
             let mut counts = vec![0u32; banks];
             touched.iter().for_each(|word| counts[*word as usize % banks] += 1);
-            let wavefronts = counts.into_iter().max().unwrap_or(1).max(1);
+            let wavefronts = counts.into_iter().max().unwrap_or(1).max(passes);
             Footprint { is_shared: true, wavefronts, lanes, ..Footprint::default() }
         }
         _ => {
@@ -185,7 +188,7 @@ fn footprint(figures: &Figures, access: &Access, addresses: &[u64; LANES], activ
             let per_line = u64::from(costs.line_bytes / costs.sector_bytes);
             let mut lines: Vec<u64> = sectors.iter().map(|sector| sector / per_line).collect();
             lines.dedup();
-            let wavefronts = (sectors.len() as u32 * costs.sector_bytes).div_ceil(costs.wavefront_bytes).max(1);
+            let wavefronts = (sectors.len() as u32 * costs.sector_bytes).div_ceil(costs.wavefront_bytes).max(passes);
             let mut same = (0, 0);
             if is_atomic {
                 let mut counts: FxHashMap<u64, u32> = FxHashMap::default();
