@@ -64,6 +64,8 @@ pub enum Work {
     /// Cycles of the unit of constant banks.
     Constant(u32),
     Access(Access),
+    /// Waits for the asynchronous copies of the warp.
+    CopyFence,
 }
 
 /// How memory is touched.
@@ -85,6 +87,8 @@ pub struct Access {
     pub address: Option<Address>,
     /// Whether it may be served by the first-level cache.
     pub cached: bool,
+    /// Whether it is an asynchronous copy.
+    pub is_copy: bool,
 }
 
 /// What an instruction does to the flow of control.
@@ -114,13 +118,16 @@ pub struct Source {
 #[derive(Clone, Debug)]
 pub struct Op {
     pub address: u64,
-    pub class: Class,
     pub control: Control,
+    /// Scoreboards waited for, one bit each.
+    pub wait: u8,
     pub place: Place,
     /// Cycles that it keeps its pipe busy.
     pub busy: u32,
     pub work: Work,
     pub turn: Turn,
+    /// Cycles that the warp waits behind it, whatever its stall count.
+    pub pause: u32,
     pub time: Option<Time>,
     pub sources: SmallVec<[Source; 3]>,
     /// The instruction as text.
@@ -146,15 +153,17 @@ impl Figures {
         let class = Class::of(instruction);
         let work = self.work(class, instruction);
         let (place, busy) = self.place(class, instruction, &work);
+        let time = self.model.time(class);
         Op {
             address,
-            class,
             control: instruction.control,
+            wait: instruction.control.wait | counted_scoreboards(instruction),
             place,
             busy,
             work,
             turn: turn_of(instruction),
-            time: self.model.time(class),
+            pause: pause_of(instruction, time),
+            time,
             sources: sources(class, instruction),
             text,
         }
@@ -216,6 +225,7 @@ impl Figures {
             Opcode::ATOMG => (Space::Global, Touch::Atomic),
             Opcode::ATOM => (Space::Generic, Touch::Atomic),
             Opcode::RED | Opcode::REDG => (Space::Global, Touch::Reduction),
+            Opcode::LDGDEPBAR => return Work::CopyFence,
             Opcode::LDC => return Work::Constant(self.costs.constant_issue),
             _ => {
                 return match class.attribute("rate") {
@@ -239,7 +249,7 @@ impl Figures {
             _ => None,
         });
         let cached = touch == Touch::Load && !says(".STRONG") && !says(".MMIO");
-        Work::Access(Access { space, touch, bytes, address, cached })
+        Work::Access(Access { space, touch, bytes, address, cached, is_copy: instruction.opcode == Opcode::LDGSTS })
     }
 }
 
@@ -252,6 +262,30 @@ fn turn_of(instruction: &Instruction) -> Turn {
         Opcode::BAR => Turn::Barrier,
         _ => Turn::None,
     }
+}
+
+/// Fences, waits and jumps by register keep a warp longer than its stall count says.
+fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
+    let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
+    let Some(time) = time else { return 0 };
+    let cycles = match instruction.opcode {
+        Opcode::YIELD | Opcode::NANOSLEEP => time.usual,
+        Opcode::BRX => time.most,
+        Opcode::MEMBAR if says(".CTA") => time.least,
+        Opcode::MEMBAR if says(".SYS") => time.most,
+        Opcode::MEMBAR => time.usual,
+        _ => 0,
+    };
+    cycles.into()
+}
+
+/// Scoreboards that `DEPBAR` waits for; that it lets some accesses be under way is left out.
+fn counted_scoreboards(instruction: &Instruction) -> u8 {
+    let scoreboards = instruction.operands.iter().filter_map(|operand| match operand.value {
+        Value::Register(File::Scoreboard, Some(number)) if instruction.opcode == Opcode::DEPBAR && number < 6 => Some(1 << number),
+        _ => None,
+    });
+    scoreboards.fold(0, |mask: u8, bit: u8| mask | bit)
 }
 
 /// Registers that come from the banks at issue; those of memory accesses are read later.

@@ -98,7 +98,7 @@ impl<'t> MemorySystem<'t> {
     /// From when on an operation can be taken.
     pub fn accepts(&self, op: &Op) -> u64 {
         let queue = match op.work {
-            Work::None => return 0,
+            Work::None | Work::CopyFence => return 0,
             Work::Constant(_) => self.constants,
             Work::Memory(_) | Work::Access(_) => self.unit,
         };

@@ -31,6 +31,8 @@ struct RunningWarp<'t> {
     last_issue: u64,
     /// Release of each scoreboard and the operation that set it.
     scoreboards: [(u64, u32); SCOREBOARDS],
+    /// When its asynchronous copies are done.
+    copied: u64,
 }
 
 /// A block whose warps have not all ended.
@@ -140,6 +142,7 @@ impl<'t> Multiprocessor<'t> {
                 reason: Reason::Start,
                 last_issue: now,
                 scoreboards: [(0, 0); SCOREBOARDS],
+                copied: 0,
             };
             self.parts[part].warps.push(self.warps.len());
             self.warps.push(warp);
@@ -210,13 +213,17 @@ impl<'t> Multiprocessor<'t> {
         self.issued += 1;
         self.occupy(part_number, number, op, now);
         let footprint = event.footprint.map(|index| &trace.footprints[index as usize]);
-        let (read, result) = match op.work {
+        let (read, result) = match &op.work {
             Work::None => {
                 let time = op.time.map_or((1, 1), |time| (u64::from(time.read), u64::from(time.least)));
                 (now + time.0, now + time.1)
             }
-            _ => {
+            Work::CopyFence => (now + 1, self.warps[number].copied.max(now + 1)),
+            work => {
                 let done = self.memory.take(op, footprint, now);
+                if matches!(work, Work::Access(access) if access.is_copy) {
+                    self.warps[number].copied = self.warps[number].copied.max(done.result);
+                }
                 (done.read, done.result)
             }
         };
@@ -314,12 +321,11 @@ impl<'t> Multiprocessor<'t> {
         match op.turn {
             Turn::Branch if event.is_split => later(now + u64::from(costs.diverging_branch), Reason::Branch),
             Turn::Branch | Turn::Converge if is_taken => later(now + u64::from(costs.taken_branch), Reason::Branch),
-            Turn::None if op.class.name() == "yield" => later(now + op.time.map_or(1, |time| u64::from(time.usual)), Reason::Branch),
-            Turn::None if op.class.name() == "fence" && op.time.is_some() && op.control.write_barrier.is_none() => {}
             _ => {}
         }
+        later(now + u64::from(op.pause), Reason::Pause);
         for (index, &(release, setter)) in warp.scoreboards.iter().enumerate() {
-            if next.control.wait >> index & 1 == 1 {
+            if next.wait >> index & 1 == 1 {
                 later(release, Reason::Scoreboard(setter));
             }
         }

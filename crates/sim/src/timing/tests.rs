@@ -174,6 +174,25 @@ fn branches_that_are_taken_cost_more() {
 }
 
 #[test]
+fn fences_pause_a_warp() {
+    let fence = |text: &str| Body::new(&[("B------:R-:W-:-:S01", text)]).cycles(1);
+    assert_eq!([fence("MEMBAR.SC.CTA"), fence("MEMBAR.SC.GPU"), fence("MEMBAR.SC.SYS")], [6.0, 147.0, 900.0]);
+}
+
+#[test]
+fn copies_are_over_when_their_fence_says_so() {
+    let touched = Footprint { wavefronts: 1, lines: 1, lanes: 1, sectors: vec![7], ..Footprint::default() };
+    let lines = [
+        ("B------:R-:W-:-:S02", "LDGSTS.E [R6], desc[UR4][R4.64]"),
+        ("B------:R-:W0:-:S02", "LDGDEPBAR"),
+        ("B------:R-:W-:-:S02", "DEPBAR.LE SB0, 0x0"),
+    ];
+    // 114 cycles on an H200 when the sector is in the cache.
+    let cycles = Body::new(&lines).touching(touched).cycles(1);
+    assert!((cycles - 114.0).abs() <= 6.0, "{cycles}");
+}
+
+#[test]
 fn stalls_say_what_was_waited_for() {
     let touched = Footprint { is_shared: true, wavefronts: 1, lanes: 32, ..Footprint::default() };
     let body = Body::new(&[("B0-----:R-:W0:-:S02", "LDS R4, [R4]")]).touching(touched);
