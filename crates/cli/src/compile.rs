@@ -130,7 +130,7 @@ fn read_profile(file: &str, target: Target) -> Result<Profile, String> {
     Ok(profile)
 }
 
-fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
+pub fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
     if findings.is_empty() {
         return;
     }

@@ -7,6 +7,7 @@ mod disasm;
 mod output;
 mod profile;
 mod roundtrip;
+mod run;
 mod sass;
 mod verify;
 
@@ -34,6 +35,9 @@ enum Command {
     Roundtrip(roundtrip::RoundtripArguments),
     Verify(verify::VerifyArguments),
     Profile(profile::ProfileArguments),
+    Run(run::RunArguments),
+    #[command(hide = true)]
+    GpuWorker(run::WorkerArguments),
 }
 
 fn main() -> ExitCode {
@@ -46,5 +50,7 @@ fn main() -> ExitCode {
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::GpuWorker(arguments) => run::work(&arguments),
     }
 }

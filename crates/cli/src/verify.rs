@@ -8,7 +8,7 @@ use clap::Args;
 use oriole_cubin::ImageKind;
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, decode, print};
-use oriole_sim::hazard::{Finding, check_function};
+use oriole_sim::hazard::{Finding, Severity, check_function};
 use serde::Serialize;
 
 use crate::check::read_input;
@@ -26,13 +26,17 @@ use crate::sass::program::{CodeSection, Program, SIZE};
 /// the value is there, or from overwriting one that is still to be read. This walks all paths of each
 /// function with the latencies of the target (`oriole profile` prints them) and reports every pair of
 /// instructions that may meet too early, whatever the input. It works on the bytes: on cubins that
-/// Oriole made and on those of others. Exit status 0 if there is nothing to report, 1 otherwise.
+/// Oriole made and on those of others. Exit status 0 if there is nothing to report, 1 otherwise; notes
+/// (`--notes`) do not count.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct VerifyArguments {
     /// Cubins, fatbins, object files, executables or libraries; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
+    /// Show oddities too that cannot do harm, such as waiting for a scoreboard that nothing sets
+    #[arg(long)]
+    notes: bool,
     /// Print one JSON object for each finding
     #[arg(long)]
     json: bool,
@@ -56,6 +60,7 @@ struct JsonFinding<'a> {
     second: u64,
     first_text: String,
     second_text: String,
+    severity: &'static str,
     problem: String,
 }
 
@@ -85,7 +90,8 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Counts) -> Re
             let code = decoded(&program, section)?;
             let findings = findings_of(&program, section, &code);
             total.instructions += code.len();
-            total.findings += findings.len();
+            total.findings += findings.iter().filter(|finding| is_hazard(finding)).count();
+            let findings: Vec<&Finding> = findings.iter().filter(|finding| arguments.notes || is_hazard(finding)).collect();
             let mut out = String::new();
             for finding in findings.iter().take(if arguments.json { usize::MAX } else { arguments.show }) {
                 report(arguments, file, &program, section, finding, &mut out);
@@ -103,6 +109,10 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Counts) -> Re
 fn decoded(program: &Program<'_>, section: &CodeSection<'_>) -> Result<Vec<Instruction>, String> {
     let unknown = |index: usize| format!("{} {:#06x}: the instruction table does not know this word", section.name, index as u64 * SIZE);
     section.words.iter().enumerate().map(|(index, &word)| decode(word, program.target).ok_or_else(|| unknown(index))).collect()
+}
+
+fn is_hazard(finding: &Finding) -> bool {
+    finding.problem.severity() == Severity::Hazard
 }
 
 fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction]) -> Vec<Finding> {
@@ -127,12 +137,14 @@ fn report(arguments: &VerifyArguments, file: &str, program: &Program<'_>, sectio
             second: address(finding.second),
             first_text: text(finding.first),
             second_text: text(finding.second),
+            severity: if is_hazard(finding) { "hazard" } else { "note" },
             problem: finding.problem.to_string(),
         };
         let _ = writeln!(out, "{}", serde_json::to_string(&line).unwrap_or_default());
         return;
     }
-    let _ = writeln!(out, "{file}: {} {:#06x}: {}", section.name, address(finding.second), finding.problem);
+    let note = if is_hazard(finding) { "" } else { "note: " };
+    let _ = writeln!(out, "{file}: {} {:#06x}: {note}{}", section.name, address(finding.second), finding.problem);
     let line = |number: usize| {
         let control = oriole_isa::Control::of(section.words[number]);
         format!("    {:#06x}  [{control}]  {}", address(number), text(number))

@@ -3,6 +3,7 @@
 //! On these machines the compiler is the hazard logic. [`serial`] is the version that is right by construction, for every
 //! optimization level until better ones exist: nothing is in flight when an instruction issues that it could depend on.
 
+pub mod flow;
 pub mod serial;
 
 use oriole_ir::{Function, Inst};

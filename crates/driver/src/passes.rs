@@ -1,6 +1,7 @@
 //! The list of passes, and what one function goes through.
 
-use oriole_ctrl::serial;
+use oriole_ctrl::{flow, serial};
+use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
 use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
@@ -161,7 +162,12 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     way.after(PROLOGUE)?;
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
-    let controls = serial::assign(&way.function, target, options.profile.as_deref());
+    let controls = if options.level == 0 {
+        serial::assign(&way.function, target, options.profile.as_deref())
+    } else {
+        let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
+        flow::assign_function(&way.function, model)
+    };
     way.after(CONTROL)?;
     let code = emit::run(&way.function, &controls, target).map_err(internal)?;
     way.after(ENCODE)?;

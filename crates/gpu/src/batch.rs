@@ -30,12 +30,39 @@ pub struct Settings {
     pub images: Images,
     pub timeout: Duration,
     pub jobs: usize,
+    /// Launches of each kernel that are timed, after the one that is judged.
+    pub timed_launches: usize,
+    /// Whether a test that is wrong leaves its buffers beside it: `NAME.BUFFER.out`.
+    pub keeps_outputs: bool,
+}
+
+impl Settings {
+    /// Tests with their cubins; ten seconds for each, one after the other, no times.
+    pub fn new(tests: impl Into<PathBuf>, images: Images) -> Settings {
+        let timeout = Duration::from_secs(10);
+        Settings { tests: tests.into(), images, timeout, jobs: 1, timed_launches: 0, keeps_outputs: false }
+    }
+
+    /// Where a test that is wrong leaves a buffer.
+    pub fn output_path(&self, name: &str, buffer: &str) -> PathBuf {
+        self.tests.join(format!("{name}.{buffer}.out"))
+    }
+}
+
+/// What came of a test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub verdict: Verdict,
+    /// The median time of a launch, if times were asked for.
+    pub microseconds: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
     Failed(String),
+    /// The kernel faulted, hung, or took the worker with it.
+    Faulted(String),
     /// The GPU is too old for it.
     Skipped(String),
 }
@@ -75,10 +102,11 @@ pub fn work(settings: &Settings) -> Result<(), String> {
     for line in std::io::stdin().lines() {
         let name = line.map_err(|error| error.to_string())?;
         let answer = match run_one(&driver, settings, &name) {
-            Ok(Verdict::Passed) => PASS.to_owned(),
-            Ok(Verdict::Skipped(why)) => format!("{SKIP}{why}"),
-            Ok(Verdict::Failed(why)) | Err(Failure::Wrong(why) | Failure::Refused(why)) => format!("{FAIL}{why}"),
-            Err(Failure::Fault(why)) => format!("{FAULT}{why}"),
+            Ok(Answer { verdict: Verdict::Passed, microseconds: Some(time) }) => format!("{PASS} {time}"),
+            Ok(Answer { verdict: Verdict::Passed, .. }) => PASS.to_owned(),
+            Ok(Answer { verdict: Verdict::Skipped(why), .. }) => format!("{SKIP}{why}"),
+            Ok(Answer { verdict: Verdict::Failed(why), .. }) | Err(Failure::Wrong(why) | Failure::Refused(why)) => format!("{FAIL}{why}"),
+            Ok(Answer { verdict: Verdict::Faulted(why), .. }) | Err(Failure::Fault(why)) => format!("{FAULT}{why}"),
         };
         answer_with(&answer.replace('\n', " / "));
         if answer.starts_with(FAULT) {
@@ -93,29 +121,44 @@ fn answer_with(text: &str) {
     println!("\n{MARK}{text}");
 }
 
-fn run_one(driver: &Driver, settings: &Settings, name: &str) -> Result<Verdict, Failure> {
+fn run_one(driver: &Driver, settings: &Settings, name: &str) -> Result<Answer, Failure> {
+    let failed = |why: String| Ok(Answer { verdict: Verdict::Failed(why), microseconds: None });
     let path = settings.tests.join(format!("{name}.ptx"));
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) => return Ok(Verdict::Failed(format!("{}: {error}", path.display()))),
+        Err(error) => return failed(format!("{}: {error}", path.display())),
     };
     let test = match oriole_kernel_test::parse(&text) {
         Ok(test) => test,
-        Err(message) => return Ok(Verdict::Failed(message)),
+        Err(message) => return failed(message),
     };
+    if test.needs_interpreter() {
+        return failed("expected values are the interpreter's, and must be filled in before the test goes to a GPU".into());
+    }
     let wanted = target_of(&text);
     if wanted > driver.architecture {
-        return Ok(Verdict::Skipped(format!("needs sm_{wanted}, this is sm_{}", driver.architecture)));
+        let why = format!("needs sm_{wanted}, this is sm_{}", driver.architecture);
+        return Ok(Answer { verdict: Verdict::Skipped(why), microseconds: None });
     }
     let image = match &settings.images {
         Images::PtxJit => text.into_bytes(),
         Images::Cubins(folder) => match std::fs::read(folder.join(format!("{name}.cubin"))) {
             Ok(bytes) => bytes,
-            Err(_) => return Ok(Verdict::Failed("no cubin".into())),
+            Err(_) => return failed("no cubin".into()),
         },
     };
-    launch::run(driver, &test, &image)?;
-    Ok(Verdict::Passed)
+    let outcome = launch::execute(driver, &test, &image, settings.timed_launches)?;
+    let findings = outcome.findings(&test);
+    if findings.is_empty() {
+        return Ok(Answer { verdict: Verdict::Passed, microseconds: outcome.microseconds });
+    }
+    if settings.keeps_outputs {
+        for (buffer, bytes) in &outcome.buffers {
+            let path = settings.output_path(name, buffer);
+            std::fs::write(&path, bytes).map_err(|error| Failure::Refused(format!("{}: {error}", path.display())))?;
+        }
+    }
+    failed(findings.join("; "))
 }
 
 /// The number in `.target sm_90a`.
@@ -135,7 +178,6 @@ impl Worker {
     fn start(arguments: &[String]) -> Result<Worker, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut process = Command::new(program)
-            .arg("--worker")
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -176,12 +218,12 @@ impl Worker {
     }
 }
 
-/// Runs all tests; `report` hears each verdict as it comes.
+/// Runs all tests; `report` hears each answer as it comes. A worker is this program with other arguments, and must call [`work`].
 pub fn run_all(
     settings: &Settings,
     worker_arguments: &[String],
     names: &[String],
-    report: &(dyn Fn(&str, &Verdict) + Sync),
+    report: &(dyn Fn(&str, &Answer) + Sync),
 ) -> Result<(), String> {
     let queue: Mutex<VecDeque<&String>> = Mutex::new(names.iter().collect());
     let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
@@ -196,7 +238,7 @@ fn run_queue(
     settings: &Settings,
     worker_arguments: &[String],
     queue: &Mutex<VecDeque<&String>>,
-    report: &(dyn Fn(&str, &Verdict) + Sync),
+    report: &(dyn Fn(&str, &Answer) + Sync),
 ) -> Result<(), String> {
     let mut worker: Option<Worker> = None;
     loop {
@@ -208,8 +250,8 @@ fn run_queue(
             None => Worker::start(worker_arguments)?,
         };
         let answer = current.ask(name, settings.timeout);
-        let (verdict, usable) = judge(answer.as_deref(), settings.timeout);
-        report(name, &verdict);
+        let (answer, usable) = judge(answer.as_deref(), settings.timeout);
+        report(name, &answer);
         if usable {
             worker = Some(current);
         } else {
@@ -222,15 +264,26 @@ fn run_queue(
     Ok(())
 }
 
-/// What an answer means, and whether the worker can go on.
-fn judge(answer: Option<&str>, timeout: Duration) -> (Verdict, bool) {
-    match answer {
-        Some(PASS) => (Verdict::Passed, true),
-        Some(line) if line.starts_with(FAIL) => (Verdict::Failed(line[FAIL.len()..].to_owned()), true),
-        Some(line) if line.starts_with(SKIP) => (Verdict::Skipped(line[SKIP.len()..].to_owned()), true),
-        Some(line) if line.starts_with(FAULT) => (Verdict::Failed(format!("fault: {}", &line[FAULT.len()..])), false),
-        Some(line) => (Verdict::Failed(format!("the worker said `{line}`")), false),
-        None => (Verdict::Failed(format!("no answer: hang beyond {} s, or the worker died", timeout.as_secs())), false),
+/// What a worker's line means, and whether the worker can go on.
+fn judge(line: Option<&str>, timeout: Duration) -> (Answer, bool) {
+    let untimed = |verdict| Answer { verdict, microseconds: None };
+    let Some(line) = line else {
+        let why = format!("no answer: hang beyond {} s, or the worker died", timeout.as_secs());
+        return (untimed(Verdict::Faulted(why)), false);
+    };
+    let rest_of = |word: &str| line.strip_prefix(word).map(str::to_owned);
+    if line == PASS {
+        (untimed(Verdict::Passed), true)
+    } else if let Some(time) = rest_of(PASS).and_then(|rest| rest.trim().parse().ok()) {
+        (Answer { verdict: Verdict::Passed, microseconds: Some(time) }, true)
+    } else if let Some(why) = rest_of(FAIL) {
+        (untimed(Verdict::Failed(why)), true)
+    } else if let Some(why) = rest_of(SKIP) {
+        (untimed(Verdict::Skipped(why)), true)
+    } else if let Some(why) = rest_of(FAULT) {
+        (untimed(Verdict::Faulted(why)), false)
+    } else {
+        (untimed(Verdict::Faulted(format!("the worker said `{line}`"))), false)
     }
 }
 
@@ -247,8 +300,12 @@ mod tests {
     #[test]
     fn answers_are_judged() {
         let second = Duration::from_secs(1);
-        assert_eq!(judge(Some("pass"), second), (Verdict::Passed, true));
-        assert_eq!(judge(Some("fault x"), second), (Verdict::Failed("fault: x".into()), false));
+        let untimed = |verdict| Answer { verdict, microseconds: None };
+        assert_eq!(judge(Some("pass"), second), (untimed(Verdict::Passed), true));
+        assert_eq!(judge(Some("pass 2.5"), second), (Answer { verdict: Verdict::Passed, microseconds: Some(2.5) }, true));
+        assert_eq!(judge(Some("fail x"), second), (untimed(Verdict::Failed("x".into())), true));
+        assert_eq!(judge(Some("fault x"), second), (untimed(Verdict::Faulted("x".into())), false));
+        assert!(!judge(Some("password"), second).1);
         assert!(!judge(None, second).1);
     }
 }

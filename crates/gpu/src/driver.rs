@@ -80,6 +80,11 @@ functions! {
     launch = b"cuLaunchKernel" (
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
     );
+    create_event = b"cuEventCreate" (*mut Handle, c_uint);
+    record_event = b"cuEventRecord" (Handle, Handle);
+    wait_for_event = b"cuEventSynchronize" (Handle);
+    elapsed_time = b"cuEventElapsedTime" (*mut f32, Handle, Handle);
+    destroy_event = b"cuEventDestroy_v2" (Handle);
     error_name = b"cuGetErrorName" (Status, *mut *const c_char);
 }
 
@@ -191,6 +196,14 @@ impl Driver {
         Ok(version as u32)
     }
 
+    /// A point in the order of the device's work, with a time once it is reached.
+    pub fn event(&self) -> Result<Event<'_>, Error> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the handle is stored into a local; no flags are set.
+        self.check("cuEventCreate", unsafe { (self.functions.create_event)(&mut handle, 0) })?;
+        Ok(Event { driver: self, handle })
+    }
+
     pub fn synchronize(&self) -> Result<(), Error> {
         // SAFETY: takes nothing.
         self.check("kernel", unsafe { (self.functions.synchronize)() })
@@ -252,6 +265,39 @@ impl Drop for Module<'_> {
     fn drop(&mut self) {
         // SAFETY: loaded by this driver, unloaded once. A failure leaves nothing to do.
         unsafe { (self.driver.functions.unload_module)(self.handle) };
+    }
+}
+
+/// A point in the order of the device's work.
+pub struct Event<'driver> {
+    driver: &'driver Driver,
+    handle: Handle,
+}
+
+impl Event<'_> {
+    /// Puts it behind everything that was started before.
+    pub fn record(&self) -> Result<(), Error> {
+        // SAFETY: the event is alive; no stream is the default stream, where launches go.
+        self.driver.check("cuEventRecord", unsafe { (self.driver.functions.record_event)(self.handle, std::ptr::null_mut()) })
+    }
+
+    /// Waits until it is reached; microseconds since an earlier one.
+    pub fn microseconds_since(&self, earlier: &Event<'_>) -> Result<f64, Error> {
+        let mut milliseconds = 0.0;
+        // SAFETY: both events are alive and were recorded; the time is stored into a local.
+        unsafe {
+            self.driver.check("kernel", (self.driver.functions.wait_for_event)(self.handle))?;
+            let status = (self.driver.functions.elapsed_time)(&mut milliseconds, earlier.handle, self.handle);
+            self.driver.check("cuEventElapsedTime", status)?;
+        }
+        Ok(f64::from(milliseconds) * 1000.0)
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by this driver, destroyed once. A failure leaves nothing to do.
+        unsafe { (self.driver.functions.destroy_event)(self.handle) };
     }
 }
 

@@ -1,7 +1,7 @@
-//! One kernel test on the GPU: fill, launch, compare.
+//! One kernel test on the GPU: fill, launch, compare, and time if asked.
 
 use crate::driver::{DeviceMemory, Driver, Error, Shape};
-use oriole_kernel_test::{KernelTest, Value};
+use oriole_kernel_test::{Expectation, KernelTest, Value};
 
 /// Bytes before and after each buffer that no kernel may touch.
 const GUARD_BYTES: usize = 256;
@@ -24,40 +24,127 @@ impl From<Error> for Failure {
     }
 }
 
+/// What a launch left behind.
+pub struct Outcome {
+    /// Each buffer of the test with its bytes after the launch.
+    pub buffers: Vec<(String, Vec<u8>)>,
+    /// One line for each buffer around which the kernel wrote.
+    pub outside: Vec<String>,
+    /// The median time of a launch, if times were asked for.
+    pub microseconds: Option<f64>,
+}
+
+impl Outcome {
+    /// What is wrong, one line for each wrong buffer.
+    pub fn findings(&self, test: &KernelTest) -> Vec<String> {
+        let mut findings = self.outside.clone();
+        for (name, bytes) in &self.buffers {
+            let Some((element, _)) = test.buffer(name) else { continue };
+            let expectations = test.expectations.iter().filter(|expectation| expectation.parameter == *name);
+            findings
+                .extend(expectations.filter_map(|expectation: &Expectation| expectation.compare(element, bytes)).map(|d| d.to_string()));
+        }
+        findings
+    }
+}
+
+/// A buffer on the device, with guard bytes on both sides.
+struct Guarded<'test, 'driver> {
+    name: &'test str,
+    content: Vec<u8>,
+    memory: DeviceMemory<'driver>,
+}
+
+impl Guarded<'_, '_> {
+    fn fill(&self) -> Result<(), Error> {
+        let guard = [GUARD; GUARD_BYTES];
+        self.memory.write(&[&guard, self.content.as_slice(), &guard].concat())
+    }
+}
+
+/// Runs a test once and judges what comes out.
 pub fn run(driver: &Driver, test: &KernelTest, image: &[u8]) -> Result<(), Failure> {
+    let findings = execute(driver, test, image, 0)?.findings(test);
+    if findings.is_empty() { Ok(()) } else { Err(Failure::Wrong(findings.join("; "))) }
+}
+
+/// Runs a test: once for the outcome, then `timed_launches` times for the clock, each from the same buffers.
+pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches: usize) -> Result<Outcome, Error> {
     let module = driver.load_module(image)?;
     let mut arguments = Vec::new();
-    let mut buffers: Vec<(&str, DeviceMemory<'_>, usize)> = Vec::new();
+    let mut buffers: Vec<Guarded<'_, '_>> = Vec::new();
     for parameter in &test.parameters {
         match &parameter.value {
             Value::Buffer { element, count, fill } => {
                 let content = KernelTest::initial_bytes(*element, *count, fill);
-                let mut guarded = vec![GUARD; GUARD_BYTES];
-                guarded.extend(&content);
-                guarded.extend([GUARD; GUARD_BYTES]);
-                let memory = driver.allocate(guarded.len())?;
-                memory.write(&guarded)?;
+                let memory = driver.allocate(content.len() + 2 * GUARD_BYTES)?;
                 arguments.push((memory.address + GUARD_BYTES as u64).to_le_bytes().to_vec());
-                buffers.push((&parameter.name, memory, content.len()));
+                buffers.push(Guarded { name: &parameter.name, content, memory });
             }
             Value::Scalar { element, bits } => arguments.push(bits.to_le_bytes()[..element.bytes()].to_vec()),
             Value::Bytes(bytes) => arguments.push(bytes.clone()),
         }
     }
     let shape = Shape { grid: test.grid, block: test.block, shared_bytes: test.shared_bytes };
+    buffers.iter().try_for_each(Guarded::fill)?;
     module.launch(&test.kernel, shape, &mut arguments)?;
     driver.synchronize()?;
-    let mut findings = Vec::new();
-    for (name, memory, length) in &buffers {
+    let mut outcome = Outcome { buffers: Vec::new(), outside: Vec::new(), microseconds: None };
+    for Guarded { name, content, memory } in &buffers {
         let data = memory.read()?;
         let (before, rest) = data.split_at(GUARD_BYTES);
-        let (content, after) = rest.split_at(*length);
+        let (bytes, after) = rest.split_at(content.len());
         if before.iter().chain(after).any(|&byte| byte != GUARD) {
-            findings.push(format!("{name}: bytes outside the buffer were written"));
+            outcome.outside.push(format!("{name}: bytes outside the buffer were written"));
         }
-        let (element, _) = test.buffer(name).expect("it is a buffer");
-        let expectations = test.expectations.iter().filter(|expectation| expectation.parameter == *name);
-        findings.extend(expectations.filter_map(|expectation| expectation.compare(element, content)).map(|d| d.to_string()));
+        outcome.buffers.push(((*name).to_owned(), bytes.to_vec()));
     }
-    if findings.is_empty() { Ok(()) } else { Err(Failure::Wrong(findings.join("; "))) }
+    let mut times = Vec::with_capacity(timed_launches);
+    for _ in 0..timed_launches {
+        buffers.iter().try_for_each(Guarded::fill)?;
+        let (start, end) = (driver.event()?, driver.event()?);
+        start.record()?;
+        module.launch(&test.kernel, shape, &mut arguments)?;
+        end.record()?;
+        times.push(end.microseconds_since(&start)?);
+    }
+    outcome.microseconds = median(times);
+    Ok(outcome)
+}
+
+/// The middle one of the values; the mean of the middle two if there is none.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+
+    #[test]
+    fn outcomes_are_judged() {
+        let header = "// kernel-test 1\n// kernel: k\n// param d: u8[2] = zero\n// expect d: exact = 1 2\n";
+        let test = oriole_kernel_test::parse(header).expect("valid");
+        let outcome = |bytes: &[u8], outside: &[&str]| Outcome {
+            buffers: vec![("d".into(), bytes.to_vec())],
+            outside: outside.iter().map(|&text| text.to_owned()).collect(),
+            microseconds: None,
+        };
+        assert!(outcome(&[1, 2], &[]).findings(&test).is_empty());
+        assert_eq!(outcome(&[1, 3], &[]).findings(&test), ["d[1]: expected 02, got 03 (1 of 2 elements wrong)"]);
+        assert_eq!(outcome(&[1, 2], &["d: bytes"]).findings(&test), ["d: bytes"]);
+    }
 }

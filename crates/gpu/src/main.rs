@@ -1,99 +1,195 @@
 //! `oriole-gpu-tests`: kernel tests on the GPU of this machine.
 
-use oriole_gpu::batch::{self, Images, Settings, Verdict};
-use std::path::PathBuf;
+use oriole_gpu::batch::{self, Answer, Images, Settings, Verdict};
+use oriole_gpu::driver::Driver;
+use oriole_gpu::table::{self, SetResult};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 usage: oriole-gpu-tests --tests DIR (--cubins DIR | --ptx-jit) [options]
+       oriole-gpu-tests --bundle DIR [options]
 
   --tests DIR      folder with kernel tests, NAME.ptx
   --cubins DIR     folder with their machine code, NAME.cubin under the same relative names
   --ptx-jit        let the driver compile the tests' own PTX instead
+  --bundle DIR     run DIR/tests with each folder of DIR/cubins and print a table
   --filter TEXT    only tests whose name contains TEXT
+  --time N         launch each kernel N times more and report the median time, measured with events
   --timeout SECS   limit for one test (default 10)
   --jobs N         worker processes at a time (default 1)
-  --json           one JSON object a test, then one with the counts
+  --json           one JSON object a test, then one with the counts of each set
 
-Prints a line for each failure and a final count. Exit status: 0 if nothing failed, 1 otherwise, 2 for usage.
+Prints a line for each failure and a final count. Exit status: 0 if nothing failed but in sets of ptxas,
+1 otherwise, 2 for usage.
 ";
 
+/// The option that makes this program a worker, before the words of the one that started it.
+const WORKER: &str = "--worker";
+
+#[derive(Debug, PartialEq)]
+enum What {
+    /// One set of tests.
+    Tests(PathBuf, Source),
+    /// All sets of a bundle.
+    Bundle(PathBuf),
+}
+
+#[derive(Debug, PartialEq)]
+enum Source {
+    Cubins(PathBuf),
+    PtxJit,
+}
+
+#[derive(Debug, PartialEq)]
 struct Arguments {
-    settings: Settings,
+    what: What,
     filter: String,
+    timeout: u64,
+    jobs: usize,
+    timed_launches: usize,
     json: bool,
     worker: bool,
 }
 
 fn read_arguments(words: &[String]) -> Result<Arguments, String> {
-    let (mut tests, mut images, mut filter) = (None, None, String::new());
-    let (mut timeout, mut jobs, mut json, mut worker) = (10, 1, false, false);
+    let (mut tests, mut source, mut bundle, mut filter) = (None, None, None, String::new());
+    let (mut timeout, mut jobs, mut timed_launches, mut json, mut worker) = (10, 1, 0, false, false);
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let mut value = || rest.next().cloned().ok_or(format!("{word} needs a value"));
         match word.as_str() {
             "--tests" => tests = Some(PathBuf::from(value()?)),
-            "--cubins" => images = Some(Images::Cubins(PathBuf::from(value()?))),
-            "--ptx-jit" => images = Some(Images::PtxJit),
+            "--cubins" => source = Some(Source::Cubins(PathBuf::from(value()?))),
+            "--ptx-jit" => source = Some(Source::PtxJit),
+            "--bundle" => bundle = Some(PathBuf::from(value()?)),
             "--filter" => filter = value()?,
+            "--time" => timed_launches = value()?.parse().map_err(|_| "--time takes a number of launches")?,
             "--timeout" => timeout = value()?.parse().map_err(|_| "--timeout takes seconds")?,
             "--jobs" => jobs = value()?.parse().map_err(|_| "--jobs takes a number")?,
             "--json" => json = true,
-            "--worker" => worker = true,
+            WORKER => worker = true,
             _ => return Err(format!("unknown argument `{word}`")),
         }
     }
-    let tests = tests.ok_or("--tests is missing")?;
-    let images = images.ok_or("--cubins or --ptx-jit is missing")?;
-    let settings = Settings { tests, images, timeout: Duration::from_secs(timeout), jobs };
-    Ok(Arguments { settings, filter, json, worker })
+    let what = match (bundle, tests, source) {
+        (Some(bundle), None, None) => What::Bundle(bundle),
+        (Some(_), ..) => return Err("--bundle brings its own tests and cubins".into()),
+        (None, Some(tests), Some(source)) => What::Tests(tests, source),
+        (None, None, _) => return Err("--tests is missing".into()),
+        (None, Some(_), None) => return Err("--cubins or --ptx-jit is missing".into()),
+    };
+    Ok(Arguments { what, filter, timeout, jobs, timed_launches, json, worker })
 }
 
-#[derive(Default)]
-struct Counts {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
+impl Arguments {
+    fn settings(&self, tests: &Path, images: Images) -> Settings {
+        let timeout = Duration::from_secs(self.timeout);
+        Settings { timeout, jobs: self.jobs, timed_launches: self.timed_launches, ..Settings::new(tests, images) }
+    }
+
+    /// The words that make a worker for a folder of tests and its images.
+    fn worker_words(&self, settings: &Settings) -> Vec<String> {
+        let mut words = vec![WORKER.to_owned(), "--tests".into(), settings.tests.display().to_string()];
+        match &settings.images {
+            Images::Cubins(folder) => words.extend(["--cubins".into(), folder.display().to_string()]),
+            Images::PtxJit => words.push("--ptx-jit".into()),
+        }
+        words.extend(["--time".into(), self.timed_launches.to_string()]);
+        words
+    }
 }
 
-fn run(words: &[String], arguments: &Arguments) -> Result<bool, String> {
-    let tests = &arguments.settings.tests;
-    let mut names = batch::find_tests(tests).map_err(|error| format!("{}: {error}", tests.display()))?;
+/// Runs one set of images.
+fn run_set(name: &str, arguments: &Arguments, settings: &Settings) -> Result<SetResult, String> {
+    let mut names = batch::find_tests(&settings.tests).map_err(|error| format!("{}: {error}", settings.tests.display()))?;
     names.retain(|name| name.contains(&arguments.filter));
     if names.is_empty() {
-        return Err(format!("no tests in {}", tests.display()));
+        return Err(format!("no tests in {}", settings.tests.display()));
     }
-    let counts = Mutex::new(Counts::default());
-    let report = |name: &str, verdict: &Verdict| {
-        let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (word, why) = match verdict {
+    let result = Mutex::new(SetResult::new(name));
+    let prefix = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    let report = |test: &str, answer: &Answer| {
+        let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
+        result.add(test, answer);
+        let (word, why) = match &answer.verdict {
             Verdict::Passed => ("passed", ""),
             Verdict::Failed(why) => ("failed", why.as_str()),
+            Verdict::Faulted(why) => ("faulted", why.as_str()),
             Verdict::Skipped(why) => ("skipped", why.as_str()),
         };
-        match verdict {
-            Verdict::Passed => counts.passed += 1,
-            Verdict::Failed(_) => counts.failed += 1,
-            Verdict::Skipped(_) => counts.skipped += 1,
-        }
         if arguments.json {
-            println!("{}", serde_json::json!({ "test": name, "verdict": word, "why": why }));
-        } else if *verdict != Verdict::Passed {
-            println!("{word} {name}: {why}");
+            let object = serde_json::json!({
+                "set": name, "test": test, "verdict": word, "why": why, "microseconds": answer.microseconds,
+            });
+            println!("{object}");
+        } else if answer.verdict != Verdict::Passed {
+            println!("{prefix}{word} {test}: {why}");
         }
     };
-    batch::run_all(&arguments.settings, words, &names, &report)?;
-    let Counts { passed, failed, skipped } = counts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let start = Instant::now();
+    batch::run_all(settings, &arguments.worker_words(settings), &names, &report)?;
+    let mut result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    result.seconds = start.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// The folders of a bundle's `cubins`, by name.
+fn sets_of(bundle: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let folder = bundle.join("cubins");
+    let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir());
+    let mut sets: Vec<(String, PathBuf)> =
+        paths.filter_map(|path| Some((path.file_name()?.to_string_lossy().into_owned(), path.clone()))).collect();
+    sets.sort();
+    if sets.is_empty() { Err(format!("{}: no sets of cubins", folder.display())) } else { Ok(sets) }
+}
+
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    // Said once here instead of by every worker.
+    drop(Driver::load().map_err(|error| error.to_string())?);
+    let results: Vec<SetResult> = match &arguments.what {
+        What::Tests(tests, source) => {
+            let images = match source {
+                Source::Cubins(folder) => Images::Cubins(folder.clone()),
+                Source::PtxJit => Images::PtxJit,
+            };
+            vec![run_set("", arguments, &arguments.settings(tests, images))?]
+        }
+        What::Bundle(bundle) => {
+            let run = |(name, folder): (String, PathBuf)| {
+                run_set(&name, arguments, &arguments.settings(&bundle.join("tests"), Images::Cubins(folder)))
+            };
+            sets_of(bundle)?.into_iter().map(run).collect::<Result<_, _>>()?
+        }
+    };
     if arguments.json {
-        println!("{}", serde_json::json!({ "passed": passed, "failed": failed, "skipped": skipped }));
-    } else if skipped > 0 {
-        println!("{passed} passed, {failed} failed, {skipped} skipped");
+        for SetResult { name, right, wrong, faulted, skipped, seconds, .. } in &results {
+            let object = serde_json::json!({
+                "set": name, "passed": right, "failed": wrong, "faulted": faulted, "skipped": skipped, "seconds": seconds,
+            });
+            println!("{object}");
+        }
+    } else if matches!(arguments.what, What::Bundle(_)) || arguments.timed_launches > 0 {
+        print!("{}", table::text(&results));
     } else {
-        println!("{passed} passed, {failed} failed");
+        for SetResult { right, wrong, faulted, skipped, .. } in &results {
+            let skipped = if *skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+            println!("{right} passed, {} failed{skipped}", wrong + faulted);
+        }
     }
-    Ok(failed == 0)
+    Ok(!results.iter().any(SetResult::is_to_blame))
+}
+
+fn work(arguments: &Arguments) -> Result<bool, String> {
+    let settings = match &arguments.what {
+        What::Tests(tests, Source::Cubins(folder)) => arguments.settings(tests, Images::Cubins(folder.clone())),
+        What::Tests(tests, Source::PtxJit) => arguments.settings(tests, Images::PtxJit),
+        What::Bundle(_) => return Err("a worker has one set".into()),
+    };
+    batch::work(&settings).map(|()| true)
 }
 
 fn main() -> ExitCode {
@@ -105,13 +201,41 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let outcome = if arguments.worker { batch::work(&arguments.settings).map(|()| true) } else { run(&words, &arguments) };
-    match outcome {
+    match if arguments.worker { work(&arguments) } else { run(&arguments) } {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Result<Arguments, String> {
+        read_arguments(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let bundle = read("--bundle . --time 7 --jobs 4 --filter add").expect("right");
+        assert_eq!(bundle.what, What::Bundle(".".into()));
+        assert_eq!((bundle.timed_launches, bundle.jobs, bundle.filter.as_str()), (7, 4, "add"));
+        assert!(read("--bundle . --tests x").is_err());
+        assert!(read("--tests x").is_err_and(|message| message.contains("--cubins")));
+        assert!(read("--tests x --ptx-jit --time many").is_err());
+    }
+
+    #[test]
+    fn a_worker_reads_what_its_parent_writes() {
+        let parent = read("--bundle b --time 3").expect("right");
+        let settings = parent.settings(Path::new("b/tests"), Images::Cubins("b/cubins/own".into()));
+        let worker = read_arguments(&parent.worker_words(&settings)).expect("right");
+        assert!(worker.worker);
+        assert_eq!(worker.what, What::Tests("b/tests".into(), Source::Cubins("b/cubins/own".into())));
+        assert_eq!(worker.timed_launches, 3);
     }
 }

@@ -19,6 +19,7 @@ const TABLES: &[(&str, &str)] = &[
     ("hopper", include_str!("../data/latency/hopper.tbl")),
     ("blackwell", include_str!("../data/latency/blackwell.tbl")),
     ("blackwell_ultra", include_str!("../data/latency/blackwell_ultra.tbl")),
+    ("thor", include_str!("../data/latency/thor.tbl")),
     ("blackwell_consumer", include_str!("../data/latency/blackwell_consumer.tbl")),
     ("universal", include_str!("../data/latency/universal.tbl")),
 ];

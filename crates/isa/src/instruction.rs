@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::table::{File, FormId, Format, Opcode, Symbol};
+use crate::table::{File, FormId, Format, Opcode, Piece, Symbol};
 
 /// Modifiers in the order of the text.
 pub type Symbols = SmallVec<[Symbol; 4]>;
@@ -41,6 +41,14 @@ impl Instruction {
             }
         }
         written
+    }
+
+    /// The slot of the reuse cache that an operand's register goes through; none for new instructions and for operands without one.
+    pub fn reuse_slot(&self, operand: usize) -> Option<u8> {
+        let suffixes = self.form?.form().operands.get(operand)?.suffixes;
+        let flag = suffixes.iter().find_map(|piece| if let Piece::Reuse(bit) = piece { Some(1 << bit) } else { None })?;
+        let slots = Control::of(flag).reuse;
+        (slots != 0).then(|| slots.trailing_zeros() as u8)
     }
 }
 

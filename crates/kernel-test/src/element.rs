@@ -1,6 +1,8 @@
 //! Element types of buffers and scalars.
 
 use oriole_sem::Format;
+use oriole_sem::convert::{Overflow, float_to_float};
+use oriole_sem::float::Mode;
 use oriole_sem::format::{BF16, F16, F32, F64};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,5 +74,39 @@ impl Element {
 
     pub fn is_signed(self) -> bool {
         matches!(self, Element::S8 | Element::S16 | Element::S32 | Element::S64)
+    }
+
+    /// The elements in a buffer's bytes.
+    pub fn values_of(self, bytes: &[u8]) -> Vec<u64> {
+        let value = |chunk: &[u8]| chunk.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+        bytes.chunks_exact(self.bytes()).map(value).collect()
+    }
+
+    /// The number that bits stand for, as people write it.
+    pub fn number(self, bits: u64) -> String {
+        match self.format() {
+            Some(F32) => format!("{:?}", f32::from_bits(bits as u32)),
+            Some(format) => format!("{:?}", f64::from_bits(float_to_float(F64, format, bits, Mode::RN, Overflow::Ieee))),
+            None if self.is_signed() => {
+                let unused = 64 - self.bits();
+                ((bits << unused) as i64 >> unused).to_string()
+            }
+            None => bits.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(Element::S8.number(0xff), "-1");
+        assert_eq!(Element::U8.number(0xff), "255");
+        assert_eq!(Element::F16.number(0x3e00), "1.5");
+        assert_eq!(Element::F32.number(0x3dcc_cccd), "0.1");
+        assert_eq!(Element::F32.number(0x7fc0_0000), "NaN");
+        assert_eq!(Element::Bf16.number(0xff80), "-inf");
     }
 }

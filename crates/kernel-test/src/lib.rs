@@ -9,10 +9,10 @@ mod element;
 pub mod fill;
 mod text;
 
-pub use compare::Difference;
+pub use compare::{Difference, WrongElement};
 pub use element::Element;
 pub use fill::{Fill, Segment, Source};
-pub use text::parse;
+pub use text::{FIRST_LINE, parse};
 
 /// A launch and its outcome.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +79,8 @@ pub enum Expected {
     Nan,
     /// Not specified.
     Any,
+    /// What the PTX interpreter computes; to be replaced by that before outputs are judged ([`Expectation::resolve`]).
+    Interpreter,
 }
 
 impl KernelTest {
@@ -93,5 +95,10 @@ impl KernelTest {
             Value::Buffer { element, count, .. } => Some((element, count)),
             _ => None,
         })
+    }
+
+    /// Whether the interpreter must be asked before outputs can be judged.
+    pub fn needs_interpreter(&self) -> bool {
+        self.expectations.iter().any(|expectation| expectation.values.contains(&Expected::Interpreter))
     }
 }

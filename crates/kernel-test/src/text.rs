@@ -3,8 +3,11 @@
 use crate::{Element, Expectation, Expected, Fill, KernelTest, Parameter, Segment, Source, Tolerance, Value};
 use std::fmt::Write;
 
-const FIRST_LINE: &str = "// kernel-test 1";
+/// How every kernel test begins.
+pub const FIRST_LINE: &str = "// kernel-test 1";
 const WIDTH: usize = 116;
+/// Expected values that the interpreter gives.
+const INTERPRETER: &str = "interpreter";
 
 /// Reads the header of a file.
 pub fn parse(text: &str) -> Result<KernelTest, String> {
@@ -128,6 +131,10 @@ fn read_segment(word: &str) -> Result<Segment, String> {
 }
 
 fn read_expectation(name: &str, text: &str, count: usize) -> Result<Expectation, String> {
+    if text == INTERPRETER {
+        let values = vec![Expected::Interpreter; count];
+        return Ok(Expectation { parameter: name.to_owned(), tolerance: Tolerance::Exact, values });
+    }
     let (how, values) = text.split_once('=').ok_or("no `=`")?;
     let mut tolerance = Tolerance::Exact;
     let words: Vec<&str> = how.split_whitespace().collect();
@@ -163,6 +170,7 @@ fn read_expected(body: &str) -> Result<Expected, String> {
     Ok(match body {
         "?" => Expected::Any,
         "nan" => Expected::Nan,
+        INTERPRETER => Expected::Interpreter,
         _ => match body.split_once('|') {
             Some((a, b)) => Expected::Either(read_hex(a)?, read_hex(b)?),
             None => Expected::Bits(read_hex(body)?),
@@ -242,6 +250,9 @@ impl Segment {
 
 impl Expectation {
     fn text(&self) -> String {
+        if self.tolerance == Tolerance::Exact && self.values.iter().all(|value| *value == Expected::Interpreter) {
+            return format!("expect {}: {INTERPRETER}", self.parameter);
+        }
         let how = match self.tolerance {
             Tolerance::Exact => "exact".to_owned(),
             Tolerance::AnyOrder => "any order".to_owned(),
@@ -258,6 +269,7 @@ impl Expectation {
                 Expected::Either(a, b) => format!("{a:x}|{b:x}"),
                 Expected::Nan => "nan".to_owned(),
                 Expected::Any => "?".to_owned(),
+                Expected::Interpreter => INTERPRETER.to_owned(),
             };
             match run.len() {
                 1 => write!(out, " {word}"),
@@ -330,6 +342,17 @@ mod tests {
         let again = parse(&test.header("filled")).expect("valid");
         let Value::Buffer { element, count, fill } = &again.parameters[0].value else { panic!("a buffer") };
         assert_eq!(KernelTest::initial_bytes(*element, *count, fill), [255; 5]);
+    }
+
+    #[test]
+    fn the_interpreter_can_be_asked() {
+        let all = SAMPLE.replace("ulp 2 abs 1e-6 rel 5e-1 = 1 2|3 nan*2 ? 0", "interpreter");
+        let test = parse(&all).expect("valid");
+        assert!(test.needs_interpreter() && !parse(SAMPLE).expect("valid").needs_interpreter());
+        assert_eq!(test.expectations[0].values, [Expected::Interpreter; 6]);
+        assert_eq!(test.header("a sample") + ".version 8.0\n", all);
+        let some = SAMPLE.replace("nan*2", "interpreter*2");
+        assert_eq!(parse(&some).expect("valid").header("a sample") + ".version 8.0\n", some);
     }
 
     #[test]

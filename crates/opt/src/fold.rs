@@ -110,7 +110,11 @@ impl Folder {
         let is_half = opcode.properties().pipe == Pipe::Half;
         // The sign of such a result is made of the signs under the bars, which an immediate would lose.
         let keeps_sign = function.insts[inst].modifiers.contains(&Symbol::XORSIGN) && operand.signs.has(Signs::ABSOLUTE);
-        if keeps_sign || !takes_numbers || is_half || operand.suffixes().next().is_some() {
+        // The least number is its own negative, but a saturated difference is not a saturated sum.
+        let has_no_negative = function.insts[inst].modifiers.contains(&Symbol::ISAT)
+            && operand.signs.has(Signs::NEGATE)
+            && words.as_slice() == [Word::Integer(1 << 31)];
+        if has_no_negative || keeps_sign || !takes_numbers || is_half || operand.suffixes().next().is_some() {
             return None;
         }
         let is_wide = opcode.properties().pipe == Pipe::Double || opcode == Opcode::IMAD && is_wide_addend(function, inst, at);

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_register_decides_between_the_halves_of_a_product() {
         let wide = instruction("IMAD.WIDE R2, R4, R5, R6");
-        let model = model("sm_80");
+        let model = model("sm_90");
         let to = |text: &str| latency_between(model, &wide, &instruction(text)).unwrap();
         assert!(to("IADD3 R9, R2, R8, RZ") < to("IADD3 R9, R3, R8, RZ"));
     }
@@ -180,7 +180,7 @@ mod tests {
     fn operands_are_asked_for_by_number() {
         let at = |text: &str, slot, part| Place { class: Class::of(&instruction(text)), slot, part };
         let sum = "IADD3 R9, R2, R8, RZ";
-        let between = |kind, file, first, second| operand_latency(model("sm_80"), kind, file, first, second, false);
+        let between = |kind, file, first, second| operand_latency(model("sm_90"), kind, file, first, second, false);
         let halves = [0, 1].map(|part| between(Kind::Raw, File::General, at("IMAD.WIDE R2, R4, R5, R6", 0, part), at(sum, 0, 0)));
         assert!(halves[0].is_some() && halves[0] < halves[1]);
         // The addend of a wide product is read later than its factors.

@@ -73,6 +73,16 @@ impl Setup {
         Setup { launch, memory, buffers }
     }
 
+    /// The element and the address of a buffer.
+    pub fn buffer(&self, name: &str) -> Option<(Element, u64)> {
+        self.buffers.iter().find(|buffer| buffer.0 == name).map(|&(_, element, address)| (element, address))
+    }
+
+    /// What a buffer holds.
+    pub fn contents(&self, name: &str) -> Option<&[u8]> {
+        self.memory.contents(self.buffer(name)?.1)
+    }
+
     /// What differs from a test's expectations, one difference for each buffer. An expectation about something that is no buffer of the
     /// test cannot be judged; its name is the error.
     pub fn differences(&self, test: &KernelTest) -> Result<Vec<Difference>, String> {

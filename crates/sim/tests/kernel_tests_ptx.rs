@@ -76,3 +76,18 @@ fn wrong_kernels_fail() {
     // The first element is zero, so the results stay right.
     assert!(failure("    add.s32", "    st.global.s32 [%d], %res_d;\n    add.s32").contains("uninitialized value"));
 }
+
+#[test]
+fn expectations_may_be_left_to_the_interpreter() {
+    let text = "// kernel-test 1\n// kernel: k\n// block: 4\n// param d: u32[4] = zero\n// expect d: interpreter\n\n\
+                .version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 d)\n{\n    .reg .b32 %t, %v;\n    .reg .b64 %d;\n    \
+                ld.param.u64 %d, [d];\n    mov.u32 %t, %tid.x;\n    mad.wide.u32 %d, %t, 4, %d;\n    mul.lo.u32 %v, %t, %t;\n    \
+                st.global.u32 [%d], %v;\n    ret;\n}\n";
+    let test = oriole_kernel_test::parse(text).unwrap();
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    let program = Program::new(&checked.module, text.as_bytes()).unwrap();
+    let (complete, report) = program.complete_test(&test, &Options::default()).unwrap();
+    assert!(report.findings.is_empty() && !complete.needs_interpreter());
+    assert_eq!(complete.expectations[0].values, [0, 1, 4, 9].map(oriole_kernel_test::Expected::Bits));
+    assert!(program.run_test(&test, &Options::default()).is_ok());
+}

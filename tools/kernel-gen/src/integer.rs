@@ -40,6 +40,10 @@ fn binary() -> Vec<Generated> {
             one(meaning(S32.int(), x[0], x[1]))
         });
         tests.extend(both(&op, &[0, 1]));
+        // The least number, which has no negative, as a constant.
+        let template = format!("{name}.sat.s32 {{d}}, {{a}}, 0x80000000;");
+        let op = Op::new(FAMILY, format!("{name}_sat_s32_least"), template, &[S32], S32, move |x| one(meaning(S32.int(), x[0], 1 << 31)));
+        tests.push(op.plain());
     }
     tests
 }

@@ -1,5 +1,6 @@
 //! Development tasks: `cargo run --release -p xtask -- TASK`.
 
+mod gpu_bundle;
 mod kernel_tests;
 mod modules;
 mod oracle;
@@ -16,6 +17,9 @@ usage: cargo run --release -p xtask -- TASK
   forms OPCODE        print the legal forms of an opcode
   modules TARGET DIR  write modules with every legal form the target takes, one kernel a form
   kernel-tests [DIR]  write the kernel tests (default folder tests/kernels); files that no generator makes any more are removed
+  gpu-bundle OUT.tar.gz [--arch SM] [--rivals] [--filter TEXT]
+                      pack the kernel tests, their cubins at -O0 and -O3 (with --rivals also those of ptxas) and the runner;
+                      on a machine with a GPU, unpack it and call oriole-gpu-bundle/run.sh
   sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 
@@ -28,6 +32,7 @@ fn main() -> ExitCode {
         ["modules", target, folder] => modules::write(target, folder),
         ["kernel-tests"] => kernel_tests::write("tests/kernels"),
         ["kernel-tests", folder] => kernel_tests::write(folder),
+        ["gpu-bundle", rest @ ..] => gpu_bundle::write(rest),
         ["sass", path] => sass::compare(path),
         ["forms", name] => verdicts::list(name),
         _ => {

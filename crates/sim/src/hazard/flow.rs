@@ -12,11 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Opcode, Value};
 
-use super::track::{Carried, Tracker};
+use super::track::{Border, Carried, Tracker};
 use super::{Finding, Step};
-
-/// What may be in flight; by number of the instruction.
-type State = Vec<Carried>;
 
 /// Where control goes behind an instruction.
 enum Next {
@@ -37,7 +34,7 @@ pub fn check_function(
     let steps: Vec<Step> = instructions.iter().map(|instruction| Step::new(instruction, model)).collect();
     let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect();
     let mut walk = Walk::new(&steps, &nexts, entries);
-    let mut tracker = Tracker::new(&steps, model);
+    let mut tracker = Tracker::new(model);
     walk.settle(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
     findings.sort();
@@ -82,7 +79,7 @@ struct Walk<'a> {
     /// Where blocks begin, in ascending order.
     starts: Vec<usize>,
     /// For each block what may be in flight at its start; none if it was not reached.
-    states: Vec<Option<State>>,
+    states: Vec<Option<Border>>,
     /// For the start of called code: the calls of it with what was in flight there, and what it leaves.
     called: BTreeMap<usize, Called>,
     todo: BTreeSet<usize>,
@@ -90,8 +87,8 @@ struct Walk<'a> {
 
 #[derive(Default)]
 struct Called {
-    sites: BTreeMap<usize, State>,
-    left: Option<State>,
+    sites: BTreeMap<usize, Border>,
+    left: Option<Border>,
     /// Numbers of its instructions.
     body: BTreeSet<usize>,
 }
@@ -112,7 +109,7 @@ impl<'a> Walk<'a> {
         let states = vec![None; starts.len()];
         let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), todo: BTreeSet::new() };
         for &entry in entries.iter().chain([&0]) {
-            walk.reach(entry, Vec::new());
+            walk.reach(entry, Border::default());
         }
         walk.find_called();
         walk
@@ -148,12 +145,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds to what may be in flight at the start of a block.
-    fn reach(&mut self, start: usize, state: State) {
+    fn reach(&mut self, start: usize, state: Border) {
         let Some(block) = self.block_of(start) else { return };
         let merged = match &self.states[block] {
             None => state,
             Some(old) => {
-                let new = merge(old, &state);
+                let new = old.merge(&state);
                 if new == *old {
                     return;
                 }
@@ -167,12 +164,12 @@ impl<'a> Walk<'a> {
     fn settle(&mut self, tracker: &mut Tracker<'_>) {
         while let Some(block) = self.todo.pop_first() {
             let Some(state) = self.states[block].clone() else { continue };
-            tracker.enter(&state);
+            tracker.enter(self.steps, &state);
             let end = self.end_of(block);
             for number in self.starts[block]..end {
-                tracker.issue(number, &mut |_| {});
+                tracker.issue(self.steps, number, &mut |_| {});
             }
-            let left = tracker.leave();
+            let left = tracker.leave(self.steps);
             match &self.nexts[end - 1] {
                 Next::On => self.reach(end, left),
                 Next::To(targets) => {
@@ -180,9 +177,9 @@ impl<'a> Walk<'a> {
                         self.reach(target, left.clone());
                     }
                 }
-                Next::Call(None) => self.reach(end, Vec::new()),
+                Next::Call(None) => self.reach(end, Border { announced: left.announced, ..Border::default() }),
                 &Next::Call(Some(target)) => {
-                    self.reach(target, left.clone());
+                    self.reach(target, Border { kept: Vec::new(), ..left.clone() });
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
@@ -193,7 +190,7 @@ impl<'a> Walk<'a> {
                         self.called.iter().filter(|(_, called)| called.body.contains(&(end - 1))).map(|(&target, _)| target).collect();
                     for target in owners {
                         if let Some(called) = self.called.get_mut(&target) {
-                            called.left = Some(called.left.as_ref().map_or_else(|| left.clone(), |old| merge(old, &left)));
+                            called.left = Some(called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left)));
                         }
                         self.come_back(target);
                     }
@@ -209,9 +206,10 @@ impl<'a> Walk<'a> {
         let mut returns = Vec::new();
         for (&behind, before) in &called.sites {
             let is_here = |one: &&Carried| {
-                called.body.contains(&(one.step as usize)) || before.binary_search_by_key(&one.step, |other| other.step).is_ok()
+                called.body.contains(&(one.step as usize)) || before.flights.binary_search_by_key(&one.step, |other| other.step).is_ok()
             };
-            returns.push((behind, left.iter().filter(is_here).copied().collect()));
+            let flights = left.flights.iter().filter(is_here).copied().collect();
+            returns.push((behind, Border { flights, kept: Vec::new(), announced: left.announced }));
         }
         for (behind, state) in returns {
             self.reach(behind, state);
@@ -222,44 +220,11 @@ impl<'a> Walk<'a> {
         let mut findings = Vec::new();
         for (block, state) in self.states.iter().enumerate() {
             let Some(state) = state else { continue };
-            tracker.enter(state);
+            tracker.enter(self.steps, state);
             for number in self.starts[block]..self.end_of(block) {
-                tracker.issue(number, &mut |finding| findings.push(finding));
+                tracker.issue(self.steps, number, &mut |finding| findings.push(finding));
             }
         }
         findings
     }
-}
-
-/// What may be in flight if one or the other is the case. The order of issue is kept where both agree on it.
-fn merge(one: &State, two: &State) -> State {
-    let mut merged: State = Vec::with_capacity(one.len().max(two.len()));
-    let (mut at, mut other) = (0, 0);
-    let mut ranks = Vec::new();
-    while at < one.len() || other < two.len() {
-        match (one.get(at), two.get(other)) {
-            (Some(&first), Some(&second)) if first.step == second.step => {
-                ranks.push((first.rank, second.rank));
-                merged.push(first.merge(second));
-                at += 1;
-                other += 1;
-            }
-            (Some(&first), second) if second.is_none_or(|second| first.step < second.step) => {
-                merged.push(Carried { vouches: false, ..first });
-                at += 1;
-            }
-            (_, Some(&second)) => {
-                merged.push(Carried { vouches: false, rank: 0, ..second });
-                other += 1;
-            }
-            (_, None) => break,
-        }
-    }
-    ranks.sort_unstable();
-    if !ranks.is_sorted_by_key(|&(_, second)| second) || ranks.iter().any(|&(first, second)| first == 0 || second == 0) {
-        for one in &mut merged {
-            (one.rank, one.vouches) = (0, false);
-        }
-    }
-    merged
 }

@@ -4,16 +4,23 @@
 //! nothing stops another one from reading too early but the stall counts between them. An instruction of variable latency announces its
 //! result, and the reading of its sources, on one of six scoreboards, and nothing but the wait mask of the other one heeds it.
 //!
-//! [`Step`] is an instruction with what matters here; [`Tracker`] follows a path of them and finds hazards; [`flow`] walks all paths
-//! of a function with it. The rules come from `oriole-hardware` and the bytes; nothing is shared with what sets control words.
+//! [`Step`] is an instruction with what matters here; [`Tracker`] follows a path of them and finds hazards. [`flow`] walks all paths of
+//! a function with it, for any input; [`Watch`] follows the warps of the simulator and sees the paths that one input takes, across
+//! calls, with the lanes that really took part. The rules come from `oriole-hardware` and the bytes; nothing is shared with what sets
+//! control words.
 
 pub mod flow;
+mod lanes;
+mod reuse;
 mod step;
 mod track;
+mod watch;
 
 pub use flow::check_function;
+pub use lanes::Mask;
 pub use step::Step;
-pub use track::{Carried, Pending, Tracker};
+pub use track::{Border, Carried, Pending, Tracker};
+pub use watch::{Sighting, Watch};
 
 use oriole_hardware::Kind;
 use oriole_isa::File;
@@ -39,12 +46,31 @@ pub enum Problem {
     NotAnnounced { kind: Dependence, register: Register },
     /// Waits for a scoreboard that no instruction before it sets.
     NeverSet { scoreboard: u8 },
-    /// Sets a scoreboard for results, or reads, that have a fixed time or do not exist.
-    SetForNothing { scoreboard: u8 },
     /// The scoreboard is waited for sooner after it was set than the hardware can tell.
     ScoreboardTooFresh { scoreboard: u8, cycles: u32, needed: u32 },
-    /// A register is kept in the reuse cache although it is overwritten before it is read again.
+    /// The first keeps a register in the reuse cache, the second finds it there, but it was overwritten in between.
     StaleReuse { register: Register },
+    /// A stall of 12 cycles or more without leave to turn to another warp, which the hardware takes for one or two.
+    StallIgnored { stall: u8 },
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Results may be wrong.
+    Hazard,
+    /// Odd, but harmless.
+    Note,
+}
+
+impl Problem {
+    /// How bad it is.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Problem::NeverSet { .. } => Severity::Note,
+            _ => Severity::Hazard,
+        }
+    }
 }
 
 /// Which of the two wrote and which read.
@@ -97,6 +123,7 @@ impl std::fmt::Display for Register {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plural = |cycles: u32| if cycles == 1 { "1 cycle".to_owned() } else { format!("{cycles} cycles") };
         let verb = |kind: &Dependence| match kind {
             Dependence::ReadAfterWrite => ("reads", "writes"),
             Dependence::WriteAfterRead => ("overwrites", "reads"),
@@ -104,7 +131,8 @@ impl std::fmt::Display for Problem {
         };
         match self {
             Problem::TooSoon { kind, register, cycles, needed } => {
-                write!(f, "{} {register} {cycles} cycles after the one that {} it; {needed} are needed", verb(kind).0, verb(kind).1)
+                let (does, did) = verb(kind);
+                write!(f, "{does} {register} {} after the one that {did} it; {needed} are needed", plural(*cycles))
             }
             Problem::NotWaited { kind, register, scoreboard } => {
                 write!(f, "{} {register} without waiting for scoreboard {scoreboard} of the one that {} it", verb(kind).0, verb(kind).1)
@@ -113,11 +141,14 @@ impl std::fmt::Display for Problem {
                 write!(f, "{} {register}, but the one that {} it sets no scoreboard", verb(kind).0, verb(kind).1)
             }
             Problem::NeverSet { scoreboard } => write!(f, "waits for scoreboard {scoreboard}, which nothing sets"),
-            Problem::SetForNothing { scoreboard } => write!(f, "sets scoreboard {scoreboard}, but nothing of it takes a variable time"),
             Problem::ScoreboardTooFresh { scoreboard, cycles, needed } => {
-                write!(f, "waits for scoreboard {scoreboard} {cycles} cycles after it was set; {needed} are needed")
+                write!(f, "waits for scoreboard {scoreboard} {} after it was set; {needed} are needed", plural(*cycles))
             }
-            Problem::StaleReuse { register } => write!(f, "keeps {register} for the next instruction, which must not use the old value"),
+            Problem::StaleReuse { register } => write!(f, "reads {register} from the reuse cache, where its old value was kept"),
+            Problem::StallIgnored { stall } => write!(f, "stalls {stall} cycles without yield, which the hardware does not do"),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

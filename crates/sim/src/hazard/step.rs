@@ -1,7 +1,7 @@
 //! An instruction as hazards see it.
 
 use oriole_hardware::{Class, Classes, Model, Port};
-use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Value, accesses};
+use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Operand, Value, accesses};
 use smallvec::SmallVec;
 
 use super::Register;
@@ -39,6 +39,12 @@ pub struct Step {
     pub drains_queue: bool,
     /// `DEPBAR.LE SBn, count`: waits until no more than `count` are left.
     pub count_wait: Option<(u8, u32)>,
+    /// Cycles from its issue until a wait for its scoreboards sees them.
+    pub scoreboard_stall: u8,
+    /// Slots of the reuse cache that it reads through: slot, register, whether it is kept there for the next one.
+    pub cached: SmallVec<[(u8, Register, bool); 3]>,
+    /// Whether its threads end here.
+    pub ends: bool,
 }
 
 impl Step {
@@ -62,6 +68,9 @@ impl Step {
             tells_early: matches!(instruction.opcode, Opcode::ATOM | Opcode::ATOMS | Opcode::ATOMG),
             drains_queue: instruction.opcode == Opcode::BAR && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
             count_wait: count_wait(instruction),
+            scoreboard_stall: model.waits(class).stall,
+            cached: cached(instruction, class),
+            ends: instruction.opcode == Opcode::EXIT && !instruction.operands.iter().any(is_condition),
         };
         for access in accesses(instruction) {
             for (part, number) in access.registers().enumerate() {
@@ -98,6 +107,29 @@ fn announced(instruction: &Instruction) -> (u8, u8) {
     let group = u8::from(is_matrix_group(instruction) && names_group) << MATRIX_GROUPS;
     let (results, reads) = (bit(instruction.control.write_barrier) | group, bit(instruction.control.read_barrier));
     (results, reads)
+}
+
+/// A predicate that is not always true.
+fn is_condition(operand: &Operand) -> bool {
+    operand.not || matches!(operand.value, Value::Register(_, Some(_)))
+}
+
+/// Units whose instructions read through the reuse cache; the others leave it alone.
+const CACHED_UNITS: [&str; 2] = ["alu", "fma"];
+
+fn cached(instruction: &Instruction, class: Class) -> SmallVec<[(u8, Register, bool); 3]> {
+    let mut slots = SmallVec::new();
+    if !class.attribute("unit").is_some_and(|unit| CACHED_UNITS.contains(&unit)) {
+        return slots;
+    }
+    for access in accesses(instruction).iter().filter(|access| !access.written && access.file == File::General) {
+        let Some(operand) = access.operand() else { continue };
+        let slot = instruction.reuse_slot(operand);
+        if let Some((slot, register)) = slot.zip(Register::new(access.file, access.first)) {
+            slots.push((slot, register, instruction.operands[operand].reuse));
+        }
+    }
+    slots
 }
 
 fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {

@@ -4,11 +4,19 @@
 //! everything is as fast as it can be. An instruction is in flight until its results are there and its sources are read; for each
 //! register there is a list of those in flight that touch it. A scoreboard is a counter: who waits for it waits for all that set it
 //! before. Instructions of one unit that finish in order ([`Step::order`]) vouch for the earlier ones.
+//!
+//! A result of variable latency is in flight until its scoreboard is waited for, however long that takes, while the clock runs as if
+//! nothing ever waited. So one walk covers both extremes: everything that can take long takes forever, and everything else happens at
+//! the earliest time.
+//!
+//! Each access has a mask of threads. Only accesses of the same threads meet; uniform registers and scoreboards belong to all of them.
 
 use oriole_hardware::{Kind, Model};
 use oriole_isa::{Control, File};
 use smallvec::SmallVec;
 
+use super::lanes::{ALL, Mask, Pauses};
+use super::reuse::{self, Cache, Kept};
 use super::step::{Step, Touch};
 use super::{Finding, Problem, REGISTERS, Register};
 
@@ -21,6 +29,10 @@ const GROUPS: usize = 16;
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// How many that read a register late and announce nothing are remembered; an overwriting one offends against each of them.
 const READERS: usize = 8;
+/// The counter of a scoreboard goes no further, so older setters than that need not be remembered for a count.
+const DEEPEST_COUNT: usize = 64;
+/// How many flights are recorded before those that matter no more are thrown away.
+const CROWDED: usize = 512;
 
 /// How something of an instruction in flight becomes known to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +74,35 @@ impl Carried {
     }
 }
 
+/// What may be the case at the border of a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Border {
+    /// By number of the instruction.
+    pub flights: Vec<Carried>,
+    /// In the reuse cache, in ascending order.
+    pub kept: Vec<Kept>,
+    /// Scoreboards that were set before, one bit each.
+    pub announced: u8,
+}
+
+impl Border {
+    /// What may be the case if one or the other is.
+    pub fn merge(&self, other: &Border) -> Border {
+        Border {
+            flights: merge_flights(&self.flights, &other.flights),
+            kept: reuse::merge(&self.kept, &other.kept),
+            announced: self.announced | other.announced,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     step: u32,
     issued: i64,
+    /// The threads' pauses then.
+    pauses: u32,
+    group: Mask,
     /// Place in the order of issue of this path; those carried into it from different places have none.
     rank: u32,
     vouches: bool,
@@ -78,11 +115,11 @@ struct Entry {
     flight: u32,
     touch: Touch,
     write: bool,
+    lanes: Mask,
 }
 
-/// What is in flight on a path.
+/// What is in flight on a path. All methods get the same steps.
 pub struct Tracker<'a> {
-    steps: &'a [Step],
     model: &'a Model,
     now: i64,
     rank: u32,
@@ -97,13 +134,18 @@ pub struct Tracker<'a> {
     reads_done: [u32; GROUPS],
     /// When each predicate was written last, by rank.
     predicate_written: [u32; 8],
+    pauses: Pauses,
+    cache: Cache,
+    /// Scoreboards that were set so far.
+    announced: u8,
+    /// Whether the present instruction executes for sure: it has no guard, or it is known for which threads the guard holds.
+    executes_surely: bool,
 }
 
 impl<'a> Tracker<'a> {
     /// Nothing in flight.
-    pub fn new(steps: &'a [Step], model: &'a Model) -> Self {
+    pub fn new(model: &'a Model) -> Self {
         Tracker {
-            steps,
             model,
             now: 0,
             rank: 0,
@@ -114,11 +156,19 @@ impl<'a> Tracker<'a> {
             results_done: [0; GROUPS],
             reads_done: [0; GROUPS],
             predicate_written: [0; 8],
+            pauses: Pauses::new(),
+            cache: Cache::default(),
+            announced: 0,
+            executes_surely: true,
         }
     }
 
     /// Starts a path with these in flight.
-    pub fn enter(&mut self, carried: &[Carried]) {
+    pub fn enter(&mut self, steps: &[Step], border: &Border) {
+        let carried = &border.flights;
+        self.pauses.clear();
+        self.cache.kept.clone_from(&border.kept);
+        self.announced = border.announced;
         for register in self.touched.drain(..) {
             self.entries[usize::from(register.0)].clear();
         }
@@ -130,26 +180,26 @@ impl<'a> Tracker<'a> {
         let mut in_order: SmallVec<[&Carried; 16]> = carried.iter().collect();
         in_order.sort_by_key(|one| one.rank);
         for &&Carried { step, age, results, reads, rank, vouches } in &in_order {
-            self.launch(Flight { step, issued: -i64::from(age), rank, vouches, results, reads });
+            self.launch(steps, Flight { step, issued: -i64::from(age), pauses: 0, group: ALL, rank, vouches, results, reads }, ALL);
         }
     }
 
     /// What is still in flight, by number of the instruction.
-    pub fn leave(&self) -> Vec<Carried> {
+    pub fn leave(&self, steps: &[Step]) -> Border {
         let mut carried: Vec<Carried> = self
             .flights
             .iter()
             .map(|flight| Carried {
                 step: flight.step,
                 age: (self.now - flight.issued).min(LONGEST) as u8,
-                results: self.results_of(flight),
-                reads: self.reads_of(flight),
+                results: self.results_of(steps, flight),
+                reads: self.reads_of(steps, flight),
                 rank: flight.rank,
                 vouches: flight.vouches,
             })
             .filter(|one| {
                 let fixed = i64::from(one.age) < LONGEST;
-                let step = &self.steps[one.step as usize];
+                let step = &steps[one.step as usize];
                 (one.results != Pending::Done && step.results_wait) || (one.reads != Pending::Done && step.sources_wait) || fixed
             })
             .collect();
@@ -169,26 +219,51 @@ impl<'a> Tracker<'a> {
             }
             same
         });
-        carried
+        let kept = reuse::merge(&self.cache.kept, &[]);
+        Border { flights: carried, kept, announced: self.announced }
     }
 
     /// The next instruction of the path; what is wrong with it goes to `report`.
-    pub fn issue(&mut self, number: usize, report: &mut dyn FnMut(Finding)) {
-        let steps = self.steps;
+    pub fn issue(&mut self, steps: &[Step], number: usize, report: &mut dyn FnMut(Finding)) {
+        self.advance(steps, number, (ALL, ALL), !steps[number].guarded, report);
+    }
+
+    /// The same for the threads of a group, of which the guard holds for the active ones.
+    pub fn issue_for(&mut self, steps: &[Step], number: usize, group: Mask, active: Mask, report: &mut dyn FnMut(Finding)) {
+        self.advance(steps, number, (group, active), true, report);
+    }
+
+    fn advance(
+        &mut self,
+        steps: &[Step],
+        number: usize,
+        (group, active): (Mask, Mask),
+        executes_surely: bool,
+        report: &mut dyn FnMut(Finding),
+    ) {
+        self.executes_surely = executes_surely;
         let step = &steps[number];
+        if self.flights.len() >= CROWDED {
+            self.compact(steps);
+        }
+        self.pauses.resume(group, self.now);
         for scoreboard in 0..6 {
             if step.control.wait >> scoreboard & 1 == 1 {
-                self.wait(scoreboard, 0);
+                self.wait(steps, number, scoreboard, 0, report);
             }
         }
         if let Some((scoreboard, count)) = step.count_wait {
-            self.wait(usize::from(scoreboard), count as usize);
+            self.wait(steps, number, usize::from(scoreboard), count as usize, report);
         }
+        if is_ignored(step.control) {
+            report(Finding { second: number, first: number, problem: Problem::StallIgnored { stall: step.control.stall } });
+        }
+        self.cache.issue(number, step, active, report);
         for touch in &step.reads {
-            self.meet(number, *touch, false, report);
+            self.meet(steps, number, *touch, false, reading_lanes(step, *touch, group, active), report);
         }
         for touch in &step.writes {
-            self.meet(number, *touch, true, report);
+            self.meet(steps, number, *touch, true, lanes_of(*touch, active), report);
         }
         if let Some(queue) = step.queue.filter(|_| step.drains_queue) {
             self.reads_done[usize::from(queue)] = self.rank;
@@ -196,7 +271,9 @@ impl<'a> Tracker<'a> {
         let (write, read) = step.announces;
         let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
         let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(write | read) };
-        self.launch(Flight { step: number as u32, issued: self.now, rank: self.rank, vouches: true, results, reads });
+        let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
+        self.launch(steps, Flight { step: number as u32, issued, pauses, group, rank, vouches: true, results, reads }, active);
+        self.announced |= write | read;
         for touch in step.writes.iter().filter(|touch| touch.register.file() == File::Predicate) {
             self.predicate_written[usize::from(touch.register.0 % 8)] = self.rank;
         }
@@ -204,8 +281,12 @@ impl<'a> Tracker<'a> {
         self.now += i64::from(cycles_of(step.control));
     }
 
-    fn launch(&mut self, flight: Flight) {
-        let steps = self.steps;
+    /// How many instructions it remembers.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    fn launch(&mut self, steps: &[Step], flight: Flight, active: Mask) {
         let step = &steps[flight.step as usize];
         let number = self.flights.len() as u32;
         let announced = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
@@ -216,10 +297,20 @@ impl<'a> Tracker<'a> {
         }
         self.flights.push(flight);
         let live_reads = flight.reads != Pending::Done;
-        let reads = step.reads.iter().filter(|_| live_reads).map(|&touch| Entry { flight: number, touch, write: false });
+        let reads = step.reads.iter().filter(|_| live_reads).map(|&touch| Entry {
+            flight: number,
+            touch,
+            write: false,
+            lanes: reading_lanes(step, touch, flight.group, active),
+        });
         let live_results = flight.results != Pending::Done;
-        let writes = step.writes.iter().filter(|_| live_results).map(|&touch| Entry { flight: number, touch, write: true });
-        for entry in reads.chain(writes) {
+        let writes = step.writes.iter().filter(|_| live_results).map(|&touch| Entry {
+            flight: number,
+            touch,
+            write: true,
+            lanes: lanes_of(touch, active),
+        });
+        for entry in reads.chain(writes).filter(|entry| entry.lanes != 0) {
             let list = &mut self.entries[usize::from(entry.touch.register.0)];
             if list.is_empty() {
                 self.touched.push(entry.touch.register);
@@ -236,9 +327,12 @@ impl<'a> Tracker<'a> {
     }
 
     /// The path has waited until no more than `count` of those that set a scoreboard are left.
-    fn wait(&mut self, scoreboard: usize, count: usize) {
+    fn wait(&mut self, steps: &[Step], number: usize, scoreboard: usize, count: usize, report: &mut dyn FnMut(Finding)) {
+        if scoreboard != MATRIX_GROUPS && self.announced >> scoreboard & 1 == 0 {
+            report(Finding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
+        }
         if scoreboard == MATRIX_GROUPS && count == 0 {
-            let group = self.steps.iter().find(|step| step.announces.0 >> MATRIX_GROUPS & 1 == 1).and_then(|step| step.order);
+            let group = steps.iter().find(|step| step.announces.0 >> MATRIX_GROUPS & 1 == 1).and_then(|step| step.order);
             if let Some(group) = group {
                 self.results_done[usize::from(group)] = self.rank;
                 self.reads_done[usize::from(group)] = self.rank;
@@ -246,10 +340,17 @@ impl<'a> Tracker<'a> {
         }
         let keep = self.setters[scoreboard].len().saturating_sub(count);
         let done: Vec<u32> = self.setters[scoreboard].drain(..keep).collect();
-        for number in done {
-            let flight = &mut self.flights[number as usize];
+        for setter in done {
+            let flight = &mut self.flights[setter as usize];
+            let first = flight.step as usize;
+            let cycles = self.now - flight.issued;
+            let needed = u32::from(steps[first].scoreboard_stall).saturating_sub(u32::from(steps[number].count_wait.is_some()));
+            if scoreboard != MATRIX_GROUPS && cycles < i64::from(needed) {
+                let problem = Problem::ScoreboardTooFresh { scoreboard: scoreboard as u8, cycles: cycles as u32, needed };
+                report(Finding { second: number, first, problem });
+            }
             let holds = |pending: Pending| matches!(pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1);
-            let step = &self.steps[flight.step as usize];
+            let step = &steps[first];
             if step.announces.0 >> scoreboard & 1 == 1 && holds(flight.results) {
                 flight.results = Pending::Done;
                 if let Some(group) = step.order.map(usize::from).filter(|_| flight.vouches) {
@@ -263,17 +364,17 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    fn results_of(&self, flight: &Flight) -> Pending {
-        match self.steps[flight.step as usize].order {
+    fn results_of(&self, steps: &[Step], flight: &Flight) -> Pending {
+        match steps[flight.step as usize].order {
             Some(group) if flight.rank < self.results_done[usize::from(group)] => Pending::Done,
             _ => flight.results,
         }
     }
 
-    fn reads_of(&self, flight: &Flight) -> Pending {
-        match self.steps[flight.step as usize].queue {
+    fn reads_of(&self, steps: &[Step], flight: &Flight) -> Pending {
+        match steps[flight.step as usize].queue {
             Some(queue) if flight.rank < self.reads_done[usize::from(queue)] => Pending::Done,
-            _ if self.results_of(flight) == Pending::Done && !self.steps[flight.step as usize].writes.is_empty() => Pending::Done,
+            _ if self.results_of(steps, flight) == Pending::Done && !steps[flight.step as usize].writes.is_empty() => Pending::Done,
             _ => flight.reads,
         }
     }
@@ -289,12 +390,21 @@ impl<'a> Tracker<'a> {
     }
 
     /// Holds a new access against all that touch its register.
-    fn meet(&mut self, number: usize, touch: Touch, write: bool, report: &mut dyn FnMut(Finding)) {
+    fn meet(&mut self, steps: &[Step], number: usize, touch: Touch, write: bool, lanes: Mask, report: &mut dyn FnMut(Finding)) {
         let at = usize::from(touch.register.0);
+        if self.entries[at].is_empty() || lanes == 0 {
+            return;
+        }
         let mut list = std::mem::take(&mut self.entries[at]);
         list.retain(|entry| {
+            if entry.lanes & lanes == 0 {
+                return true;
+            }
             let flight = &self.flights[entry.flight as usize];
-            let cycles = self.now - flight.issued;
+            let cycles = match touch.register.file() {
+                File::Uniform | File::UniformPredicate => self.now - flight.issued,
+                _ => self.pauses.age(flight.pauses, self.now - flight.issued, entry.lanes & lanes),
+            };
             let kind = match (entry.write, write) {
                 (true, false) => Kind::Raw,
                 (false, true) => Kind::War,
@@ -303,15 +413,15 @@ impl<'a> Tracker<'a> {
             };
             let first = flight.step as usize;
             let file = touch.register.file();
-            let need = if self.steps[first].guarded {
+            let need = if steps[first].guarded {
                 self.model.need_guarded(kind, file, entry.touch.port, touch.port)
             } else {
                 self.model.need(kind, file, entry.touch.port, touch.port)
             };
-            let early = self.steps[first].tells_early && touch.register.file() == File::Predicate;
-            let pending = if entry.write && !early { self.results_of(flight) } else { self.reads_of(flight) };
+            let early = steps[first].tells_early && touch.register.file() == File::Predicate;
+            let pending = if entry.write && !early { self.results_of(steps, flight) } else { self.reads_of(steps, flight) };
             let register = touch.register;
-            let (before, after) = (&self.steps[first], &self.steps[number]);
+            let (before, after) = (&steps[first], &steps[number]);
             let in_order = match kind {
                 Kind::Waw => before.order.is_some() && before.order == after.order,
                 Kind::War => before.queue.is_some() && before.queue == after.queue,
@@ -327,21 +437,138 @@ impl<'a> Tracker<'a> {
                 Pending::Until(0) => Some(Problem::NotAnnounced { kind, register }),
                 Pending::Until(mask) => Some(Problem::NotWaited { kind, register, scoreboard: mask.trailing_zeros() as u8 }),
             };
-            let keep = pending != Pending::Done && cycles < LONGEST || need.scoreboard && pending != Pending::Done;
+            let keep = pending != Pending::Done && (need.scoreboard || cycles < LONGEST);
             if let Some(problem) = problem {
                 report(Finding { second: number, first, problem });
-                return false;
+            } else if keep && !(write && self.executes_surely) {
+                return true;
             }
-            keep && !write
+            if !self.executes_surely {
+                return keep;
+            }
+            // What is done, found or overwritten is so for these threads only.
+            entry.lanes &= !lanes;
+            entry.lanes != 0
         });
         self.entries[at] = list;
     }
+
+    /// Throws away flights that nothing can meet any more.
+    fn compact(&mut self, steps: &[Step]) {
+        let mut used = vec![false; self.flights.len()];
+        let mut registers = std::mem::take(&mut self.touched);
+        registers.sort_unstable();
+        registers.dedup();
+        registers.retain(|register| {
+            let at = usize::from(register.0);
+            let mut list = std::mem::take(&mut self.entries[at]);
+            list.retain(|entry| {
+                let flight = &self.flights[entry.flight as usize];
+                let pending = if entry.write { self.results_of(steps, flight) } else { self.reads_of(steps, flight) };
+                let waits = if entry.write { steps[flight.step as usize].results_wait } else { steps[flight.step as usize].sources_wait };
+                let age = self.pauses.age(flight.pauses, self.now - flight.issued, entry.lanes);
+                let matters = age < LONGEST || waits && pending != Pending::Done;
+                used[entry.flight as usize] |= matters;
+                matters
+            });
+            let matters = !list.is_empty();
+            self.entries[at] = list;
+            matters
+        });
+        self.touched = registers;
+        for setters in &mut self.setters {
+            let old = setters.len().saturating_sub(DEEPEST_COUNT);
+            let mut place = 0;
+            setters.retain(|&setter| {
+                place += 1;
+                place > old || used[setter as usize]
+            });
+            setters.iter().for_each(|&setter| used[setter as usize] = true);
+        }
+        for flight in &mut self.flights {
+            // Old is old, whoever paused.
+            if self.pauses.age(flight.pauses, self.now - flight.issued, flight.group) >= LONGEST {
+                flight.pauses = self.pauses.current();
+            }
+        }
+        let forgotten = (0..used.len()).filter(|&at| used[at]).map(|at| self.flights[at].pauses).min();
+        let forgotten = self.pauses.forget(forgotten.unwrap_or_else(|| self.pauses.current()));
+        let mut place = 0;
+        let next = |used: &bool| {
+            place += u32::from(*used);
+            place - u32::from(*used)
+        };
+        let places: Vec<u32> = used.iter().map(next).collect();
+        let mut at = 0;
+        self.flights.retain_mut(|flight| {
+            flight.pauses = flight.pauses.wrapping_sub(forgotten);
+            at += 1;
+            used[at - 1]
+        });
+        for register in &self.touched {
+            self.entries[usize::from(register.0)].iter_mut().for_each(|entry| entry.flight = places[entry.flight as usize]);
+        }
+        self.setters.iter_mut().flatten().for_each(|setter| *setter = places[*setter as usize]);
+    }
 }
 
-/// Cycles until the next instruction. The hardware heeds stalls of 12 and more only where the scheduler may turn to other warps.
+/// The threads whose registers an access touches.
+fn lanes_of(touch: Touch, lanes: Mask) -> Mask {
+    match touch.register.file() {
+        File::Uniform | File::UniformPredicate if lanes != 0 => ALL,
+        _ => lanes,
+    }
+}
+
+/// The same for what is read: the guard is read for the whole group.
+fn reading_lanes(step: &Step, touch: Touch, group: Mask, active: Mask) -> Mask {
+    let is_guard = step.guard.is_some_and(|(guard, _)| guard == touch.register) || touch.register.file() == File::UniformPredicate;
+    lanes_of(touch, if is_guard { group } else { active })
+}
+
+/// A stall that the hardware does not heed: it is that long only where the scheduler may turn to other warps.
+fn is_ignored(control: Control) -> bool {
+    control.stall >= 12 && control.stay
+}
+
+/// Cycles until the next instruction, at least. No stall at all is a special case: two cycles, and many more with yield.
 fn cycles_of(control: Control) -> u8 {
     match control.stall {
-        12.. if control.stay => 1,
-        stall => stall.max(1),
+        _ if is_ignored(control) => 1,
+        0 => 2,
+        stall => stall,
     }
+}
+
+/// What may be in flight if one or the other is the case. The order of issue is kept where both agree on it.
+fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
+    let mut merged: Vec<Carried> = Vec::with_capacity(one.len().max(two.len()));
+    let (mut at, mut other) = (0, 0);
+    let mut ranks = Vec::new();
+    while at < one.len() || other < two.len() {
+        match (one.get(at), two.get(other)) {
+            (Some(&first), Some(&second)) if first.step == second.step => {
+                ranks.push((first.rank, second.rank));
+                merged.push(first.merge(second));
+                at += 1;
+                other += 1;
+            }
+            (Some(&first), second) if second.is_none_or(|second| first.step < second.step) => {
+                merged.push(Carried { vouches: false, ..first });
+                at += 1;
+            }
+            (_, Some(&second)) => {
+                merged.push(Carried { vouches: false, rank: 0, ..second });
+                other += 1;
+            }
+            (_, None) => break,
+        }
+    }
+    ranks.sort_unstable();
+    if !ranks.is_sorted_by_key(|&(_, second)| second) || ranks.iter().any(|&(first, second)| first == 0 || second == 0) {
+        for one in &mut merged {
+            (one.rank, one.vouches) = (0, false);
+        }
+    }
+    merged
 }

@@ -37,6 +37,12 @@
 //! address of a function, or a value that is stored to global memory. Logic, shifts, packing and `selp` are exact by bit; any other
 //! operation with an undefined bit has an undefined result.
 //!
+//! **Memory** is sequentially consistent: threads take turns, and each sees what others wrote before. What weaker orders would allow is
+//! not explored, but a program that depends on it has races. Asynchronous copies happen as late as they may (`run/copy.rs`).
+//!
+//! **Not supported** are bulk and tensor copies, `mbarrier`, clusters beyond their special registers, `wmma`, `wgmma`, `tcgen05`, sparse
+//! and scaled `mma`, textures, surfaces, video instructions, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
+//!
 //! **Where the manual leaves something open** the interpreter does what is likely on hardware: division of integers by zero gives all
 //! ones, the approximate functions give the correctly rounded result, exited threads do not count at barriers without a count, and a
 //! kernel's blocks may wait for each other.
@@ -55,7 +61,7 @@ use program::Target;
 use variables::Image;
 
 use crate::Launch;
-use crate::kernel_test::{self, Failure};
+use crate::kernel_test::{self, Failure, Setup};
 use crate::memory::Memory;
 
 /// What a run looks for, and how long.
@@ -121,8 +127,13 @@ impl Program {
         refused.collect()
     }
 
-    /// Runs a kernel test; what it reports if the buffers hold what they must.
+    /// Runs a kernel test; what it reports if the buffers hold what they must. Where the test asks for the interpreter's values, these
+    /// are right by definition.
     pub fn run_test(&self, test: &KernelTest, options: &Options) -> Result<Report, Failure<Error>> {
+        if test.needs_interpreter() {
+            let (complete, _) = self.complete_test(test, options).map_err(Failure::Engine)?;
+            return self.run_test(&complete, options);
+        }
         let mut report = None;
         let mut engine = |launch: &Launch, memory: &mut Memory| {
             report = Some(self.load(memory).run(launch, memory, options)?);
@@ -130,6 +141,20 @@ impl Program {
         };
         kernel_test::run(test, &mut engine)?;
         Ok(report.unwrap_or(Report { findings: Vec::new(), instructions: 0, output: String::new() }))
+    }
+
+    /// A test with its expected values complete: where it asks for those of the interpreter, they are what a run gives. The report of
+    /// that run comes with it, because undefined behaviour would make the values worthless.
+    pub fn complete_test(&self, test: &KernelTest, options: &Options) -> Result<(KernelTest, Report), Error> {
+        let mut setup = Setup::new(test);
+        let report = self.load(&mut setup.memory).run(&setup.launch, &mut setup.memory, options)?;
+        let mut complete = test.clone();
+        for expectation in &mut complete.expectations {
+            if let Some(((element, _), bytes)) = setup.buffer(&expectation.parameter).zip(setup.contents(&expectation.parameter)) {
+                expectation.resolve(element, bytes);
+            }
+        }
+        Ok((complete, report))
     }
 
     /// Puts the global variables into memory.

@@ -188,19 +188,13 @@ pub(crate) struct Ordering {
     pub(crate) release: bool,
 }
 
-/// One element of a vector access.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lane {
-    /// The register of a load, none for `_`. 128-bit elements take the next one too.
-    pub(crate) destination: Option<Slot>,
-}
-
 pub(crate) struct Load {
     pub(crate) address: Address,
     pub(crate) element_bytes: u8,
     /// Elements are extended with their sign to this many bits; zero for extension with zeros.
     pub(crate) sign_bits: u8,
-    pub(crate) lanes: Box<[Lane]>,
+    /// Where the elements go, none for `_`. A 128-bit element takes the next register too.
+    pub(crate) destinations: Box<[Option<Slot>]>,
     pub(crate) ordering: Ordering,
 }
 

@@ -12,7 +12,11 @@ use super::world::{Map, World};
 use crate::{Launch, Memory};
 
 /// Instructions that a block executes before another one's turn.
-const BLOCK_TURN: u64 = 1 << 16;
+const BLOCK_TURN: u64 = 1 << 13;
+/// Blocks that run at the same time at first.
+const FEW_BLOCKS: usize = 4;
+/// Turns of each block without any that ends, after which more blocks are started.
+const PATIENCE: usize = 4;
 
 /// How a launch runs.
 #[derive(Clone, Copy, Debug)]
@@ -68,37 +72,45 @@ impl Code {
         let mut clock = 0;
         let mut printed = String::new();
         let mut blocks = blocks.into_iter().peekable();
+        // Few blocks at a time, and more once those that run seem to wait for others.
+        let mut limit = FEW_BLOCKS;
+        let mut fruitless = 0;
         while blocks.peek().is_some() || !resident.is_empty() {
-            // A new block and one that has not ended take turns.
-            for is_new in [true, false] {
-                let block = if let Some(number) = blocks.next_if(|_| is_new) {
-                    let slot = free.pop().unwrap_or(shared.len());
-                    if slot == shared.len() {
-                        shared.push(Vec::new());
-                    }
-                    shared[slot].clear();
-                    shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
-                    Some(Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers), program.entry))
-                } else {
-                    resident.pop_front()
-                };
-                let Some(mut block) = block else { continue };
-                let world = World {
-                    memory: &mut *memory,
-                    shared: &mut shared,
-                    constants: &prepared.constants,
-                    map: &prepared.map,
-                    printed: &mut printed,
-                    clock,
-                };
-                let mut engine =
-                    Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: options.instruction_limit };
-                let is_finished = engine.run(&mut block, BLOCK_TURN)?;
-                clock = engine.world.clock;
-                if is_finished {
-                    free.push(block.slot);
-                } else {
-                    resident.push_back(block);
+            let mut block = if let Some(number) = blocks.next_if(|_| resident.len() < limit) {
+                let slot = free.pop().unwrap_or(shared.len());
+                if slot == shared.len() {
+                    shared.push(Vec::new());
+                }
+                shared[slot].clear();
+                shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
+                Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers), program.entry)
+            } else {
+                match resident.pop_front() {
+                    Some(block) => block,
+                    None => break,
+                }
+            };
+            let world = World {
+                memory: &mut *memory,
+                shared: &mut shared,
+                constants: &prepared.constants,
+                map: &prepared.map,
+                printed: &mut printed,
+                clock,
+            };
+            let mut engine =
+                Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: options.instruction_limit };
+            let is_finished = engine.run(&mut block, BLOCK_TURN)?;
+            clock = engine.world.clock;
+            if is_finished {
+                free.push(block.slot);
+                fruitless = 0;
+            } else {
+                resident.push_back(block);
+                fruitless += 1;
+                if fruitless > PATIENCE * resident.len() {
+                    limit *= 2;
+                    fruitless = 0;
                 }
             }
         }

@@ -50,7 +50,8 @@ impl Code {
         }
         let profile = self.target.profile();
         let reserved = profile.reserved_shared;
-        let own_shared = kernel.shared.max(reserved).next_multiple_of(SHARED_ALIGNMENT);
+        // Dynamic memory starts at an aligned address behind the kernel's own; without it, the end is exact.
+        let own_shared = kernel.shared.max(reserved).next_multiple_of(if launch.shared_bytes == 0 { 1 } else { SHARED_ALIGNMENT });
         let mut map = Map::new(self.target);
         map.local_bytes = kernel.stack.max(LEAST_STACK).next_multiple_of(STACK_ALIGNMENT);
         map.block = launch.block;

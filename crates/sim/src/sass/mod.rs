@@ -62,12 +62,14 @@ mod schedule;
 pub mod site;
 pub mod step;
 pub mod warp;
+mod watch;
 pub(crate) mod world;
 
 pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
 pub use grid::{Options, Report};
 pub use load::Code;
 pub use observe::{Issue, Observer, Silent, Trace};
+pub use watch::{Watch, Writer};
 
 #[cfg(test)]
 mod tests;

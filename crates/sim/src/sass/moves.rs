@@ -99,6 +99,8 @@ impl Special {
     fn of(name: &str) -> Option<Special> {
         let mask = |below, own, above| Special::LaneMask { below, own, above };
         Some(match name {
+            // The stack ends at offset 0 of local memory.
+            "SR_LMEMHIOFF" | "SR_LMEMLOSZ" => Special::Zero,
             "SRZ" | "SR_VIRTUALSMID" | "SR_CgaCtaId" | "SR_GpcLocalCgaId" | "SR_WARPERRORSTATUS" | "SR_GLOBALERRORSTATUS" => Special::Zero,
             "SR_LANEID" => Special::Lane,
             "SR_TID" => Special::PackedThread,

@@ -57,6 +57,8 @@ impl Observer for Silent {
 pub struct Trace {
     length: usize,
     lane: Option<usize>,
+    /// The block and the warp that are kept; all if there is none.
+    only: Option<(u64, u32)>,
     warps: FxHashMap<(u64, u32), VecDeque<Entry>>,
 }
 
@@ -72,7 +74,12 @@ struct Entry {
 impl Trace {
     /// Keeps `length` instructions of each warp; values are those of one lane, or of the first active one.
     pub fn new(length: usize, lane: Option<usize>) -> Trace {
-        Trace { length, lane, warps: FxHashMap::default() }
+        Trace { length, lane, only: None, warps: FxHashMap::default() }
+    }
+
+    /// Keeps `length` instructions of one warp, with the values of one of its lanes.
+    pub fn of_warp(length: usize, block: u64, warp: u32, lane: usize) -> Trace {
+        Trace { only: Some((block, warp)), ..Trace::new(length, Some(lane)) }
     }
 
     /// The last instructions of a warp, oldest first, a line each.
@@ -88,6 +95,9 @@ impl Trace {
 
 impl Observer for Trace {
     fn issue(&mut self, issue: &Issue<'_>, _: &Warp) {
+        if self.only.is_some_and(|only| only != (issue.block, issue.warp)) {
+            return;
+        }
         let entries = self.warps.entry((issue.block, issue.warp)).or_default();
         if entries.len() == self.length {
             entries.pop_front();
@@ -98,14 +108,20 @@ impl Observer for Trace {
     }
 
     fn executed(&mut self, issue: &Issue<'_>, warp: &Warp) {
+        if self.only.is_some_and(|only| only != (issue.block, issue.warp)) {
+            return;
+        }
         let Some(entry) = self.warps.get_mut(&(issue.block, issue.warp)).and_then(VecDeque::back_mut) else { return };
         if issue.active == 0 {
             return;
         }
         let lane = self.lane.unwrap_or(first(issue.active));
-        for (operand, written) in issue.instruction.operands.iter().zip(issue.instruction.written()) {
+        // What an instruction writes says what it did; of one that writes no register, such as a store, what it reads does.
+        let written = issue.instruction.written();
+        let writes = written.contains(&true);
+        for (operand, written) in issue.instruction.operands.iter().zip(written) {
             let Value::Register(file, number) = operand.value else { continue };
-            if !written || number.is_none() {
+            if written != writes || number.is_none() {
                 continue;
             }
             let number = number.unwrap_or(0);

@@ -424,7 +424,10 @@ impl Running {
                 continue;
             }
             let masks: &Lanes = &self.warp.barriers[barrier];
-            let free = lanes_of(waiting).filter(|&lane| masks[lane] & !self.exited & !waiting == 0).fold(0, |mask, lane| mask | 1 << lane);
+            // Threads of an outer call of the same function may wait at the same barrier with another mask.
+            let is_complete =
+                |lane: &usize| lanes_of(masks[*lane] & !self.exited).all(|other| waiting >> other & 1 == 1 && masks[other] == masks[*lane]);
+            let free = lanes_of(waiting).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
             if free == 0 {
                 continue;
             }

@@ -4,8 +4,9 @@
 use oriole_isa::{Target, decode, encode, parse_at};
 
 use super::load::{Code, Function, Kernel};
+use super::warp::Warp;
 use super::world::CODE_START;
-use super::{Error, ErrorKind, Options, Silent};
+use super::{Error, ErrorKind, Issue, Observer, Options, Silent, Trace};
 use crate::{Launch, Memory};
 
 /// A kernel of these instructions, with one parameter. Branches name offsets.
@@ -37,6 +38,10 @@ fn run(lines: &[&str], blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
 }
 
 fn launch(code: &Code, blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
+    launch_limited(code, blocks, threads, 1 << 20)
+}
+
+fn launch_limited(code: &Code, blocks: u32, threads: u32, instruction_limit: u64) -> Result<Vec<u32>, Error> {
     let mut memory = Memory::new();
     let buffer = memory.allocate("buffer", vec![0; 256]);
     let launch = Launch {
@@ -46,7 +51,7 @@ fn launch(code: &Code, blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
         shared_bytes: 0,
         arguments: vec![buffer.to_le_bytes().to_vec()],
     };
-    code.run(&launch, &mut memory, &Options { instruction_limit: 1 << 20 }, &mut Silent)?;
+    code.run(&launch, &mut memory, &Options { instruction_limit }, &mut Silent)?;
     let bytes = memory.contents(buffer).unwrap();
     Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
 }
@@ -163,6 +168,52 @@ fn a_lock_between_threads_of_a_warp_is_passed_on() {
     for (blocks, threads) in [(1, 32), (3, 96)] {
         assert_eq!(run(&lines, blocks, threads).unwrap()[62], 3 * blocks * threads);
     }
+}
+
+#[test]
+fn blocks_wait_for_blocks() {
+    // Each block counts itself in word 0 and waits until all 50 have.
+    let lines = program(&[
+        "ISETP.NE.U32.AND P0, PT, R0, RZ, PT",
+        "MOV R9, 0x1",
+        "@!P0 REDG.E.ADD.STRONG.GPU desc[UR4][R2.64], R9",
+        "LDG.E.STRONG.GPU R10, desc[UR4][R2.64]",
+        "ISETP.LT.U32.AND P1, PT, R10, 0x32, PT",
+        "@P1 BRA 0x70",
+        "S2R R11, SR_CTAID.X",
+        "ISETP.NE.U32.OR P0, PT, R11, 0x3, P0",
+        "@!P0 STG.E desc[UR4][R2.64+0x4], R10",
+        "EXIT",
+    ]);
+    let code = assemble(&lines);
+    let values = launch_limited(&code, 50, 32, 1 << 24).unwrap();
+    assert_eq!(values[..2], [50, 50]);
+}
+
+#[test]
+fn observers_hear_of_every_instruction() {
+    struct Count(Vec<(u64, u32, u32, u32)>);
+    impl Observer for Count {
+        fn issue(&mut self, issue: &Issue<'_>, _: &Warp) {
+            self.0.push((issue.address - issue.function, issue.warp, issue.group, issue.active));
+        }
+    }
+    let lines = ["S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x21, PT", "@!P0 EXIT", "MOV R1, 0x7", "EXIT"];
+    let code = assemble(&lines);
+    let mut memory = Memory::new();
+    let launch = Launch { kernel: "k".into(), grid: [1; 3], block: [64, 1, 1], shared_bytes: 0, arguments: vec![vec![0; 8]] };
+    let mut count = Count(Vec::new());
+    let report = code.run(&launch, &mut memory, &Options::default(), &mut count).unwrap();
+    let of_second_warp: Vec<_> =
+        count.0.iter().filter(|(_, warp, ..)| *warp == 1).map(|&(at, _, group, active)| (at, group, active)).collect();
+    let expected = [(0, !0, !0), (0x10, !0, !0), (0x20, !0, !1), (0x30, 1, 1), (0x40, 1, 1)];
+    assert_eq!(of_second_warp, expected);
+    assert_eq!(report.warp_instructions, count.0.len() as u64);
+    let mut trace = Trace::new(2, Some(0));
+    code.run(&launch, &mut memory, &Options::default(), &mut trace).unwrap();
+    let text = trace.text(0, 1);
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.contains("MOV R1, 0x7") && text.contains("R1=00000007"), "{text}");
 }
 
 #[test]

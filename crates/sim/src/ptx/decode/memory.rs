@@ -6,8 +6,7 @@ use oriole_ptx::types::{AddressSpace, ScalarType};
 
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{
-    Action, CONSTANT_WINDOW, LOCAL_WINDOW, Lane, Load, Matrix, MatrixKind, Ordering, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store,
-    WINDOW_BYTES,
+    Action, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, Ordering, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store, WINDOW_BYTES,
 };
 use crate::ptx::program::{Address, SINK, Source};
 
@@ -56,16 +55,16 @@ impl Decoder<'_> {
         let ty = ptx.ty();
         let elements = self.elements(ptx.operand(0), vector_lanes(ptx));
         let address = self.address(ptx.operand(1), self.space(ptx))?;
-        let mut lanes = Vec::new();
+        let mut destinations = Vec::new();
         let mut sign_bits = 0;
         for element in elements {
             let destination = self.destination(element)?;
-            lanes.push(Lane { destination: (destination != SINK).then_some(destination) });
+            destinations.push((destination != SINK).then_some(destination));
             if ty.is_signed() && self.width(element) > ty.bits() {
                 sign_bits = self.width(element) as u8;
             }
         }
-        let load = Load { address, element_bytes: ty.bytes() as u8, sign_bits, lanes: lanes.into(), ordering: ordering(ptx) };
+        let load = Load { address, element_bytes: ty.bytes() as u8, sign_bits, destinations: destinations.into(), ordering: ordering(ptx) };
         self.push(Action::Load(Box::new(load)));
         Ok(())
     }

@@ -95,8 +95,7 @@ pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
         variables,
         kernels: FxHashMap::default(),
     };
-    for (number, definition) in functions.definitions.iter().enumerate() {
-        let function = definition.function;
+    for (number, &function) in functions.definitions.iter().enumerate() {
         let name = module.name(function.name);
         let target = match &function.body {
             Some(body) => {
@@ -125,13 +124,9 @@ pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
     Ok(program)
 }
 
-struct Definition<'m> {
-    function: &'m Function,
-}
-
 /// The functions of a module, one for each name.
 pub(crate) struct Functions<'m> {
-    definitions: Vec<Definition<'m>>,
+    definitions: Vec<&'m Function>,
     number: FxHashMap<Name, u32>,
 }
 
@@ -140,11 +135,11 @@ impl<'m> Functions<'m> {
         let mut functions = Functions { definitions: Vec::new(), number: FxHashMap::default() };
         for function in module.functions.iter() {
             match functions.number.get(&function.name) {
-                Some(&number) if function.body.is_some() => functions.definitions[number as usize].function = function,
+                Some(&number) if function.body.is_some() => functions.definitions[number as usize] = function,
                 Some(_) => {}
                 None => {
                     functions.number.insert(function.name, functions.definitions.len() as u32);
-                    functions.definitions.push(Definition { function });
+                    functions.definitions.push(function);
                 }
             }
         }

@@ -179,7 +179,7 @@ impl Warp {
 
     pub(crate) fn load(&mut self, machine: &mut Machine<'_>, block: &mut Block, load: &Load, active: u32, line: u32) -> Result<(), Stop> {
         let size = usize::from(load.element_bytes);
-        let bytes = size * load.lanes.len();
+        let bytes = size * load.destinations.len();
         for lane in lanes_of(active) {
             let place = self.place(machine, block, lane, &load.address, line);
             let (contents, undefined) = self.peek(machine, block, lane, place, bytes, line)?;
@@ -190,8 +190,8 @@ impl Warp {
                     races.strong_read(access.thread, place.key(), load.ordering.acquire);
                 }
             }
-            for (number, element) in load.lanes.iter().enumerate() {
-                let Some(destination) = element.destination else { continue };
+            for (number, destination) in load.destinations.iter().enumerate() {
+                let Some(destination) = *destination else { continue };
                 let first = number * size;
                 let value = little(&contents[first..first + size.min(8)]);
                 let mut unknown = little(&undefined[first..first + size.min(8)]);

@@ -50,7 +50,7 @@ impl Warp {
             let first = candidates.trailing_zeros() as usize;
             let mask = self.together_masks[first];
             let members = mask & self.live;
-            candidates &= !(members | 1 << first);
+            candidates &= !(1 << first);
             let kind = operation(machine.program, self.pc[first]).map(|together| together.kind);
             let fits = |lane: usize| {
                 self.at_together >> lane & 1 == 1
@@ -59,6 +59,7 @@ impl Warp {
             };
             if lanes_of(members).all(fits) {
                 self.at_together &= !members;
+                candidates &= !members;
                 self.perform(machine, block, members);
             }
         }

@@ -93,9 +93,11 @@ pub fn store(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `LDGSTS [shared], [global], p`: copies bytes, or writes zeros where the predicate is false. It is done at once.
+/// `LDGSTS [shared], [global], p`: copies bytes, or writes zeros where the predicate is false. With `.ZFILL` the lowest bits of the global
+/// address say how many bytes at the end are zeros instead. It is done at once.
 pub fn copy(site: &Site<'_>) -> Built {
-    let bytes = site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4);
+    let bytes: usize = site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4);
+    let fills = site.has(".ZFILL");
     let mut operands = site.operands();
     let to = Address::take(site, &mut operands, false)?;
     let from = Address::take(site, &mut operands, true)?;
@@ -107,8 +109,9 @@ pub fn copy(site: &Site<'_>) -> Built {
             let mut buffer = [0; 16];
             let fail = |what| Fault::of(lane, what);
             if wanted >> lane & 1 == 1 {
-                let place = Space::Global.locate(from[lane], world.map);
-                space::read(warp, world, lane, place, &mut buffer[..bytes]).map_err(fail)?;
+                let missing = if fills { from[lane] % bytes as u64 } else { 0 };
+                let place = Space::Global.locate(from[lane] - missing, world.map);
+                space::read(warp, world, lane, place, &mut buffer[..bytes - missing as usize]).map_err(fail)?;
             }
             let place = Space::Shared.locate(to[lane], world.map);
             space::bytes_mut(warp, world, lane, place, bytes).map_err(fail)?.copy_from_slice(&buffer[..bytes]);

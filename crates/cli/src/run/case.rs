@@ -1,0 +1,104 @@
+//! A kernel test from a file, and its machine code.
+
+use std::io::{self, IsTerminal};
+
+use oriole_driver::{Fault, Options};
+use oriole_isa::Target;
+use oriole_kernel_test::{FIRST_LINE, KernelTest};
+use oriole_ptx::diag::{Diagnostic, Severity, Style};
+use oriole_ptx::source::{LineIndex, Source};
+use oriole_ptx::{Checked, target};
+
+use super::outcome::{Outcome, Status};
+use super::{Goal, Refusal, refused};
+use crate::check::read_input;
+use crate::compile::{diagnostic, show};
+
+/// What is compiled for if nobody says anything else.
+const DEFAULT_TARGET: &str = "sm_90a";
+
+const HOW_TO_WRITE_ONE: &str = "\
+a kernel test begins with a header such as
+    // kernel-test 1
+    // kernel: vector_add
+    // grid: 1
+    // block: 4
+    // param a: f32[4] = 3f800000*4
+    // param c: f32[4] = zero
+    // expect c: exact = 40000000*4
+(bits in hexadecimal; docs/kernel-tests.md has the rest)";
+
+pub struct Case {
+    pub name: String,
+    pub text: Vec<u8>,
+    pub checked: Checked,
+    pub test: KernelTest,
+}
+
+/// Machine code of a test.
+pub struct Image {
+    pub cubin: Vec<u8>,
+    pub target: Option<Target>,
+    pub level: Option<u8>,
+}
+
+impl Case {
+    /// Reads and checks a file. What is wrong with its PTX goes to standard error with its place.
+    pub fn read(file: &str) -> Result<Case, Refusal> {
+        let text = read_input(file).map_err(|error| refused(Status::Invalid, error.to_string()))?;
+        let name = if file == "-" { "<stdin>" } else { file }.to_owned();
+        let lossy = String::from_utf8_lossy(&text);
+        if lossy.lines().next().map(str::trim_end) != Some(FIRST_LINE) {
+            return Err(
+                refused(Status::Invalid, format!("no kernel test, its first line is not `{FIRST_LINE}`; {HOW_TO_WRITE_ONE}")).into()
+            );
+        }
+        let test = oriole_kernel_test::parse(&lossy).map_err(|error| refused(Status::Invalid, format!("the header: {error}")))?;
+        let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+        if !checked.is_valid() {
+            show_findings(&name, &text, &checked.diagnostics);
+            let errors = checked.diagnostics.iter().filter(|finding| finding.code.severity() == Severity::Error).count();
+            return Err(refused(Status::Invalid, format!("{errors} error{} in its PTX", if errors == 1 { "" } else { "s" })).into());
+        }
+        Ok(Case { name, text, checked, test })
+    }
+
+    /// Compiles the test, unless its machine code is given.
+    pub fn image(&self, goal: Goal, given: Option<&[u8]>) -> Result<Image, Refusal> {
+        if let Some(cubin) = given {
+            let read = oriole_cubin::Cubin::read(cubin).map_err(|error| refused(Status::Invalid, format!("the cubin: {error}")))?;
+            return Ok(Image { cubin: cubin.to_vec(), target: Target::parse(&read.target_name()), level: None });
+        }
+        let target = goal.target.or_else(|| self.default_target());
+        let unknown = || refused(Status::Unsupported, format!("{} is no GPU that Oriole can compile for", self.checked.module.target));
+        let target = target.ok_or_else(unknown)?;
+        let entries = vec![self.test.kernel.clone()];
+        let options = Options { level: goal.level, entries, ..Options::new(target) };
+        match oriole_driver::compile(&[&self.checked.module], &options) {
+            Ok(compiled) => Ok(Image { cubin: compiled.cubin, target: Some(target), level: Some(goal.level) }),
+            Err(errors) => {
+                let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
+                show_findings(&self.name, &self.text, &findings);
+                let lacks = |fault: &Fault| matches!(fault, Fault::Unsupported(_) | Fault::Internal(_));
+                let status = if errors.iter().any(|error| lacks(&error.fault)) { Status::Unsupported } else { Status::Invalid };
+                let first = errors.first().map(|error| (error.to_string(), error.span));
+                let (message, span) = first.unwrap_or_default();
+                let line = span.map(|span| LineIndex::new(&self.text).line_column(span.start).0);
+                let place = line.map_or(String::new(), |line| format!("line {line}: "));
+                Err(Outcome { target: Some(target), level: Some(goal.level), ..refused(status, format!("{place}{message}")) }.into())
+            }
+        }
+    }
+
+    /// The usual target if it can run the module, else the module's own.
+    fn default_target(&self) -> Option<Target> {
+        let own = self.checked.module.target;
+        let fits = target::Target::parse(DEFAULT_TARGET).is_some_and(|machine| oriole_driver::obstacle(own, machine).is_none());
+        if fits { Target::parse(DEFAULT_TARGET) } else { Target::parse(&own.to_string()) }
+    }
+}
+
+fn show_findings(name: &str, text: &[u8], findings: &[Diagnostic]) {
+    let style = if io::stderr().is_terminal() { Style::Coloured } else { Style::Plain };
+    show(&Source::new(name, text), findings, style);
+}

@@ -1,0 +1,223 @@
+//! The engines that need no GPU: the PTX interpreter and the simulator of machine code.
+
+use oriole_kernel_test::{KernelTest, Tolerance};
+use oriole_sim::hazard;
+use oriole_sim::kernel_test::Setup;
+use oriole_sim::ptx::{self, Finding, FindingKind, Program};
+use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, Watch, Writer};
+
+use super::case::{Case, Image};
+use super::outcome::{Outcome, Status, TraceWindow};
+use super::{Goal, Refusal, Watching, refused};
+
+/// Instructions of a warp that are shown where something went wrong.
+const WINDOW: usize = 16;
+/// The same if all are wanted.
+const LONG_WINDOW: usize = 10_000;
+/// What a line of a trace consists of.
+const COLUMNS: &str = "offset  threads   active  instruction                                                   values of the thread";
+
+/// Runs a test by the manual's meaning.
+pub fn interpret(case: &Case) -> Outcome {
+    let program = match interpreter(case) {
+        Ok(program) => program,
+        Err(outcome) => return *outcome,
+    };
+    let mut setup = Setup::new(&case.test);
+    let loaded = program.load(&mut setup.memory);
+    let report = match loaded.run(&setup.launch, &mut setup.memory, &ptx::Options::default()) {
+        Ok(report) => report,
+        Err(error) => return stopped(error),
+    };
+    if !report.findings.is_empty() {
+        return Outcome { printed: report.output, ..undefined(report.findings) };
+    }
+    let mut test = case.test.clone();
+    for expectation in &mut test.expectations {
+        if let Some(((element, _), bytes)) = setup.buffer(&expectation.parameter).zip(setup.contents(&expectation.parameter)) {
+            expectation.resolve(element, bytes);
+        }
+    }
+    let outcome = Outcome::judge(&test, |name| setup.contents(name));
+    Outcome { instructions: Some(report.instructions), printed: report.output, ..outcome }
+}
+
+/// The test with all its expected values: where it asks for those of the interpreter, it is run there.
+pub fn completed(case: &Case) -> Result<KernelTest, Refusal> {
+    if !case.test.needs_interpreter() {
+        return Ok(case.test.clone());
+    }
+    let (test, report) = interpreter(case)?.complete_test(&case.test, &ptx::Options::default()).map_err(stopped)?;
+    if report.findings.is_empty() { Ok(test) } else { Err(undefined(report.findings).into()) }
+}
+
+fn interpreter(case: &Case) -> Result<Program, Refusal> {
+    Ok(Program::new(&case.checked.module, &case.text).map_err(stopped)?)
+}
+
+fn undefined(findings: Vec<Finding>) -> Outcome {
+    let message = findings.first().map_or(String::new(), ToString::to_string);
+    Outcome { findings, message, ..Outcome::new(Status::Undefined) }
+}
+
+/// Why the interpreter did not come to the end.
+fn stopped(error: ptx::Error) -> Outcome {
+    let message = error.to_string();
+    match error {
+        ptx::Error::Unsupported { .. } => refused(Status::Unsupported, message),
+        ptx::Error::Launch(_) => refused(Status::Invalid, message),
+        ptx::Error::Fault { fault, earlier } => {
+            let is_trap = matches!(fault.kind, FindingKind::Trap | FindingKind::TooManySteps);
+            let status = if is_trap { Status::Faulted } else { Status::Undefined };
+            let findings = std::iter::once(fault).chain(earlier).collect();
+            Outcome { findings, message, ..Outcome::new(status) }
+        }
+    }
+}
+
+/// Compiles a test, or takes its machine code, and runs that in the simulator.
+pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watching) -> Outcome {
+    let prepared = completed(case).and_then(|test| Ok((test, case.image(goal, cubin)?)));
+    let (test, image) = match prepared {
+        Ok(prepared) => prepared,
+        Err(outcome) => return *outcome,
+    };
+    let Image { cubin, target, level } = image;
+    let outcome = match Code::load(&cubin) {
+        Ok(code) => Simulation { code: &code, test: &test, length: if watching.trace { LONG_WINDOW } else { WINDOW } }.run(watching),
+        Err(error) => refused(Status::Invalid, format!("the cubin: {error}")),
+    };
+    Outcome { target, level, ..outcome }
+}
+
+/// Machine code and the test that it must pass.
+struct Simulation<'a> {
+    code: &'a Code,
+    test: &'a KernelTest,
+    /// Instructions to show.
+    length: usize,
+}
+
+impl Simulation<'_> {
+    /// One run from the test's buffers; they come back with it.
+    fn launch<O: Observer>(&self, observer: &mut O) -> (Setup, Result<sass::Report, sass::Error>) {
+        let mut setup = Setup::new(self.test);
+        let result = self.code.run(&setup.launch, &mut setup.memory, &sass::Options::default(), observer);
+        (setup, result)
+    }
+
+    fn run(&self, watching: Watching) -> Outcome {
+        let mut hazards = hazard::Watch::new();
+        let (setup, result) = if watching.hazards { self.launch(&mut hazards) } else { self.launch(&mut Silent) };
+        let hazards: Vec<String> = hazards.findings().iter().map(ToString::to_string).collect();
+        let mut outcome = match result {
+            Ok(report) => {
+                let judged = Outcome::judge(self.test, |name| setup.contents(name));
+                Outcome { instructions: Some(report.warp_instructions), printed: report.printed, ..judged }
+            }
+            Err(error) => self.stopped(&error),
+        };
+        if outcome.status == Status::Wrong {
+            outcome.trace = self.before_difference(&setup, &outcome);
+        }
+        if outcome.status == Status::Passed && watching.trace {
+            outcome.trace = Some(self.first_warp());
+        }
+        if outcome.status == Status::Passed && !hazards.is_empty() {
+            outcome.status = Status::Hazard;
+            let plural = if hazards.len() == 1 { "" } else { "s" };
+            outcome.message = format!("the result is right, but there are {} hazard{plural}", hazards.len());
+        }
+        outcome.hazards = watching.hazards.then_some(hazards);
+        outcome
+    }
+
+    /// Why the simulation did not come to its end, and what the warp did before.
+    fn stopped(&self, error: &sass::Error) -> Outcome {
+        let status = match error.kind {
+            ErrorKind::Load | ErrorKind::Launch => Status::Invalid,
+            ErrorKind::Unsupported => Status::Unsupported,
+            ErrorKind::Fault | ErrorKind::Deadlock | ErrorKind::TooLong => Status::Faulted,
+        };
+        let mut outcome = refused(status, error.to_string());
+        if let Some(place) = error.place.as_ref().filter(|_| matches!(error.kind, ErrorKind::Fault)) {
+            let block = number_of(place.block, self.test.grid);
+            let thread = number_of(place.thread, self.test.block) as usize;
+            let mut trace = Trace::of_warp(self.length, block, warp_of(thread), lane_of(thread));
+            let _ = self.launch(&mut trace);
+            let title = format!("what the warp of {} did", thread_name(place.block, place.thread));
+            outcome.trace = Some(window(title, &trace.text(block, warp_of(thread))));
+        }
+        outcome
+    }
+
+    /// What the thread did that wrote the first wrong element.
+    fn before_difference(&self, setup: &Setup, outcome: &Outcome) -> Option<TraceWindow> {
+        let buffer = outcome.buffers.first()?;
+        let by_place = self.test.expectations.iter().any(|e| e.parameter == buffer.name && e.tolerance != Tolerance::AnyOrder);
+        if !by_place {
+            return None;
+        }
+        let index = buffer.wrong.first()?.index;
+        let element = format!("{}[{index}]", buffer.name);
+        let address = setup.buffer(&buffer.name)?.1 + (index * buffer.element.bytes()) as u64;
+        let mut watch = Watch::new(address);
+        let _ = self.launch(&mut watch);
+        let Some(Writer { block, warp, lane, .. }) = watch.writer() else {
+            return Some(TraceWindow { title: format!("no instruction wrote {element}"), lines: Vec::new() });
+        };
+        let mut watch = Watch::with_trace(address, Trace::of_warp(self.length, block, warp, lane));
+        let _ = self.launch(&mut watch);
+        let writer = watch.writer()?;
+        let thread = place_of(u64::from(warp) * 32 + lane as u64, self.test.block);
+        let name = thread_name(place_of(block, self.test.grid), thread);
+        Some(window(format!("{element} was written by {name} at {:#x}; what its warp did until then", writer.offset), &writer.trace))
+    }
+
+    fn first_warp(&self) -> TraceWindow {
+        let mut trace = Trace::of_warp(self.length, 0, 0, 0);
+        let _ = self.launch(&mut trace);
+        window(format!("what the warp of {} did", thread_name([0; 3], [0; 3])), &trace.text(0, 0))
+    }
+}
+
+fn window(title: String, text: &str) -> TraceWindow {
+    TraceWindow { title, lines: std::iter::once(COLUMNS).chain(text.lines()).map(|line| line.trim_end().to_owned()).collect() }
+}
+
+fn warp_of(thread: usize) -> u32 {
+    (thread / 32) as u32
+}
+
+fn lane_of(thread: usize) -> usize {
+    thread % 32
+}
+
+fn thread_name([bx, by, bz]: [u32; 3], [x, y, z]: [u32; 3]) -> String {
+    format!("block ({bx},{by},{bz}), thread ({x},{y},{z})")
+}
+
+/// The number of a block in a grid, or of a thread in a block.
+fn number_of([x, y, z]: [u32; 3], [width, height, _]: [u32; 3]) -> u64 {
+    u64::from(x) + u64::from(width) * (u64::from(y) + u64::from(height) * u64::from(z))
+}
+
+/// The block in a grid, or the thread in a block, that has a number.
+fn place_of(number: u64, [width, height, _]: [u32; 3]) -> [u32; 3] {
+    let (width, height) = (u64::from(width.max(1)), u64::from(height.max(1)));
+    [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_numbers_fit() {
+        let size = [4, 3, 2];
+        for number in 0..24 {
+            assert_eq!(number_of(place_of(number, size), size), number);
+        }
+        assert_eq!(place_of(23, size), [3, 2, 1]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The GPU of this machine: tests are compiled into a folder, and workers run them there, so that a kernel that faults costs itself only.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs, io};
+
+use oriole_gpu::batch::{self, Answer, Images, Settings, Verdict};
+use oriole_gpu::driver::Driver;
+use oriole_isa::Target;
+use oriole_kernel_test::KernelTest;
+
+use super::case::{Case, Image};
+use super::outcome::{Outcome, Status};
+use super::{Goal, Refusal, engines, refused};
+
+/// The hidden command of a worker.
+const WORKER: &str = "gpu-worker";
+
+/// What to compile for so that the GPU of this machine runs it with all its features.
+pub fn architecture() -> Result<Option<Target>, String> {
+    let driver = Driver::load().map_err(|error| format!("there is no GPU to run on: {error}"))?;
+    let number = driver.architecture;
+    Ok(Target::parse(&format!("sm_{number}a")).or_else(|| Target::parse(&format!("sm_{number}"))))
+}
+
+/// The worker's side.
+pub fn work(folder: &str) -> Result<(), String> {
+    batch::work(&settings(Path::new(folder)))
+}
+
+fn settings(folder: &Path) -> Settings {
+    Settings { keeps_outputs: true, ..Settings::new(folder, Images::Cubins(folder.to_owned())) }
+}
+
+/// A test that waits for its answer.
+struct Waiting {
+    test: KernelTest,
+    image: Image,
+}
+
+/// Runs all tests that can be run; their outcomes in the same order.
+pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) -> Vec<Outcome> {
+    let prepare = |case: &Result<Case, Refusal>| {
+        let case = case.as_ref().map_err(Clone::clone)?;
+        Ok(Waiting { test: engines::completed(case)?, image: case.image(goal, cubin)? })
+    };
+    let prepared: Vec<Result<Waiting, Refusal>> = cases.iter().map(prepare).collect();
+    let folder = env::temp_dir().join(format!("oriole-run-{}", std::process::id()));
+    let answers = ask(&folder, cases, &prepared);
+    let outcomes = prepared.into_iter().enumerate().map(|(number, waiting)| match (waiting, &answers) {
+        (Err(outcome), _) => *outcome,
+        (Ok(_), Err(message)) => refused(Status::Faulted, message.clone()),
+        (Ok(waiting), Ok(answers)) => {
+            let outcome = answers[number].as_ref().map_or_else(
+                || refused(Status::Faulted, "no answer"),
+                |answer| outcome_of(answer, &waiting.test, &settings(&folder), &name_of(number)),
+            );
+            Outcome { target: waiting.image.target, level: waiting.image.level, ..outcome }
+        }
+    });
+    let outcomes = outcomes.collect();
+    // What is left behind in the folder for temporary files does no harm.
+    let _ = fs::remove_dir_all(&folder);
+    outcomes
+}
+
+fn name_of(number: usize) -> String {
+    format!("{number:06}")
+}
+
+/// Writes the tests into a folder and has workers run them; an answer for each that was prepared.
+fn ask(folder: &Path, cases: &[Result<Case, Refusal>], prepared: &[Result<Waiting, Refusal>]) -> Result<Vec<Option<Answer>>, String> {
+    let mut names = Vec::new();
+    for (number, (case, waiting)) in cases.iter().zip(prepared).enumerate() {
+        if let (Ok(case), Ok(waiting)) = (case, waiting) {
+            write(folder, number, case, waiting).map_err(|error| format!("{}: {error}", folder.display()))?;
+            names.push(name_of(number));
+        }
+    }
+    let answers = Mutex::new(vec![None; cases.len()]);
+    let report = |name: &str, answer: &Answer| {
+        let slot = name.parse::<usize>().ok();
+        let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slot.and_then(|number| answers.get_mut(number)) {
+            *slot = Some(answer.clone());
+        }
+    };
+    let words = [WORKER.to_owned(), folder.display().to_string()];
+    batch::run_all(&settings(folder), &words, &names, &report)?;
+    Ok(answers.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A header with complete expectations goes before the file's own, which is a comment then.
+fn write(folder: &Path, number: usize, case: &Case, waiting: &Waiting) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let path = |extension: &str| -> PathBuf { folder.join(format!("{}.{extension}", name_of(number))) };
+    let text = format!("{}\n{}", waiting.test.header(&case.name), String::from_utf8_lossy(&case.text));
+    fs::write(path("ptx"), text)?;
+    fs::write(path("cubin"), &waiting.image.cubin)
+}
+
+fn outcome_of(answer: &Answer, test: &KernelTest, settings: &Settings, name: &str) -> Outcome {
+    match &answer.verdict {
+        Verdict::Passed => Outcome::new(Status::Passed),
+        Verdict::Skipped(why) => refused(Status::Skipped, why),
+        Verdict::Faulted(why) => refused(Status::Faulted, why),
+        Verdict::Failed(why) => {
+            let buffers: Vec<(&str, Option<Vec<u8>>)> =
+                test.parameters.iter().map(|p| (p.name.as_str(), fs::read(settings.output_path(name, &p.name)).ok())).collect();
+            let contents = |wanted: &str| buffers.iter().find(|(name, _)| *name == wanted).and_then(|(_, bytes)| bytes.as_deref());
+            let outcome = Outcome::judge(test, contents);
+            // Without outputs, or with right ones, something else is wrong, and the worker says what.
+            if outcome.status == Status::Wrong { outcome } else { refused(Status::Faulted, why) }
+        }
+    }
+}

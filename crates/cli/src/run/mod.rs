@@ -1,0 +1,170 @@
+//! `oriole run`: kernel tests in the interpreter, in the simulator, or on a GPU.
+//!
+//! [`case`] reads a file and says what its machine code is, [`engines`] and [`gpu`] run it, [`outcome`] holds what came of it, and
+//! [`report`] prints that for people and programs.
+
+mod case;
+mod engines;
+mod gpu;
+mod outcome;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use oriole_isa::Target;
+
+use case::Case;
+use outcome::{Outcome, Status};
+use report::Report;
+
+/// Run kernel tests: PTX files whose header says how to launch a kernel and what must come out.
+///
+///   $ oriole run saxpy.ptx
+///   saxpy.ptx: passed (sass, sm_90a, -O3), 127 warp instructions
+///
+/// The engine `sass` compiles the test and runs the machine code in a simulator, `ptx` runs the PTX
+/// itself in an interpreter that also reports what PTX leaves undefined, `gpu` compiles and runs on the
+/// GPU of this machine. docs/kernel-tests.md describes the header. Exit status 0 if all tests pass,
+/// 1 otherwise, 2 if the command line is wrong.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct RunArguments {
+    /// Kernel tests; `-` is standard input
+    #[arg(required = true, value_name = "TEST")]
+    files: Vec<String>,
+    /// What runs them
+    #[arg(long, value_enum, default_value_t = Engine::Sass, value_name = "ENGINE")]
+    engine: Engine,
+    /// The GPU to compile for; without it, sm_90a, or the test's own target where that must be
+    #[arg(long, value_name = "SM")]
+    arch: Option<String>,
+    /// Optimization level
+    #[arg(short = 'O', long, default_value_t = 3, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    opt_level: u8,
+    /// Run this machine code instead of compiling the test
+    #[arg(long, value_name = "FILE")]
+    cubin: Option<String>,
+    /// Also report registers that are read or overwritten too early on the way
+    #[arg(long)]
+    hazards: bool,
+    /// Print all instructions of the warp that wrote the first wrong element, or of the first warp
+    #[arg(long)]
+    trace: bool,
+    /// Print one JSON object for each test and one with the counts
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// The PTX interpreter
+    Ptx,
+    /// The simulator of machine code
+    Sass,
+    /// The GPU of this machine
+    Gpu,
+}
+
+impl Engine {
+    fn name(self) -> &'static str {
+        match self {
+            Engine::Ptx => "ptx",
+            Engine::Sass => "sass",
+            Engine::Gpu => "gpu",
+        }
+    }
+}
+
+/// What to compile for.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    /// None leaves the choice to the test.
+    pub target: Option<Target>,
+    pub level: u8,
+}
+
+/// What else is wanted of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Watching {
+    /// All instructions of a warp.
+    pub trace: bool,
+    /// What the control words let happen too early.
+    pub hazards: bool,
+}
+
+pub fn run(arguments: &RunArguments) -> ExitCode {
+    match run_all(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all tests pass; an error is one of the command line.
+fn run_all(arguments: &RunArguments) -> Result<bool, String> {
+    let RunArguments { files, engine, .. } = arguments;
+    if arguments.cubin.is_some() && (files.len() > 1 || *engine == Engine::Ptx) {
+        return Err("--cubin is for one test and the engines sass and gpu".into());
+    }
+    if (arguments.trace || arguments.hazards) && *engine != Engine::Sass {
+        return Err("--trace and --hazards are for the engine sass".into());
+    }
+    let parse = |name: &String| Target::parse(name).ok_or_else(|| format!("{name} is no GPU that Oriole can compile for"));
+    let mut goal = Goal { target: arguments.arch.as_ref().map(parse).transpose()?, level: arguments.opt_level };
+    let read = |file: &String| std::fs::read(file).map_err(|error| format!("{file}: {error}"));
+    let cubin = arguments.cubin.as_ref().map(read).transpose()?;
+    if *engine == Engine::Gpu {
+        match gpu::architecture() {
+            Ok(own) => goal.target = goal.target.or(own),
+            Err(message) => {
+                eprintln!("error: {message}; the engines sass and ptx need no GPU");
+                return Ok(false);
+            }
+        }
+    }
+    let mut report = Report::new(arguments.json, *engine, files.len());
+    if *engine == Engine::Gpu {
+        let cases: Vec<Result<Case, Refusal>> = files.iter().map(|file| Case::read(file)).collect();
+        for (file, outcome) in files.iter().zip(gpu::run(&cases, goal, cubin.as_deref())) {
+            report.add(file, &outcome);
+        }
+    } else {
+        for file in files {
+            let run = |case: Case| match engine {
+                Engine::Ptx => engines::interpret(&case),
+                _ => engines::simulate(&case, goal, cubin.as_deref(), Watching { trace: arguments.trace, hazards: arguments.hazards }),
+            };
+            report.add(file, &Case::read(file).map_or_else(|outcome| *outcome, run));
+        }
+    }
+    Ok(report.finish())
+}
+
+/// A worker of the engine `gpu`: runs one test after the other for the process that started it.
+#[derive(Args)]
+pub struct WorkerArguments {
+    /// Folder with the tests and their machine code
+    folder: String,
+}
+
+pub fn work(arguments: &WorkerArguments) -> ExitCode {
+    match gpu::work(&arguments.folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why there was nothing to run.
+type Refusal = Box<Outcome>;
+
+/// Nothing but a status and a reason.
+fn refused(status: Status, message: impl Into<String>) -> Outcome {
+    Outcome { message: message.into(), ..Outcome::new(status) }
+}

@@ -1,0 +1,153 @@
+//! Outcomes for people and for programs.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use oriole_kernel_test::WrongElement;
+use oriole_sim::ptx::Finding;
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::outcome::{Outcome, Status, WrongBuffer};
+
+/// Wrong elements of a buffer that are shown.
+const SHOWN_ELEMENTS: usize = 5;
+/// Findings that are shown.
+const SHOWN_FINDINGS: usize = 5;
+/// Wrong elements in a JSON object.
+const LISTED_ELEMENTS: usize = 100;
+
+pub struct Report {
+    json: bool,
+    engine: Engine,
+    files: usize,
+    passed: usize,
+    failed: usize,
+}
+
+impl Report {
+    pub fn new(json: bool, engine: Engine, files: usize) -> Report {
+        Report { json, engine, files, passed: 0, failed: 0 }
+    }
+
+    /// Prints and counts the outcome of a file.
+    pub fn add(&mut self, file: &str, outcome: &Outcome) {
+        match outcome.status {
+            Status::Passed => self.passed += 1,
+            _ => self.failed += 1,
+        }
+        let name = if file == "-" { "<stdin>" } else { file };
+        let text = if self.json { format!("{}\n", object(name, self.engine, outcome)) } else { text(name, self.engine, outcome) };
+        // A closed pipe is no reason to fail.
+        let _ = io::stdout().lock().write_all(text.as_bytes());
+    }
+
+    /// Prints the counts; whether all passed.
+    pub fn finish(self) -> bool {
+        let Report { json, files, passed, failed, .. } = self;
+        let _ = match (json, files) {
+            (true, _) => writeln!(io::stdout(), "{}", json!({ "passed": passed, "failed": failed })),
+            (false, 0 | 1) => Ok(()),
+            (false, _) => writeln!(io::stdout(), "{passed} passed, {failed} failed"),
+        };
+        failed == 0
+    }
+}
+
+fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
+    let mut out = format!("{name}: {} ({}", outcome.status.name(), engine.name());
+    if let Some(target) = outcome.target {
+        let _ = write!(out, ", {target}");
+    }
+    if let Some(level) = outcome.level {
+        let _ = write!(out, ", -O{level}");
+    }
+    out.push(')');
+    if !outcome.message.is_empty() {
+        let _ = write!(out, ": {}", outcome.message);
+    } else if let Some(instructions) = outcome.instructions {
+        let whose = if engine == Engine::Ptx { "thread" } else { "warp" };
+        let _ = write!(out, ", {instructions} {whose} instructions");
+        if outcome.hazards.is_some() {
+            out.push_str(", no hazards");
+        }
+    }
+    out.push('\n');
+    for buffer in &outcome.buffers {
+        let _ = writeln!(out, "    {}: {} of {} elements wrong", buffer.name, buffer.wrong.len(), buffer.elements);
+        for wrong in buffer.wrong.iter().take(SHOWN_ELEMENTS) {
+            let owner = buffer.owner(wrong.index).map_or(String::new(), |(block, thread)| format!(" (block {block}, thread {thread})"));
+            let (expected, got) = (buffer.expected(wrong.expected), buffer.value(wrong.got));
+            let _ = writeln!(out, "        {}[{}]{owner}: expected {expected}, got {got}", buffer.name, wrong.index);
+        }
+        if buffer.wrong.len() > SHOWN_ELEMENTS {
+            let _ = writeln!(out, "        and {} more", buffer.wrong.len() - SHOWN_ELEMENTS);
+        }
+    }
+    if outcome.findings.len() > 1 {
+        outcome.findings.iter().take(SHOWN_FINDINGS).for_each(|finding| _ = writeln!(out, "    {finding}"));
+        if outcome.findings.len() > SHOWN_FINDINGS {
+            let _ = writeln!(out, "    and {} more", outcome.findings.len() - SHOWN_FINDINGS);
+        }
+    }
+    for hazard in outcome.hazards.iter().flatten().take(SHOWN_FINDINGS) {
+        hazard.lines().for_each(|line| _ = writeln!(out, "    {line}"));
+    }
+    if let Some(trace) = &outcome.trace {
+        let _ = writeln!(out, "    {}{}", trace.title, if trace.lines.is_empty() { "" } else { ":" });
+        trace.lines.iter().for_each(|line| _ = writeln!(out, "      {line}"));
+    }
+    if !outcome.printed.is_empty() {
+        out.push_str("    the kernel printed:\n");
+        outcome.printed.lines().for_each(|line| _ = writeln!(out, "      {line}"));
+    }
+    out
+}
+
+fn object(name: &str, engine: Engine, outcome: &Outcome) -> Value {
+    json!({
+        "file": name,
+        "engine": engine.name(),
+        "target": outcome.target.map(|target| target.to_string()),
+        "level": outcome.level,
+        "status": outcome.status.name(),
+        "message": outcome.message,
+        "instructions": outcome.instructions,
+        "buffers": outcome.buffers.iter().map(buffer_object).collect::<Vec<_>>(),
+        "findings": outcome.findings.iter().map(finding_object).collect::<Vec<_>>(),
+        "hazards": outcome.hazards,
+        "trace": outcome.trace.as_ref().map(|trace| json!({ "title": trace.title, "lines": trace.lines })),
+        "printed": outcome.printed,
+    })
+}
+
+fn buffer_object(buffer: &WrongBuffer) -> Value {
+    let element = |wrong: &WrongElement| {
+        let owner = buffer.owner(wrong.index);
+        json!({
+            "index": wrong.index,
+            "block": owner.map(|owner| owner.0),
+            "thread": owner.map(|owner| owner.1),
+            "expected": buffer.expected(wrong.expected),
+            "got": buffer.element.number(wrong.got),
+            "got_bits": buffer.bits(wrong.got),
+        })
+    };
+    json!({
+        "buffer": buffer.name,
+        "type": buffer.element.name(),
+        "elements": buffer.elements,
+        "wrong": buffer.wrong.len(),
+        "first": buffer.wrong.iter().take(LISTED_ELEMENTS).map(element).collect::<Vec<_>>(),
+    })
+}
+
+fn finding_object(finding: &Finding) -> Value {
+    json!({
+        "kind": finding.kind.name(),
+        "line": finding.line,
+        "block": finding.block,
+        "thread": finding.thread,
+        "message": finding.message,
+    })
+}

@@ -1,0 +1,111 @@
+//! `oriole verify`: code with and without hazards, ours and the vendor's.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use common::{folder, run};
+
+const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
+const TARGETS: [&str; 7] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn example(name: &str) -> String {
+    root().join("examples").join(name).display().to_string()
+}
+
+#[test]
+fn our_own_code_is_clean_on_every_target_and_level() {
+    let folder = folder("verify_own");
+    for target in TARGETS.into_iter().filter(|target| *target != "sm_75") {
+        for level in ["-O0", "-O3"] {
+            for name in ["block_sum.ptx", "saxpy.ptx"] {
+                let compiled = run(ORIOLE, &folder, &["compile", &example(name), "--arch", target, level, "-o", "own.cubin"], "");
+                assert_eq!(compiled.code, Some(0), "{}", compiled.stderr);
+                let verified = run(ORIOLE, &folder, &["verify", "own.cubin"], "");
+                assert_eq!(verified.code, Some(0), "{target} {level} {name}: {}", verified.stdout);
+                assert!(verified.stdout.starts_with("0 findings in "), "{}", verified.stdout);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wait_taken_out_is_found() {
+    let folder = folder("verify_edited");
+    run(ORIOLE, &folder, &["compile", &example("saxpy.ptx"), "--arch", "sm_90a", "-o", "own.cubin"], "");
+    let listing = run(ORIOLE, &folder, &["disasm", "--control", "own.cubin"], "").stdout;
+    let load = listing.lines().enumerate().filter(|(_, line)| line.contains("LDG")).map(|(at, _)| at).last().expect("saxpy loads");
+    let lines: Vec<String> =
+        listing.lines().enumerate().map(|(at, line)| if at == load + 1 { without_waits(line) } else { line.to_owned() }).collect();
+    fs::write(folder.join("edited.sass"), lines.join("\n")).unwrap();
+    let assembled = run(ORIOLE, &folder, &["asm", "edited.sass", "-o", "edited.cubin"], "");
+    assert_eq!(assembled.code, Some(0), "{}", assembled.stderr);
+    let verified = run(ORIOLE, &folder, &["verify", "edited.cubin"], "");
+    assert_eq!(verified.code, Some(1), "{}", verified.stdout);
+    assert!(verified.stdout.contains("without waiting for scoreboard"), "{}", verified.stdout);
+    let json = run(ORIOLE, &folder, &["verify", "--json", "edited.cubin"], "").stdout;
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().expect("a finding")).unwrap();
+    assert!(first["first_text"].as_str().unwrap().starts_with("LDG"), "{json}");
+}
+
+/// A line of a listing whose instruction waits for nothing.
+fn without_waits(line: &str) -> String {
+    let start = line.find("[B").expect("a control word") + 2;
+    format!("{}------{}", &line[..start], &line[start + 6..])
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    let folder = folder("verify_broken");
+    fs::write(folder.join("broken.cubin"), b"no cubin").unwrap();
+    let verified = run(ORIOLE, &folder, &["verify", "broken.cubin"], "");
+    assert_eq!(verified.code, Some(1));
+    assert!(verified.stderr.contains("broken.cubin"), "{}", verified.stderr);
+}
+
+/// The corpus, and some of the kernel tests, which are for all targets.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    let files = |folder: &Path| -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    };
+    let is_ptx = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ptx");
+    let corpus = files(&root.join("corpus")).into_iter().filter(is_ptx);
+    let tests = files(&root.join("tests/kernels")).into_iter().flat_map(|family| files(&family)).filter(is_ptx);
+    corpus.chain(tests.skip(20).step_by(40)).collect()
+}
+
+#[test]
+fn the_vendors_code_is_clean() {
+    let oracles = env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
+    let ptxas = oracles.join("ptxas");
+    if !ptxas.exists() {
+        println!("skipped: no ptxas in {}", oracles.display());
+        return;
+    }
+    let folder = folder("verify_vendor");
+    let sources = sources(&root());
+    for target in TARGETS {
+        let mut cubins = Vec::new();
+        for source in &sources {
+            let out = format!("{}.{target}.cubin", source.file_stem().unwrap().display());
+            let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", ptxas.display());
+            let arguments = ["-arch", target, &source.display().to_string(), "-o", &out].map(str::to_owned);
+            let status = Command::new("sh").args(["-c", &command, "sh"]).args(arguments).current_dir(&folder).output().unwrap().status;
+            if status.success() {
+                cubins.push(out);
+            }
+        }
+        assert!(cubins.len() >= 30, "{target}: only {} files of the corpus are for it", cubins.len());
+        let arguments: Vec<&str> = ["verify"].into_iter().chain(cubins.iter().map(String::as_str)).collect();
+        let verified = run(ORIOLE, &folder, &arguments, "");
+        assert_eq!(verified.code, Some(0), "{target}: {}", verified.stdout);
+    }
+}

@@ -1,0 +1,21 @@
+//! The instruction table says which latencies are fixed, and so does the model: both must say the same.
+
+use oriole_hardware::{Class, Classes, Model};
+use oriole_isa::{Latency, Opcode, Target};
+
+#[test]
+fn fixed_and_variable_latencies_are_the_same_in_both() {
+    let mut different = Vec::new();
+    for target in Target::all() {
+        let model = Model::of(target);
+        for opcode in Opcode::all().filter(|&opcode| target.has(opcode)) {
+            let class: Class = Classes::get().of(opcode, &[]);
+            let table = opcode.properties().latency(target) == Latency::Variable;
+            let waits = model.results_wait(class) || model.sources_wait(class);
+            if table != waits {
+                different.push(format!("{target} {}: table {table}, model {waits} ({})", opcode.mnemonic(), class.name()));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}

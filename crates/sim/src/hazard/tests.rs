@@ -1,0 +1,116 @@
+//! Short paths: threads that diverge, long runs, notes.
+
+use oriole_hardware::Model;
+use oriole_isa::{Control, Instruction, Target, decode, encode, parse};
+
+use super::{Dependence, Finding, Mask, Problem, Register, Severity, Step, Tracker, check_function};
+
+fn target() -> Target {
+    Target::parse("sm_90a").unwrap()
+}
+
+/// Lines of a control word, a blank and an instruction.
+fn instructions(lines: &[&str]) -> Vec<Instruction> {
+    let read = |line: &&str| {
+        let (control, text) = line.split_once(' ').unwrap();
+        let instruction = Instruction { control: Control::parse(control).unwrap(), ..parse(text).unwrap() };
+        decode(encode(&instruction, target()).unwrap(), target()).unwrap()
+    };
+    lines.iter().map(read).collect()
+}
+
+fn steps(lines: &[&str]) -> Vec<Step> {
+    instructions(lines).iter().map(|instruction| Step::new(instruction, Model::of(target()))).collect()
+}
+
+/// Issues steps by number for groups of threads; what is found.
+fn issue(steps: &[Step], path: impl IntoIterator<Item = (usize, Mask)>) -> Vec<Finding> {
+    let mut tracker = Tracker::new(Model::of(target()));
+    let mut findings = Vec::new();
+    for (number, group) in path {
+        tracker.issue_for(steps, number, group, group, &mut |finding| findings.push(finding));
+        assert!(tracker.in_flight() <= 1024, "{} flights are remembered", tracker.in_flight());
+    }
+    findings
+}
+
+fn too_soon(first: usize, second: usize, cycles: u32) -> Finding {
+    let register = Register(4);
+    Finding { first, second, problem: Problem::TooSoon { kind: Dependence::ReadAfterWrite, register, cycles, needed: 4 } }
+}
+
+const SUM: [&str; 2] = ["B------:R-:W-:-:S02 IADD3 R4, R4, R0, RZ", "B------:R-:W-:-:S05 IADD3 R5, R4, R0, RZ"];
+const LOW: Mask = 0xffff;
+const HIGH: Mask = !LOW;
+
+#[test]
+fn threads_of_other_groups_have_other_registers() {
+    let steps = steps(&SUM);
+    assert_eq!(issue(&steps, [(0, LOW), (1, HIGH)]), []);
+    assert_eq!(issue(&steps, [(0, LOW), (1, LOW)]), [too_soon(0, 1, 2)]);
+    assert_eq!(issue(&steps, [(0, !0), (1, HIGH)]), [too_soon(0, 1, 2)]);
+}
+
+#[test]
+fn time_in_which_threads_pause_does_not_count() {
+    let steps = steps(&[SUM[0], SUM[1], "B------:R-:W-:Y:S15 NOP"]);
+    assert_eq!(issue(&steps, [(0, LOW), (2, HIGH), (2, HIGH), (1, LOW)]), [too_soon(0, 1, 2)]);
+    assert_eq!(issue(&steps, [(0, LOW), (2, HIGH), (2, LOW), (1, LOW)]), []);
+    // What all of them have in flight gets old for those that run, whoever else ran before.
+    assert_eq!(issue(&steps, [(0, !0), (2, LOW), (1, HIGH), (1, LOW)]), [too_soon(0, 1, 2)]);
+}
+
+#[test]
+fn guards_that_fail_touch_nothing() {
+    let steps = steps(&SUM);
+    let mut tracker = Tracker::new(Model::of(target()));
+    let mut findings = Vec::new();
+    tracker.issue_for(&steps, 0, !0, 0, &mut |finding| findings.push(finding));
+    tracker.issue_for(&steps, 1, !0, !0, &mut |finding| findings.push(finding));
+    assert_eq!(findings, []);
+}
+
+#[test]
+fn long_runs_need_little_memory_and_forget_nothing() {
+    let steps = steps(&[
+        "B------:R-:W0:-:S02 LDG.E R6, desc[UR4][R2.64]",
+        "B------:R-:W1:-:S02 LDS R8, [R9]",
+        "B-1----:R-:W-:-:S05 IADD3 R10, R8, R10, RZ",
+        "B------:R-:W-:-:S05 IADD3 R11, R6, R10, RZ",
+    ]);
+    let work = (0..100_000).flat_map(|_| [(1, !0), (2, !0)]);
+    let found = issue(&steps, [(0, !0)].into_iter().chain(work).chain([(3, !0)]));
+    let problem = Problem::NotWaited { kind: Dependence::ReadAfterWrite, register: Register(6), scoreboard: 0 };
+    assert_eq!(found, [Finding { first: 0, second: 3, problem }]);
+}
+
+#[test]
+fn taking_turns_for_long_needs_little_memory() {
+    let steps = steps(&SUM);
+    let found = issue(&steps, (0..20_000).flat_map(|_| [(1, LOW), (1, HIGH)]));
+    assert_eq!(found, []);
+}
+
+#[test]
+fn waiting_for_what_nothing_sets_is_a_note() {
+    let code = instructions(&["B-----5:R-:W-:-:S05 IADD3 R10, R8, R10, RZ", "B------:R-:W-:-:S05 EXIT"]);
+    let found = check_function(&code, &[0], &|_| Vec::new(), Model::of(target()));
+    assert_eq!(found, [Finding { first: 0, second: 0, problem: Problem::NeverSet { scoreboard: 5 } }]);
+    assert_eq!(found[0].problem.severity(), Severity::Note);
+}
+
+#[test]
+fn a_register_that_is_kept_may_be_read_until_it_is_overwritten() {
+    let keep = "B------:R-:W-:-:S01 IADD3 R5, R4.reuse, R0, RZ";
+    let read = "B------:R-:W-:-:S05 IADD3 R6, R4, R0, RZ";
+    let read_by_another_slot = "B------:R-:W-:-:S05 IADD3 R6, R0, R4, RZ";
+    let overwrite = "B------:R-:W-:-:S05 MOV R4, R0";
+    let is_stale = |lines: &[&str]| {
+        let found = check_function(&instructions(lines), &[0], &|_| Vec::new(), Model::of(target()));
+        found.iter().any(|finding| matches!(finding.problem, Problem::StaleReuse { .. }))
+    };
+    assert!(!is_stale(&[keep, read]));
+    assert!(is_stale(&[keep, overwrite, read]));
+    assert!(!is_stale(&[keep, read, overwrite, read]), "the second one has replaced it");
+    assert!(!is_stale(&[keep, overwrite, read_by_another_slot]));
+}

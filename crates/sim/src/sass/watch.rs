@@ -1,0 +1,107 @@
+//! Who wrote an address?
+//!
+//! A wrong element of a buffer says what is wrong, not where. Running the program again with a [`Watch`] on the element's address finds the
+//! instruction and the thread that stored it last, and what that thread did before: memory is not compared, so a store of the value that
+//! was there already counts too.
+
+use oriole_isa::{Opcode, Value};
+
+use super::constants::Constants;
+use super::memory::address::Address;
+use super::observe::{Issue, Observer, Trace};
+use super::site::Site;
+use super::warp::{Warp, lanes_of};
+
+/// The thread that wrote, and the instructions of its warp up to then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// Number of the block in the grid.
+    pub block: u64,
+    /// Number of the warp in the block.
+    pub warp: u32,
+    pub lane: usize,
+    /// Offset of the instruction in its function.
+    pub offset: u64,
+    /// The last instructions of the warp, oldest first, a line each; empty if nobody asked for them.
+    pub trace: String,
+}
+
+/// Finds the last store to an address of global memory.
+pub struct Watch {
+    address: u64,
+    trace: Option<Trace>,
+    /// The store that is being executed.
+    current: Option<Writer>,
+    writer: Option<Writer>,
+}
+
+impl Watch {
+    pub fn new(address: u64) -> Watch {
+        Watch { address, trace: None, current: None, writer: None }
+    }
+
+    /// Also keeps what a warp did; which one says an earlier run.
+    pub fn with_trace(address: u64, trace: Trace) -> Watch {
+        Watch { trace: Some(trace), ..Watch::new(address) }
+    }
+
+    /// Who wrote there last.
+    pub fn writer(self) -> Option<Writer> {
+        self.writer
+    }
+}
+
+impl Observer for Watch {
+    fn issue(&mut self, issue: &Issue<'_>, warp: &Warp) {
+        if let Some(trace) = &mut self.trace {
+            trace.issue(issue, warp);
+        }
+        self.current = writing_lane(issue, warp, self.address).map(|lane| Writer {
+            block: issue.block,
+            warp: issue.warp,
+            lane,
+            offset: issue.address - issue.function,
+            trace: String::new(),
+        });
+    }
+
+    fn executed(&mut self, issue: &Issue<'_>, warp: &Warp) {
+        if let Some(trace) = &mut self.trace {
+            trace.executed(issue, warp);
+        }
+        let Some(mut writer) = self.current.take() else { return };
+        writer.trace = self.trace.as_ref().map_or(String::new(), |trace| trace.text(issue.block, issue.warp));
+        self.writer = Some(writer);
+    }
+}
+
+/// The last active lane that writes to an address, if the instruction writes to global memory.
+fn writing_lane(issue: &Issue<'_>, warp: &Warp, watched: u64) -> Option<usize> {
+    let opcode = issue.instruction.opcode;
+    if !matches!(opcode, Opcode::ST | Opcode::STG | Opcode::ATOM | Opcode::ATOMG | Opcode::RED | Opcode::REDG) {
+        return None;
+    }
+    let constants = Constants::default();
+    let site = Site {
+        instruction: issue.instruction,
+        target: issue.target,
+        address: issue.address,
+        section: issue.function,
+        constants: &constants,
+        registers: u16::MAX,
+    };
+    let mut operands = site.operands();
+    while !matches!(operands.peek()?.value, Value::Address(_)) {
+        operands.take().ok()?;
+    }
+    let addresses = Address::take(&site, &mut operands, true).ok()?.of(warp);
+    let bytes = bytes_of(&site);
+    lanes_of(issue.active).filter(|&lane| watched.checked_sub(addresses[lane]).is_some_and(|behind| behind < bytes)).last()
+}
+
+/// How many bytes an instruction writes for each thread, by the widest type that its modifiers name.
+fn bytes_of(site: &Site<'_>) -> u64 {
+    let names = [("256", 32), ("128", 16), ("64", 8), (".U8", 1), (".S8", 1), (".U16", 2), (".S16", 2)];
+    let modifiers = || site.instruction.modifiers.iter().map(|symbol| symbol.spelling());
+    names.iter().find(|(name, _)| modifiers().any(|modifier| modifier.ends_with(name))).map_or(4, |&(_, bytes)| bytes)
+}

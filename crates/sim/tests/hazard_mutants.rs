@@ -1,0 +1,138 @@
+//! The two searches for hazards against each other: control words of compiled kernels are changed one at a time (a stall one cycle
+//! shorter, a wait or a scoreboard left out), and whatever is found while running must be found on all paths too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oriole_cubin::Cubin;
+use oriole_driver::{Options as Compiler, compile};
+use oriole_hardware::Model;
+use oriole_isa::{Control, Target, decode};
+use oriole_kernel_test::KernelTest;
+use oriole_sim::hazard::{Dependence, Problem, Register, Severity, Sighting, Watch, check_function};
+use oriole_sim::sass::Options;
+use oriole_sim::sass::kernel_test::run;
+
+const LIMIT: Options = Options { instruction_limit: 1 << 22 };
+const INSTRUCTION_BYTES: usize = 16;
+const SCOREBOARDS: u8 = 6;
+/// Every so many kernel tests are taken.
+const STEP: usize = 29;
+
+/// What of a problem does not depend on the path that it was found on.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Early(Dependence, Register),
+    Fresh(u8),
+    Stale(Register),
+    Ignored,
+    Note,
+}
+
+fn kind(problem: &Problem) -> Kind {
+    match *problem {
+        Problem::TooSoon { kind, register, .. } | Problem::NotWaited { kind, register, .. } | Problem::NotAnnounced { kind, register } => {
+            Kind::Early(kind, register)
+        }
+        Problem::ScoreboardTooFresh { scoreboard, .. } => Kind::Fresh(scoreboard),
+        Problem::StaleReuse { register } => Kind::Stale(register),
+        Problem::StallIgnored { .. } => Kind::Ignored,
+        Problem::NeverSet { .. } => Kind::Note,
+    }
+}
+
+/// By the first instruction of the pair: of several that come too early for it, some may be found on other paths only.
+type Found = BTreeSet<(usize, Kind)>;
+
+fn on_all_paths(words: &[u128], target: Target) -> Found {
+    let code: Vec<_> = words.iter().map(|&word| decode(word, target).expect("known words")).collect();
+    let findings = check_function(&code, &[0], &|_| Vec::new(), Model::of(target));
+    let hazards = findings.iter().filter(|finding| finding.problem.severity() == Severity::Hazard);
+    hazards.map(|finding| (finding.first, kind(&finding.problem))).collect()
+}
+
+fn while_running(test: &KernelTest, cubin: &[u8]) -> Found {
+    let mut watch = Watch::new();
+    run(test, cubin, &LIMIT, &mut watch).expect("control words do not change results in the simulator");
+    let first = |sighting: &Sighting| sighting.first.as_ref().unwrap_or(&sighting.second).offset as usize / INSTRUCTION_BYTES;
+    watch.findings().iter().map(|sighting| (first(sighting), kind(&sighting.problem))).collect()
+}
+
+/// Control words with one thing less.
+fn weaker(control: Control) -> Vec<Control> {
+    let mut list = Vec::new();
+    if control.stall > 1 {
+        list.push(Control { stall: control.stall - 1, ..control });
+    }
+    list.extend(
+        (0..SCOREBOARDS).filter(|bit| control.wait >> bit & 1 == 1).map(|bit| Control { wait: control.wait & !(1 << bit), ..control }),
+    );
+    if control.write_barrier.is_some() {
+        list.push(Control { write_barrier: None, ..control });
+    }
+    if control.read_barrier.is_some() {
+        list.push(Control { read_barrier: None, ..control });
+    }
+    list
+}
+
+fn words_of(code: &[u8]) -> Vec<u128> {
+    code.chunks_exact(INSTRUCTION_BYTES).map(|word| u128::from_le_bytes(word.try_into().expect("a word"))).collect()
+}
+
+/// Of all mutants of a kernel, how many there are, and how many have hazards on all paths and while running.
+fn mutants(name: &str, test: &KernelTest, cubin: &[u8], target: Target) -> [usize; 3] {
+    let file = Cubin::read(cubin).expect("a cubin");
+    let functions: Vec<_> = file.functions().collect();
+    // Jump tables and calls of other sections are another matter.
+    let [function] = &functions[..] else { return [0; 3] };
+    let words = words_of(function.code);
+    let start = cubin.windows(function.code.len()).position(|window| window == function.code).expect("the code is in the file");
+    let is_plain = words.iter().all(|&word| decode(word, target).is_some_and(|one| one.opcode.mnemonic() != "BRX"));
+    if !is_plain {
+        return [0; 3];
+    }
+    let mut counts = [0; 3];
+    for at in 0..words.len() {
+        for control in weaker(Control::of(words[at])) {
+            let mut changed = words.clone();
+            changed[at] = changed[at] & !Control::MASK | control.bits();
+            let mut bytes = cubin.to_vec();
+            let place = start + at * INSTRUCTION_BYTES;
+            bytes[place..place + INSTRUCTION_BYTES].copy_from_slice(&changed[at].to_le_bytes());
+            let (paths, running) = (on_all_paths(&changed, target), while_running(test, &bytes));
+            let missed: Vec<_> = running.difference(&paths).collect();
+            assert!(
+                missed.is_empty(),
+                "{name}: with [{control}] at {:#x}: {missed:?} found while running, {paths:?} on all paths",
+                at * 16
+            );
+            counts = [counts[0] + 1, counts[1] + usize::from(!paths.is_empty()), counts[2] + usize::from(!running.is_empty())];
+        }
+    }
+    counts
+}
+
+#[test]
+fn what_is_found_while_running_is_found_on_all_paths() {
+    let target = Target::parse("sm_90a").expect("a target");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for family in fs::read_dir(&root).expect("the kernel tests").flatten() {
+        paths.extend(fs::read_dir(family.path()).expect("a family").flatten().map(|entry| entry.path()));
+    }
+    paths.sort();
+    let mut counts = [0; 3];
+    for path in paths.iter().step_by(STEP) {
+        let text = fs::read_to_string(path).expect("a kernel test");
+        let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
+        let Ok(compiled) = compile(&[&module], &Compiler { level: 3, ..Compiler::new(target) }) else { continue };
+        let test = oriole_kernel_test::parse(&text).expect("a header");
+        let more = mutants(&path.display().to_string(), &test, &compiled.cubin, target);
+        counts = std::array::from_fn(|at| counts[at] + more[at]);
+    }
+    let [all, on_paths, running] = counts;
+    println!("{all} mutants: {on_paths} have hazards on some path, {running} while running");
+    assert!(all >= 1000 && running >= all / 4, "{counts:?}");
+}

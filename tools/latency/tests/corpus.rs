@@ -1,0 +1,53 @@
+//! The model against what ptxas makes of the corpus: no pair of instructions stands closer than the model asks for, and where nothing else
+//! explains a stall it is as long as the model says. Skipped with a line where ptxas is missing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+const TARGETS: [&str; 7] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
+
+#[test]
+fn code_of_ptxas_stands_as_far_apart_as_the_model_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let oracles = env::var_os("ORIOLE_ORACLES").map_or_else(|| root.join(".oracles/bin"), PathBuf::from);
+    let ptxas = oracles.join("ptxas");
+    if !ptxas.exists() {
+        println!("skipped: no ptxas in {}", oracles.display());
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
+    let _ = fs::remove_dir_all(&folder);
+    let sources = sources(&root);
+    for target in TARGETS {
+        let target_folder = folder.join(target);
+        fs::create_dir_all(&target_folder).unwrap();
+        let made = sources.iter().filter(|source| compile(&ptxas, source, target, &target_folder)).count();
+        assert!(made >= 30, "{target}: only {made} files of the corpus are for it");
+    }
+    let folders = TARGETS.iter().map(|target| folder.join(target));
+    let output = Command::new(env!("CARGO_BIN_EXE_oriole-latency-check")).arg("check").args(folders).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// The corpus, and some of the kernel tests, which are for all targets.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    let files = |folder: &Path| -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    };
+    let is_ptx = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ptx");
+    let corpus = files(&root.join("corpus")).into_iter().filter(is_ptx);
+    let tests = files(&root.join("tests/kernels")).into_iter().flat_map(|family| files(&family)).filter(is_ptx);
+    corpus.chain(tests.step_by(40)).collect()
+}
+
+/// Whether the source is for a target, and compiles.
+fn compile(ptxas: &Path, source: &Path, target: &str, folder: &Path) -> bool {
+    let out = folder.join(source.file_stem().unwrap()).with_extension("cubin");
+    let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", ptxas.display());
+    let arguments = ["-arch", target, &source.display().to_string(), "-o", &out.display().to_string()].map(str::to_owned);
+    let status = Command::new("sh").args(["-c", &command, "sh"]).args(arguments).output().unwrap().status;
+    status.success()
+}

@@ -1,0 +1,157 @@
+//! How functions begin and end: initial values of all registers, and what is seen of them.
+
+use super::{Context, Generator, Level};
+use crate::program::{CLASSES, Class, Function, Op, PRIVATE_BYTES, SHARED_CELLS, Stmt};
+use crate::reduce::edits::mentions;
+use crate::template::interesting;
+
+impl Generator {
+    /// How many registers of each class a function has.
+    pub(super) fn choose_pool(&mut self, in_kernel: bool) -> [usize; 12] {
+        let wide = usize::from(self.rng.chance(20)) * 6;
+        let mut pool = [0; 12];
+        for class in CLASSES {
+            pool[class as usize] = match class {
+                Class::B32 => self.rng.range(4, 8) as usize + wide,
+                Class::B64 | Class::F32 | Class::B16 => self.rng.range(4, 5) as usize + wide / 3,
+                Class::Pred => self.rng.range(2, 5) as usize,
+                Class::Uniform if in_kernel => 2,
+                Class::Uniform => 0,
+                _ => self.rng.range(2, 3) as usize,
+            };
+        }
+        pool
+    }
+
+    /// The kernel and its slots in the output.
+    pub(super) fn make_kernel(&mut self, size: usize) -> (Function, usize) {
+        let pool = self.choose_pool(true);
+        self.begin(true, pool, 12_000);
+        let inits = self.registers(&pool).into_iter().map(|(class, name)| self.kernel_init(class, &name)).collect();
+        let with_exits = self.rng.chance(20);
+        self.shared_cells = !with_exits && self.rng.chance(50);
+        let tail = if with_exits { size / 3 } else { 0 };
+        let cx = Context { level: Level::Block, weight: 1, depth: 0, exits: false };
+        let mut body = self.statements(&cx, size - tail);
+        if with_exits {
+            let cx = Context { level: Level::Thread, weight: 1, depth: 0, exits: true };
+            body.extend(self.statements(&cx, tail));
+        }
+        let (finish, slots) = self.observe_all(&pool, &body);
+        let function = Function {
+            name: format!("k{}", self.seed),
+            parameters: Vec::new(),
+            results: Vec::new(),
+            pool,
+            inits,
+            body,
+            finish,
+            ids: self.ids,
+            recursive: false,
+            by_register: false,
+        };
+        (function, slots)
+    }
+
+    pub(super) fn registers(&self, pool: &[usize; 12]) -> Vec<(Class, String)> {
+        CLASSES.iter().flat_map(|&class| (0..pool[class as usize]).map(move |number| (class, class.register(number)))).collect()
+    }
+
+    fn kernel_init(&mut self, class: Class, name: &str) -> Op {
+        let odd = self.rng.range(0, 40) * 8 + 8;
+        let start = self.rng.below(256) * 8;
+        let address = format!(
+            ".reg .b64 %ta; .reg .b32 %tb; mad.lo.u32 %tb, %gtid, {odd}, {start}; and.b32 %tb, %tb, 0x7f8; cvt.u64.u32 %ta, %tb; add.u64 %ta, %ta, %in"
+        );
+        let template = match class {
+            Class::Uniform => self.choose(&format!("ld.param.u32 {name}, [{{n0/n1}}]")),
+            Class::Pred if self.rng.chance(50) => {
+                let bit = 1 << self.rng.below(6);
+                format!(".reg .b32 %ta; and.b32 %ta, %lin, {bit}; setp.ne.u32 {name}, %ta, 0")
+            }
+            Class::Pred => format!("{address}; ld.global.u8 %tb, [%ta]; setp.gt.u32 {name}, %tb, 127"),
+            _ if self.rng.chance(12) => return self.constant_init(class, name),
+            Class::B32 if self.rng.chance(15) => format!("mov.b32 {name}, %{}", self.rng.pick(&["lin", "gtid"])),
+            _ => format!("{address}; ld.global.{} {name}, [%ta]", class.register_type()),
+        };
+        self.plain(&template)
+    }
+
+    pub(super) fn constant_init(&mut self, class: Class, name: &str) -> Op {
+        let bits = interesting(&mut self.rng, class.bytes() as u32 * 8, class.is_float());
+        let template = match class {
+            Class::B8 => format!(".reg .b32 %ta; mov.u32 %ta, {bits}; cvt.u8.u32 {name}, %ta"),
+            Class::F32 => format!("mov.f32 {name}, 0f{bits:08X}"),
+            Class::F64 => format!("mov.f64 {name}, 0d{bits:016X}"),
+            Class::Pred => format!("setp.{}.u32 {name}, 0, 0", if bits & 1 == 1 { "eq" } else { "ne" }),
+            _ => format!("mov.{} {name}, {bits:#x}", class.register_type()),
+        };
+        self.plain(&template)
+    }
+
+    /// Writes registers and memory of a thread to its part of the output.
+    fn observe_all(&mut self, pool: &[usize; 12], body: &[Stmt]) -> (Vec<Op>, usize) {
+        let seen_percent = *self.rng.pick(&[100, 100, 60, 25]);
+        let mut finish = Vec::new();
+        let text = format!("{body:?}");
+        for (class, name) in self.registers(pool) {
+            if mentions(&text, &name) && self.rng.chance(seen_percent) {
+                let slot = finish.len() * 8;
+                finish.push(self.plain(&observation(class, &name, slot)));
+            }
+        }
+        for (register, space) in [("%loc", "local"), ("%sh", "shared")] {
+            if text.contains(register) || text.contains(&register.replace('%', "%g")) {
+                let slot = finish.len() * 8;
+                finish.push(self.plain(&digest(register, space, PRIVATE_BYTES, slot)));
+            }
+        }
+        if text.contains("%scell") {
+            let slot = finish.len() * 8;
+            finish.push(self.plain(&format!("bar.sync 0; {}", digest("%scell", "shared", SHARED_CELLS * 8, slot))));
+        }
+        if finish.is_empty() {
+            finish.push(self.plain(&observation(Class::B32, "%r0", 0)));
+        }
+        let slots = finish.len();
+        (finish, slots)
+    }
+}
+
+/// Stores a register, NaNs made canonical.
+fn observation(class: Class, name: &str, slot: usize) -> String {
+    match class {
+        Class::B8 => format!(".reg .b32 %ta; cvt.u32.u8 %ta, {name}; st.global.b32 [%out+{slot}], %ta"),
+        Class::B16 => format!("st.global.b16 [%out+{slot}], {name}"),
+        Class::B32 | Class::Uniform => format!("st.global.b32 [%out+{slot}], {name}"),
+        Class::B64 => format!("st.global.b64 [%out+{slot}], {name}"),
+        Class::F32 => format!(
+            ".reg .f32 %ta; .reg .pred %tp; setp.nan.f32 %tp, {name}, {name}; selp.f32 %ta, 0f7FFFFFFF, {name}, %tp; st.global.f32 [%out+{slot}], %ta"
+        ),
+        Class::F64 => format!(
+            ".reg .f64 %ta; .reg .pred %tp; setp.nan.f64 %tp, {name}, {name}; selp.f64 %ta, 0d7FF8000000000000, {name}, %tp; st.global.f64 [%out+{slot}], %ta"
+        ),
+        Class::F16 => format!(
+            ".reg .b16 %ta; .reg .pred %tp; setp.nan.f16 %tp, {name}, {name}; selp.b16 %ta, 0x7FFF, {name}, %tp; st.global.b16 [%out+{slot}], %ta"
+        ),
+        Class::Bf16 => format!(
+            ".reg .b16 %ta; .reg .pred %tp; and.b16 %ta, {name}, 0x7FFF; setp.gt.u16 %tp, %ta, 0x7F80; selp.b16 %ta, 0x7FFF, {name}, %tp; st.global.b16 [%out+{slot}], %ta"
+        ),
+        Class::F16x2 => format!(
+            ".reg .b16 %ta, %tb; .reg .pred %tp, %tq; setp.nan.f16x2 %tp|%tq, {name}, {name}; mov.b32 <%ta, %tb>, {name}; selp.b16 %ta, 0x7FFF, %ta, %tp; selp.b16 %tb, 0x7FFF, %tb, %tq; st.global.v2.b16 [%out+{slot}], <%ta, %tb>"
+        ),
+        Class::Bf16x2 => format!(
+            ".reg .b16 %ta, %tb, %tc; .reg .pred %tp; mov.b32 <%ta, %tb>, {name}; and.b16 %tc, %ta, 0x7FFF; setp.gt.u16 %tp, %tc, 0x7F80; selp.b16 %ta, 0x7FFF, %ta, %tp; and.b16 %tc, %tb, 0x7FFF; setp.gt.u16 %tp, %tc, 0x7F80; selp.b16 %tb, 0x7FFF, %tb, %tp; st.global.v2.b16 [%out+{slot}], <%ta, %tb>"
+        ),
+        Class::Pred => format!(".reg .b32 %ta; selp.u32 %ta, 1, 0, {name}; st.global.b32 [%out+{slot}], %ta"),
+    }
+}
+
+/// Mixes a thread's array into one number.
+fn digest(register: &str, space: &str, bytes: usize, slot: usize) -> String {
+    let mut text = ".reg .b64 %ta, %tb; mov.u64 %ta, 0xcbf29ce484222325".to_owned();
+    for offset in (0..bytes).step_by(8) {
+        text += &format!("; ld.{space}.b64 %tb, [{register}+{offset}]; xor.b64 %ta, %ta, %tb; mul.lo.u64 %ta, %ta, 0x100000001b3");
+    }
+    text + &format!("; st.global.b64 [%out+{slot}], %ta")
+}

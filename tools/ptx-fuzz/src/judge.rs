@@ -1,0 +1,231 @@
+//! Runs a case in the interpreter, compiles it, runs the machine code in the simulator, and compares memory.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use oriole_driver::{Options, compile, obstacle};
+use oriole_isa::Target;
+use oriole_kernel_test::{Expectation, Expected, KernelTest, Tolerance, Value};
+use oriole_ptx::ast::Module;
+use oriole_sim::{Launch, Memory, ptx, sass};
+
+use crate::reduce::Case;
+
+/// How a case is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    pub target: Target,
+    pub level: u8,
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -O{}", self.target, self.level)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The module is not valid PTX, or the interpreter cannot run it or finds it undefined: the generator is wrong, or the interpreter.
+    Undefined,
+    /// The compiler refuses it.
+    Refused,
+    /// The compiler or an engine panics.
+    Panic,
+    /// The simulator cannot run the machine code to its end.
+    Fault,
+    /// Memory differs.
+    Difference,
+}
+
+/// What is wrong with a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub configuration: Option<Configuration>,
+    pub message: String,
+}
+
+impl Failure {
+    fn new(kind: FailureKind, configuration: Option<Configuration>, message: impl Into<String>) -> Failure {
+        Failure { kind, configuration, message: message.into() }
+    }
+
+    /// Whether it is likely the same fault: of the same kind, with the same words.
+    pub fn is_like(&self, other: &Failure) -> bool {
+        let words = |message: &str| -> String { message.chars().filter(|c| c.is_alphabetic() || *c == '.').take(36).collect() };
+        self.kind == other.kind && (self.kind == FailureKind::Difference || words(&self.message) == words(&other.message))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.kind)?;
+        if let Some(configuration) = self.configuration {
+            write!(f, " at {configuration}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// A launch's memory, and where its buffers are.
+struct Setup {
+    launch: Launch,
+    memory: Memory,
+    buffers: Vec<(String, u64)>,
+}
+
+impl Setup {
+    fn of(test: &KernelTest) -> Setup {
+        let mut memory = Memory::new();
+        let mut buffers = Vec::new();
+        let mut arguments = Vec::new();
+        for parameter in &test.parameters {
+            arguments.push(match &parameter.value {
+                Value::Buffer { element, count, fill } => {
+                    let address = memory.allocate(&parameter.name, KernelTest::initial_bytes(*element, *count, fill));
+                    buffers.push((parameter.name.clone(), address));
+                    address.to_le_bytes().to_vec()
+                }
+                Value::Scalar { element, bits } => bits.to_le_bytes()[..element.bytes()].to_vec(),
+                Value::Bytes(bytes) => bytes.clone(),
+            });
+        }
+        let launch = Launch { kernel: test.kernel.clone(), grid: test.grid, block: test.block, shared_bytes: test.shared_bytes, arguments };
+        Setup { launch, memory, buffers }
+    }
+
+    fn contents(&self) -> Vec<Vec<u8>> {
+        self.buffers.iter().map(|buffer| self.memory.contents(buffer.1).unwrap_or_default().to_vec()).collect()
+    }
+}
+
+const MOST_STEPS: u64 = 1 << 24;
+
+/// The message of a panic.
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message").to_owned()
+}
+
+fn guarded<T>(what: &str, configuration: Option<Configuration>, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+        Err(Failure::new(FailureKind::Panic, configuration, format!("{what}: {}", panic_message(payload.as_ref()))))
+    })
+}
+
+/// The module, if it is valid.
+fn checked(text: &str) -> Result<Module, Failure> {
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    match checked.diagnostics.first() {
+        Some(first) if !checked.is_valid() => Err(Failure::new(FailureKind::Undefined, None, first.message.clone())),
+        _ => Ok(checked.module),
+    }
+}
+
+/// All buffers after the launch, as the interpreter says.
+pub fn interpret(case: &Case) -> Result<Vec<Vec<u8>>, Failure> {
+    let module = checked(&case.text)?;
+    interpret_module(&module, case)
+}
+
+fn interpret_module(module: &Module, case: &Case) -> Result<Vec<Vec<u8>>, Failure> {
+    guarded("interpreter", None, || {
+        let undefined = |message: String| Failure::new(FailureKind::Undefined, None, message);
+        let program = ptx::Program::new(module, case.text.as_bytes()).map_err(|error| undefined(error.to_string()))?;
+        let mut setup = Setup::of(&case.test);
+        let loaded = program.load(&mut setup.memory);
+        let options = ptx::Options { most_steps: MOST_STEPS, ..ptx::Options::default() };
+        let report = loaded.run(&setup.launch, &mut setup.memory, &options).map_err(|error| undefined(error.to_string()))?;
+        match report.findings.first() {
+            Some(finding) => Err(undefined(finding.to_string())),
+            None => Ok(setup.contents()),
+        }
+    })
+}
+
+/// The cubin.
+pub fn compiled(text: &str, configuration: Configuration) -> Result<Vec<u8>, Failure> {
+    compile_module(&checked(text)?, configuration)
+}
+
+fn compile_module(module: &Module, configuration: Configuration) -> Result<Vec<u8>, Failure> {
+    guarded("compiler", Some(configuration), || {
+        let options = Options { level: configuration.level, ..Options::new(configuration.target) };
+        compile(&[module], &options).map(|compiled| compiled.cubin).map_err(|errors| {
+            let message = errors.first().map_or_else(String::new, ToString::to_string);
+            Failure::new(FailureKind::Refused, Some(configuration), message)
+        })
+    })
+}
+
+fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<Vec<Vec<u8>>, Failure> {
+    guarded("simulator", Some(configuration), || {
+        let fault = |error: sass::Error| Failure::new(FailureKind::Fault, Some(configuration), error.to_string());
+        let code = sass::Code::load(cubin).map_err(fault)?;
+        let mut setup = Setup::of(&case.test);
+        let options = sass::Options { instruction_limit: MOST_STEPS };
+        code.run(&setup.launch, &mut setup.memory, &options, &mut sass::Silent).map_err(fault)?;
+        Ok(setup.contents())
+    })
+}
+
+/// The first bytes that differ, in words.
+fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Option<String> {
+    let buffers = test.parameters.iter().filter_map(|parameter| match parameter.value {
+        Value::Buffer { element, .. } => Some((&parameter.name, element.bytes())),
+        _ => None,
+    });
+    for (((name, size), expected), found) in buffers.zip(expected).zip(found) {
+        let differing = expected.chunks(size).zip(found.chunks(size)).enumerate().find(|(_, (a, b))| a != b);
+        if let Some((index, (a, b))) = differing {
+            let hex = |bytes: &[u8]| -> String { bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect() };
+            return Some(format!("{name}[{index}] is {}, the interpreter says {}", hex(b), hex(a)));
+        }
+    }
+    None
+}
+
+/// What is wrong with machine code, if these must be the buffers after it has run.
+pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
+    let found = simulate(case, cubin, configuration)?;
+    match difference(&case.test, expected, &found) {
+        Some(message) => Err(Failure::new(FailureKind::Difference, Some(configuration), message)),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with a case, in any of the configurations that can run it; and how many of them were compared.
+pub fn judge(case: &Case, configurations: &[Configuration]) -> Result<usize, Failure> {
+    let module = checked(&case.text)?;
+    let expected = interpret_module(&module, case)?;
+    let mut compared = 0;
+    for &configuration in configurations {
+        let machine = oriole_ptx::target::Target::parse(&configuration.target.to_string());
+        if machine.is_none_or(|machine| obstacle(module.target, machine).is_some()) {
+            continue;
+        }
+        judge_cubin(case, &expected, &compile_module(&module, configuration)?, configuration)?;
+        compared += 1;
+    }
+    Ok(compared)
+}
+
+/// The test with what the interpreter says as its expectations.
+pub fn with_expectations(case: &Case) -> Result<KernelTest, Failure> {
+    let contents = interpret(case)?;
+    let mut test = case.test.clone();
+    let buffers = case.test.parameters.iter().filter_map(|parameter| match parameter.value {
+        Value::Buffer { element, .. } => Some((parameter.name.clone(), element.bytes())),
+        _ => None,
+    });
+    for ((name, size), bytes) in buffers.zip(contents).filter(|((name, _), _)| name != "input") {
+        let values = bytes.chunks(size).map(|chunk| {
+            let mut whole = [0; 8];
+            whole[..size].copy_from_slice(chunk);
+            Expected::Bits(u64::from_le_bytes(whole))
+        });
+        test.expectations.push(Expectation { parameter: name, tolerance: Tolerance::Exact, values: values.collect() });
+    }
+    Ok(test)
+}

@@ -1,0 +1,314 @@
+//! `oriole-ptx-fuzz`: makes programs, compares what runs them, reduces those that fail.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Parser, Subcommand};
+use oriole_isa::Target;
+use oriole_ptx_fuzz::generate::generate;
+use oriole_ptx_fuzz::judge::{self, Configuration, Failure};
+use oriole_ptx_fuzz::print;
+use oriole_ptx_fuzz::program::Program;
+use oriole_ptx_fuzz::reduce::lines::reduce_lines;
+use oriole_ptx_fuzz::reduce::{Case, reduce};
+
+#[derive(Parser)]
+#[command(about = "Random PTX programs: the interpreter against the compiler's code in the simulator")]
+struct Cli {
+    #[command(subcommand)]
+    command: Subcommands,
+}
+
+#[derive(Subcommand)]
+enum Subcommands {
+    /// Generates, compiles, runs and compares; reduces what fails.
+    Run(Run),
+    /// Writes kernel tests with the interpreter's results and cubins, for a GPU.
+    Emit(Emit),
+    /// Asks the checker, and ptxas if it is there, whether they accept what is generated.
+    Check(Check),
+    /// Prints a program.
+    Show(Show),
+}
+
+#[derive(Args)]
+struct Seeds {
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many programs.
+    #[arg(long, default_value_t = 100)]
+    count: u64,
+    /// About how many instructions; random if not given.
+    #[arg(long)]
+    size: Option<usize>,
+}
+
+#[derive(Args)]
+struct Run {
+    #[command(flatten)]
+    seeds: Seeds,
+    /// Stops after that time.
+    #[arg(long)]
+    seconds: Option<u64>,
+    #[arg(long, value_delimiter = ',', default_value = "0,3")]
+    levels: Vec<u8>,
+    #[arg(long, value_delimiter = ',', default_value = "sm_75,sm_80,sm_90a,sm_100a,sm_120a")]
+    targets: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Where reduced programs go.
+    #[arg(long, default_value = "fuzz-findings")]
+    out: PathBuf,
+    /// Candidates that the reducer tries for each failure; 0 does not reduce.
+    #[arg(long, default_value_t = 1500)]
+    tries: usize,
+    /// Programs that are reduced at most of each kind of failure.
+    #[arg(long, default_value_t = 3)]
+    alike: usize,
+}
+
+#[derive(Args)]
+struct Emit {
+    #[command(flatten)]
+    seeds: Seeds,
+    #[arg(long)]
+    out: PathBuf,
+    #[arg(long, default_value = "sm_90a")]
+    target: String,
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// ptxas, for a rival's cubin.
+    #[arg(long)]
+    ptxas: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Check {
+    #[command(flatten)]
+    seeds: Seeds,
+    #[arg(long)]
+    ptxas: Option<PathBuf>,
+    #[arg(long, default_value = "sm_90a")]
+    target: String,
+}
+
+#[derive(Args)]
+struct Show {
+    seed: u64,
+    #[arg(long)]
+    size: Option<usize>,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Subcommands::Run(options) => run(&options),
+        Subcommands::Emit(options) => emit(&options),
+        Subcommands::Check(options) => check(&options),
+        Subcommands::Show(options) => {
+            print!("{}", case_text(&Case::of(&generate(options.seed, options.size))));
+            Ok(true)
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(message) => {
+            eprintln!("oriole-ptx-fuzz: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn target(name: &str) -> Result<Target, String> {
+    Target::parse(name).ok_or_else(|| format!("no target {name}"))
+}
+
+/// A kernel test; without expectations, it only says how to run the kernel.
+fn case_text(case: &Case) -> String {
+    format!("{}\n{}", case.test.header("a random program"), case.text)
+}
+
+struct Findings<'a> {
+    options: &'a Run,
+    /// One failure of each kind, with how often it was met.
+    kinds: Mutex<Vec<(Failure, usize)>>,
+}
+
+impl Findings<'_> {
+    /// How many like it there were before.
+    fn count(&self, failure: &Failure) -> usize {
+        let mut kinds = self.kinds.lock().expect("no panic while locked");
+        match kinds.iter_mut().find(|kind| kind.0.is_like(failure)) {
+            Some(kind) => {
+                kind.1 += 1;
+                kind.1 - 1
+            }
+            None => {
+                kinds.push((failure.clone(), 1));
+                0
+            }
+        }
+    }
+
+    fn report(&self, program: &Program, failure: &Failure) {
+        println!("seed {}: {failure}", program.seed);
+        let before = self.count(failure);
+        if self.options.tries == 0 || before >= self.options.alike {
+            return;
+        }
+        let configurations: Vec<Configuration> = failure.configuration.into_iter().collect();
+        let mut fails = |case: &Case| judge::judge(case, &configurations).is_err_and(|other| other.is_like(failure));
+        let reduced = Case::of(&reduce(program, self.options.tries, &mut fails));
+        let text =
+            reduce_lines(&reduced.text, self.options.tries, &mut |text| fails(&Case { test: reduced.test.clone(), text: text.to_owned() }));
+        let case = Case { text, ..reduced };
+        let message = judge::judge(&case, &configurations).err().map_or_else(String::new, |failure| failure.to_string());
+        let path = self.options.out.join(format!("{:?}-{}.ptx", failure.kind, program.seed).to_lowercase());
+        let about = format!("seed {}: {message}", program.seed).replace('\n', " ");
+        let written =
+            fs::create_dir_all(&self.options.out).and_then(|()| fs::write(&path, format!("{}\n{}", case.test.header(&about), case.text)));
+        match written {
+            Ok(()) => println!("seed {}: reduced to {} lines, {}", program.seed, case.text.lines().count(), path.display()),
+            Err(error) => println!("seed {}: cannot write {}: {error}", program.seed, path.display()),
+        }
+    }
+}
+
+fn run(options: &Run) -> Result<bool, String> {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut configurations = Vec::new();
+    for name in &options.targets {
+        let target = target(name)?;
+        configurations.extend(options.levels.iter().map(|&level| Configuration { target, level }));
+    }
+    let findings = Findings { options, kinds: Mutex::new(Vec::new()) };
+    let (next, compared, failed) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let start = Instant::now();
+    let limit = options.seconds.map(Duration::from_secs);
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                while limit.is_none_or(|limit| start.elapsed() < limit) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= options.seeds.count {
+                        break;
+                    }
+                    let program = generate(options.seeds.seed + number, options.seeds.size);
+                    match judge::judge(&Case::of(&program), &configurations) {
+                        Ok(count) => {
+                            compared.fetch_add(count, Ordering::Relaxed);
+                        }
+                        Err(failure) => {
+                            failed.fetch_add(1, Ordering::Relaxed);
+                            findings.report(&program, &failure);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let programs = next.load(Ordering::Relaxed).min(options.seeds.count);
+    let seconds = start.elapsed().as_secs_f64();
+    let failed = failed.load(Ordering::Relaxed);
+    for (failure, count) in findings.kinds.lock().expect("no panic while locked").iter() {
+        println!("{count} times: {failure}");
+    }
+    println!(
+        "{programs} programs, {} comparisons, {failed} failures, {seconds:.1} s, {:.1} programs a second",
+        compared.load(Ordering::Relaxed),
+        programs as f64 / seconds
+    );
+    Ok(failed == 0)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let folder = path.parent().ok_or("no folder")?;
+    fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn emit(options: &Emit) -> Result<bool, String> {
+    std::panic::set_hook(Box::new(|_| {}));
+    let target = target(&options.target)?;
+    let (next, failed) = (AtomicU64::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= options.seeds.count {
+                        break;
+                    }
+                    let seed = options.seeds.seed + number;
+                    if let Err(message) = emit_one(options, target, seed) {
+                        println!("seed {seed}: {message}");
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.load(Ordering::Relaxed);
+    println!("{} programs, {failed} failed", options.seeds.count);
+    println!("oriole-gpu-tests --tests DIR/tests --cubins DIR/O3    # and DIR/O0, DIR/ptxas, or --ptx-jit");
+    Ok(failed == 0)
+}
+
+/// Writes a kernel test and its cubins.
+fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
+    let case = Case::of(&generate(seed, options.seeds.size));
+    let test = judge::with_expectations(&case).map_err(|failure| failure.to_string())?;
+    let file = options.out.join(format!("tests/fuzz/{seed}.ptx"));
+    write(&file, format!("{}\n{}", test.header(&format!("random program {seed}")), case.text).as_bytes())?;
+    for level in [0, 3] {
+        let cubin = judge::compiled(&case.text, Configuration { target, level }).map_err(|failure| failure.to_string())?;
+        write(&options.out.join(format!("O{level}/fuzz/{seed}.cubin")), &cubin)?;
+    }
+    let Some(ptxas) = &options.ptxas else { return Ok(()) };
+    let rival = options.out.join(format!("ptxas/fuzz/{seed}.cubin"));
+    fs::create_dir_all(options.out.join("ptxas/fuzz")).map_err(|error| error.to_string())?;
+    let output = Command::new(ptxas).arg(format!("-arch={}", options.target)).arg(&file).arg("-o").arg(&rival).output();
+    let output = output.map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(format!("ptxas: {}", String::from_utf8_lossy(&output.stderr))) }
+}
+
+fn check(options: &Check) -> Result<bool, String> {
+    let mut refused = 0;
+    let mut groups: BTreeMap<(&str, &str, bool, u64), String> = BTreeMap::new();
+    for seed in options.seeds.seed..options.seeds.seed + options.seeds.count {
+        let program = generate(seed, options.seeds.size);
+        let text = print::module(&program);
+        let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+        if !checked.is_valid() {
+            refused += 1;
+            println!("seed {seed}: {}", checked.diagnostics.first().map_or("", |first| &first.message));
+        }
+        // ptxas compiles a module otherwise if one of its functions has several results.
+        let many_results = program.functions.iter().any(|function| function.results.len() > 1);
+        *groups.entry((program.version, program.target, many_results, seed / 200)).or_default() += &print::contents(&program);
+    }
+    let Some(ptxas) = &options.ptxas else { return Ok(refused == 0) };
+    let folder = std::env::temp_dir().join(format!("oriole-ptx-fuzz-{}", std::process::id()));
+    for ((version, target, _, _), contents) in groups {
+        let path = folder.join("group.ptx");
+        write(&path, format!(".version {version}\n.target {target}\n.address_size 64\n\n{contents}").as_bytes())?;
+        let output = Command::new(ptxas).args(["-O0", "-arch", &options.target]).arg(&path).args(["-o", "/dev/null"]).output();
+        let output = output.map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            refused += 1;
+            println!(
+                "ptxas, {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n")
+            );
+        }
+    }
+    let _ = fs::remove_dir_all(folder);
+    println!("{} programs, {refused} refusals", options.seeds.count);
+    Ok(refused == 0)
+}

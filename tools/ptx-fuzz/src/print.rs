@@ -1,0 +1,330 @@
+//! Programs as PTX text.
+//!
+//! What a function needs besides its statements (addresses, thread numbers, masks, arrays) is declared and computed in front of
+//! them, and only if the statements mention it.
+
+use std::fmt::Write;
+
+use crate::program::{
+    CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, SHARED_CELLS, Stmt,
+    Token, Trips,
+};
+
+/// The module.
+pub fn module(program: &Program) -> String {
+    let mut text = format!(".version {}\n.target {}\n.address_size 64\n\n", program.version, program.target);
+    text += &contents(program);
+    text
+}
+
+/// The module without its first lines.
+pub fn contents(program: &Program) -> String {
+    let suffix = program.seed;
+    let functions: Vec<String> = program.called().into_iter().map(|number| device_function(program, &program.functions[number])).collect();
+    let kernel = kernel(program);
+    let mut text = String::new();
+    let all = functions.concat() + &kernel;
+    let words = program.constants.iter().map(|word| format!("{word:#x}")).collect::<Vec<_>>().join(", ");
+    for (name, space) in [("cst", "const"), ("gvar", "global")] {
+        if all.contains(&format!("{name}{suffix}")) {
+            let _ = writeln!(text, ".{space} .align 16 .b32 {name}{suffix}[{CONSTANT_WORDS}] = {{{words}}};");
+        }
+    }
+    text + &all
+}
+
+/// Text of a line; constants may stand where registers do.
+pub fn line(line: &Line) -> String {
+    line.iter()
+        .map(|token| match token {
+            Token::Text(text) => text.as_str(),
+            Token::Use { name, .. } | Token::Def { name, .. } => name.as_str(),
+        })
+        .collect()
+}
+
+fn op(text: &mut String, op: &Op) {
+    let guard = op.guard.as_ref().map_or(String::new(), |guard| format!("{guard} "));
+    let scoped = !op.declarations.is_empty();
+    if scoped {
+        text.push_str("{\n");
+    }
+    for declaration in &op.declarations {
+        let _ = writeln!(text, "    {declaration}");
+    }
+    for instruction in &op.lines {
+        let _ = writeln!(text, "    {guard}{};", line(instruction));
+    }
+    if scoped {
+        text.push_str("}\n");
+    }
+}
+
+fn branch(text: &mut String, condition: &Condition, negate: bool, label: &str) {
+    for instruction in &condition.setup {
+        let _ = writeln!(text, "    {};", line(instruction));
+    }
+    let not = if condition.negated != negate { "!" } else { "" };
+    let _ = writeln!(text, "    @{not}{} bra {label};", condition.register);
+}
+
+fn statements(text: &mut String, list: &[Stmt]) {
+    for statement in list {
+        self::statement(text, statement);
+    }
+}
+
+fn statement(text: &mut String, statement: &Stmt) {
+    match statement {
+        Stmt::Op(one) => op(text, one),
+        Stmt::If { id, condition, gather, then, otherwise } => {
+            print_if(text, *id, condition, gather.as_deref(), then, otherwise);
+        }
+        Stmt::Loop { id, style, trips, body } => print_loop(text, *id, *style, trips, body),
+        Stmt::Break { id, condition } => branch(text, condition, false, &format!("END{id}")),
+        Stmt::Continue { id, condition } => branch(text, condition, false, &format!("NEXT{id}")),
+        Stmt::Irregular { id, entry, blocks, fuel } => print_irregular(text, *id, entry, blocks, *fuel),
+        Stmt::Exit { condition, how } => {
+            for instruction in &condition.setup {
+                let _ = writeln!(text, "    {};", line(instruction));
+            }
+            let not = if condition.negated { "!" } else { "" };
+            let _ = writeln!(text, "    @{not}{} {how};", condition.register);
+        }
+    }
+}
+
+fn print_if(text: &mut String, id: usize, condition: &Condition, gather: Option<&str>, then: &[Stmt], otherwise: &[Stmt]) {
+    let mut condition = condition.clone();
+    if let Some(mask) = gather {
+        for instruction in condition.setup.drain(..) {
+            let _ = writeln!(text, "    {};", line(&instruction));
+        }
+        let not = if condition.negated { "!" } else { "" };
+        let _ = writeln!(text, "    vote.sync.ballot.b32 %m{id}, {not}{}, {mask};", condition.register);
+        let _ = writeln!(text, "    xor.b32 %w{id}, %m{id}, {mask};");
+    }
+    let target = if otherwise.is_empty() { format!("END{id}") } else { format!("ELSE{id}") };
+    branch(text, &condition, true, &target);
+    statements(text, then);
+    if !otherwise.is_empty() {
+        let _ = writeln!(text, "    bra END{id};\nELSE{id}:");
+        statements(text, otherwise);
+    }
+    let _ = writeln!(text, "END{id}:");
+}
+
+fn print_loop(text: &mut String, id: usize, style: LoopStyle, trips: &Trips, body: &[Stmt]) {
+    match trips {
+        Trips::Constant(count) => {
+            let _ = writeln!(text, "    mov.u32 %n{id}, {count};");
+        }
+        Trips::Masked { register, mask } => {
+            let _ = writeln!(text, "    and.b32 %n{id}, {register}, {mask};");
+        }
+    }
+    match style {
+        LoopStyle::DoUp => {
+            let _ = writeln!(text, "    mov.u32 %c{id}, 0;\nTOP{id}:");
+            statements(text, body);
+            let _ = writeln!(text, "NEXT{id}:\n    add.u32 %c{id}, %c{id}, 1;");
+            let _ = writeln!(text, "    setp.lt.u32 %k{id}, %c{id}, %n{id};\n    @%k{id} bra TOP{id};\nEND{id}:");
+        }
+        LoopStyle::WhileDown => {
+            let _ = writeln!(text, "    mov.u32 %c{id}, %n{id};\nNEXT{id}:");
+            let _ = writeln!(text, "    setp.eq.u32 %k{id}, %c{id}, 0;\n    @%k{id} bra END{id};\n    sub.u32 %c{id}, %c{id}, 1;");
+            statements(text, body);
+            let _ = writeln!(text, "    bra NEXT{id};\nEND{id}:");
+        }
+        LoopStyle::WideStride => {
+            let _ = writeln!(text, "    mul.wide.u32 %D{id}, %n{id}, 3;\n    mov.u64 %C{id}, 0;\n    mov.u32 %c{id}, 7;\nTOP{id}:");
+            let _ = writeln!(text, "    setp.ge.s64 %k{id}, %C{id}, %D{id};\n    @%k{id} bra END{id};");
+            statements(text, body);
+            let _ = writeln!(text, "NEXT{id}:\n    add.s64 %C{id}, %C{id}, 3;\n    bra TOP{id};\nEND{id}:");
+        }
+    }
+}
+
+fn print_edge(text: &mut String, id: usize, number: usize, edge: &Edge, count: usize) {
+    let label = |block: usize| if block < count { format!("B{id}x{block}") } else { format!("END{id}") };
+    match edge {
+        Edge::Fall => {}
+        Edge::Goto(block) => {
+            let _ = writeln!(text, "    bra {};", label(*block));
+        }
+        Edge::Branch(condition, block) => branch(text, condition, false, &label(*block)),
+        Edge::Indexed { register, targets } => {
+            let labels = targets.iter().map(|block| label(*block)).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "TABLE{id}x{number}: .branchtargets {labels};");
+            let _ = writeln!(text, "    and.b32 %n{id}, {register}, {};", targets.len() - 1);
+            let _ = writeln!(text, "    brx.idx %n{id}, TABLE{id}x{number};");
+        }
+    }
+}
+
+fn print_irregular(text: &mut String, id: usize, entry: &Edge, blocks: &[(Vec<Stmt>, Edge)], fuel: u32) {
+    let count = blocks.len();
+    let _ = writeln!(text, "    mov.u32 %c{id}, {fuel};");
+    print_edge(text, id, count, entry, count);
+    for (number, (body, edge)) in blocks.iter().enumerate() {
+        let _ = writeln!(text, "B{id}x{number}:");
+        let _ = writeln!(text, "    setp.eq.u32 %k{id}, %c{id}, 0;\n    @%k{id} bra END{id};\n    sub.u32 %c{id}, %c{id}, 1;");
+        statements(text, body);
+        print_edge(text, id, number, edge, count);
+    }
+    let _ = writeln!(text, "END{id}:");
+}
+
+fn declared_pool(function: &Function) -> String {
+    let mut text = String::new();
+    for (class, &count) in CLASSES.iter().zip(&function.pool).filter(|(_, count)| **count > 0) {
+        let _ = writeln!(text, "    .reg .{} %{}<{count}>;", class.register_type(), class.letter());
+    }
+    let ids = function.ids.max(1);
+    let _ = writeln!(text, "    .reg .b32 %c<{ids}>, %n<{ids}>, %m<{ids}>, %w<{ids}>;");
+    let _ = writeln!(text, "    .reg .b64 %C<{ids}>, %D<{ids}>;\n    .reg .pred %k<{ids}>;");
+    text
+}
+
+/// Initial values, body and end of a function.
+fn inside(function: &Function) -> String {
+    let mut text = String::new();
+    for one in &function.inits {
+        op(&mut text, one);
+    }
+    statements(&mut text, &function.body);
+    text.push_str("DONE:\n");
+    for one in &function.finish {
+        op(&mut text, one);
+    }
+    text
+}
+
+/// Whether a text names a register.
+fn names(text: &str, register: &str) -> bool {
+    text.match_indices(register).any(|(at, _)| !text[at + register.len()..].starts_with(|c: char| c.is_ascii_alphanumeric()))
+}
+
+/// The array in local memory and generic addresses, as far as they are used.
+fn arrays(text: &mut String, program: &Program, body: &str) {
+    let suffix = program.seed;
+    if names(body, "%loc") || names(body, "%gloc") {
+        let _ = writeln!(text, "    .local .align 16 .b8 local_array[{PRIVATE_BYTES}];\n    .reg .b64 %loc, %gloc;");
+        text.push_str("    mov.u64 %loc, local_array;\n    cvta.local.u64 %gloc, %loc;\n");
+        for (offset, words) in (0..PRIVATE_BYTES).step_by(8).zip(program.constants.chunks(2)) {
+            let _ = writeln!(text, "    st.local.v2.b32 [local_array+{offset}], {{{:#x}, {:#x}}};", words[0], words[1]);
+        }
+    }
+    for (name, space, register) in [("cst", "const", "%gcst"), ("gvar", "global", "%ggvar")] {
+        if names(body, register) {
+            let _ = writeln!(text, "    .reg .b64 {register};\n    mov.u64 {register}, {name}{suffix};");
+            let _ = writeln!(text, "    cvta.{space}.u64 {register}, {register};");
+        }
+    }
+    if names(body, "%gpriv") {
+        text.push_str("    .reg .b64 %gpriv;\n    cvta.global.u64 %gpriv, %priv;\n");
+    }
+}
+
+/// A parameter's declaration.
+pub fn declare(function: &Function, passed: &Passed, name: &str) -> String {
+    match passed {
+        Passed::Scalar(class) if function.by_register => format!(".reg .{} {name}", class.register_type()),
+        Passed::Scalar(class) => format!(".param .{} {name}", parameter_type(*class)),
+        Passed::Structure { bytes, .. } => format!(".param .align 8 .b8 {name}[{bytes}]"),
+    }
+}
+
+/// The type a class is passed as.
+pub fn parameter_type(class: Class) -> &'static str {
+    if class == Class::Pred { "b32" } else { class.register_type() }
+}
+
+fn device_function(program: &Program, function: &Function) -> String {
+    let results: Vec<String> =
+        function.results.iter().enumerate().map(|(i, passed)| declare(function, passed, &format!("ret{i}"))).collect();
+    let space = if function.by_register { "reg" } else { "param" };
+    let mut parameters = vec![format!(".{space} .b64 pointer")];
+    if function.recursive {
+        parameters.push(format!(".{space} .b32 depth"));
+    }
+    parameters.extend(function.parameters.iter().enumerate().map(|(i, passed)| declare(function, passed, &format!("par{i}"))));
+    let results = if results.is_empty() { String::new() } else { format!("({}) ", results.join(", ")) };
+    let body = inside(function);
+    let mut text = format!(".func {results}{}({})\n{{\n", function.name, parameters.join(", "));
+    text += &declared_pool(function);
+    let from =
+        |bits: u32, name: &str| if function.by_register { format!("mov.b{bits} %{name}") } else { format!("ld.param.b{bits} %{name}") };
+    let source = |name: &str| if function.by_register { name.to_owned() } else { format!("[{name}]") };
+    let _ = writeln!(text, "    .reg .b64 %priv;\n    {}, {};", from(64, "priv"), source("pointer"));
+    if function.recursive {
+        let _ = writeln!(text, "    .reg .b32 %depth;\n    {}, {};", from(32, "depth"), source("depth"));
+    }
+    arrays(&mut text, program, &body);
+    text + &body + "    ret;\n}\n\n"
+}
+
+fn kernel(program: &Program) -> String {
+    let function = &program.kernel;
+    let body = inside(function);
+    let mut text =
+        format!(".visible .entry {}(\n    .param .u64 input,\n    .param .u64 private,\n    .param .u64 cells,\n", function.name);
+    text += "    .param .u32 n0,\n    .param .u32 n1,\n    .param .align 8 .b8 structure[32],\n    .param .u64 out\n)\n{\n";
+    text += &declared_pool(function);
+    text += "    .reg .b32 %lin, %nthr, %gtid, %pa, %pb;\n    .reg .b64 %in, %priv, %cells, %out, %qa;\n";
+    text += "    mov.u32 %lin, %tid.z;\n    mov.u32 %pa, %ntid.y;\n    mov.u32 %pb, %tid.y;\n    mad.lo.u32 %lin, %lin, %pa, %pb;\n";
+    text += "    mov.u32 %pa, %ntid.x;\n    mov.u32 %pb, %tid.x;\n    mad.lo.u32 %lin, %lin, %pa, %pb;\n";
+    text += "    mov.u32 %nthr, %ntid.x;\n    mov.u32 %pa, %ntid.y;\n    mul.lo.u32 %nthr, %nthr, %pa;\n";
+    text += "    mov.u32 %pa, %ntid.z;\n    mul.lo.u32 %nthr, %nthr, %pa;\n";
+    text += "    mov.u32 %gtid, %ctaid.y;\n    mov.u32 %pa, %nctaid.x;\n    mov.u32 %pb, %ctaid.x;\n";
+    text += "    mad.lo.u32 %gtid, %gtid, %pa, %pb;\n    mad.lo.u32 %gtid, %gtid, %nthr, %lin;\n";
+    text += "    ld.param.u64 %in, [input];\n    cvta.to.global.u64 %in, %in;\n";
+    let _ = writeln!(
+        text,
+        "    ld.param.u64 %priv, [private];\n    cvta.to.global.u64 %priv, %priv;\n    mad.wide.u32 %priv, %gtid, {PRIVATE_BYTES}, %priv;"
+    );
+    text += "    ld.param.u64 %cells, [cells];\n    cvta.to.global.u64 %cells, %cells;\n";
+    let _ = writeln!(
+        text,
+        "    ld.param.u64 %out, [out];\n    cvta.to.global.u64 %out, %out;\n    mad.wide.u32 %out, %gtid, {}, %out;",
+        program.slots * 8
+    );
+    kernel_extras(&mut text, program, &body);
+    text + &body + "    ret;\n}\n"
+}
+
+/// What a kernel has on demand: masks, shared memory, generic addresses.
+fn kernel_extras(text: &mut String, program: &Program, body: &str) {
+    arrays(text, program, body);
+    if names(body, "%gin") {
+        text.push_str("    .reg .b64 %gin;\n    cvta.global.u64 %gin, %in;\n");
+    }
+    if names(body, "%wm") {
+        text.push_str("    .reg .b32 %wm;\n    and.b32 %pa, %lin, 0xffffffe0;\n    sub.u32 %pa, %nthr, %pa;\n    min.u32 %pa, %pa, 32;\n");
+        text.push_str("    sub.u32 %pa, 32, %pa;\n    mov.u32 %wm, -1;\n    shr.u32 %wm, %wm, %pa;\n");
+    }
+    let threads = program.block_threads() as usize;
+    if names(body, "%sh") || names(body, "%gsh") {
+        let _ = writeln!(text, "    .shared .align 16 .b8 shared_array[{}];", threads * PRIVATE_BYTES);
+        text.push_str("    .reg .b32 %sh;\n    .reg .b64 %gsh;\n    mov.u32 %sh, shared_array;\n");
+        let _ =
+            writeln!(text, "    mad.lo.u32 %sh, %lin, {PRIVATE_BYTES}, %sh;\n    cvt.u64.u32 %gsh, %sh;\n    cvta.shared.u64 %gsh, %gsh;");
+        for offset in (0..PRIVATE_BYTES).step_by(4) {
+            let _ = writeln!(text, "    st.shared.b32 [%sh+{offset}], {:#x};", program.constants[offset / 4]);
+        }
+    }
+    if names(body, "%scell") {
+        let _ = writeln!(text, "    .shared .align 8 .b8 shared_cells[{}];", SHARED_CELLS * 8);
+        text.push_str(
+            "    .reg .b32 %scell;\n    .reg .pred %first;\n    mov.u32 %scell, shared_cells;\n    setp.eq.u32 %first, %lin, 0;\n",
+        );
+        for cell in 0..SHARED_CELLS {
+            let _ = writeln!(text, "    @%first st.shared.b64 [%scell+{}], {:#x};", cell * 8, program.constants[cell]);
+        }
+        text.push_str("    bar.sync 0;\n");
+    }
+    if names(body, "%xch") {
+        let _ = writeln!(text, "    .shared .align 16 .b8 xch[{}];", threads * 8);
+        text.push_str("    .reg .b32 %xch;\n    mov.u32 %xch, xch;\n    mad.lo.u32 %xch, %lin, 8, %xch;\n");
+    }
+}
