@@ -5,8 +5,8 @@ use std::path::Path;
 use oriole_driver::{Options, compile};
 use oriole_isa::Target;
 use oriole_kernel_test::KernelTest;
+use oriole_sim::kernel_test::Setup;
 use oriole_sim::sass::Code;
-use oriole_sim::sass::kernel_test::Setup;
 use oriole_sim::timing::{Effort, Estimate, estimate};
 
 /// A kernel that was timed.
@@ -64,7 +64,7 @@ pub fn compile_ours(text: &str, target: Target) -> Result<Vec<u8>, String> {
 /// What a kernel test's launch takes.
 pub fn predict(test: &KernelTest, cubin: &[u8], effort: &Effort) -> Result<Estimate, String> {
     let code = Code::load(cubin).map_err(|error| error.to_string())?;
-    let mut setup = Setup::of(test);
+    let mut setup = Setup::new(test);
     estimate(&code, &setup.launch, &mut setup.memory, effort).map_err(|failure| failure.to_string())
 }
 
