@@ -42,5 +42,7 @@ pub fn check_sheets() -> Result<(), String> {
     let machines = Sheet { file: "data/machines.tbl", text: include_str!("../data/machines.tbl") };
     check_sheet(machines, machine_facts!(checks))?;
     let units = Sheet { file: "data/units.tbl", text: include_str!("../data/units.tbl") };
-    check_sheet(units, unit_rates!(checks))
+    check_sheet(units, unit_rates!(checks))?;
+    let costs = Sheet { file: "data/costs.tbl", text: include_str!("../data/costs.tbl") };
+    check_sheet(costs, timing_costs!(checks))
 }

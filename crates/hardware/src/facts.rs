@@ -97,3 +97,44 @@ macro_rules! unit_rates {
         }
     };
 }
+
+macro_rules! timing_costs {
+    ($callback:ident) => {
+        $callback! {
+            multiprocessors: u32, "Multiprocessors of the GPU.";
+            clock_mhz: u32, "Clock of the multiprocessors, in MHz.";
+            launch_cycles: u32, "Cycles of a launch that does nothing, among many.";
+            block_start: u32, "Cycles from the end of a block to the first instruction of the one that takes its place.";
+            taken_branch: u32, "Cycles from a branch to the instruction that it leads to.";
+            diverging_branch: u32, "The same where only some threads take it.";
+            barrier_arrival: u32, "Cycles that the multiprocessor spends on a warp that arrives at a barrier.";
+            barrier_release: u32, "Cycles from the last arrival to the next instruction.";
+            register_banks: u32, "Banks of the registers, each of which gives one operand in a cycle.";
+            memory_issue: u32, "Cycles between two loads, or exchanges between threads, of one sub-partition.";
+            store_issue: u32, "The same for stores and atomics.";
+            memory_queue: u32, "Cycles of work that can wait before the memory unit; a warp with more does not issue.";
+            shared_conflict: u32, "Cycles that each further access to a bank of shared memory adds to a load's time.";
+            constant_issue: u32, "Cycles of the multiprocessor for a load from a constant bank.";
+            system_issue: u32, "Cycles of the multiprocessor for reading a special register, and for votes by the memory unit.";
+            wavefront_bytes: u32, "Bytes that the first-level cache moves in a cycle.";
+            sector_bytes: u32, "Bytes of a sector, the unit in which caches are filled.";
+            line_bytes: u32, "Bytes of a line, of data and of code.";
+            l2_bytes: u32, "Bytes of the second-level cache.";
+            l2_sector_sm: f64, "Cycles between two sectors that one multiprocessor gets from the second-level cache.";
+            l2_sectors_gpu: f64, "Sectors that the second-level cache gives the GPU in a cycle.";
+            l2_stores_gpu: f64, "Sectors that it takes from stores in a cycle.";
+            l2_lines_gpu: f64, "Lines that it looks up for loads in a cycle.";
+            l2_store_lines_gpu: f64, "Lines that it looks up for stores in a cycle.";
+            dram_sectors_gpu: f64, "Sectors that memory gives the GPU in a cycle.";
+            atomic_shared: u32, "Cycles to the result of an atomic operation in shared memory, each thread at a bank of its own.";
+            atomic_lane: u32, "Cycles that each further thread adds to an atomic operation in global memory.";
+            atomic_sectors_gpu: f64, "Sectors on which the GPU begins an atomic operation in a cycle.";
+            atomic_same_lane: f64, "Cycles between two atomic operations on one address.";
+            code_line: u32, "Cycles to fetch a line of code that a multiprocessor does not have; the one behind it is fetched meanwhile.";
+            code_bytes: u32, "Bytes of code that a multiprocessor keeps.";
+            tensor_two: u32, "Cycles of a sub-partition for a product of matrices of the larger shapes.";
+            tensor_one: u32, "The same for the smaller shapes.";
+            tensor_double: u32, "The same in double precision.";
+        }
+    };
+}

@@ -6,6 +6,7 @@
 mod facts;
 
 pub mod class;
+pub mod costs;
 pub mod file;
 pub mod machine;
 pub mod model;

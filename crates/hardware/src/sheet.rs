@@ -45,6 +45,12 @@ impl Reading for u32 {
     }
 }
 
+impl Reading for f64 {
+    fn read(value: &'static str) -> Result<f64, String> {
+        value.parse().map_err(|_| format!("`{value}` is no number"))
+    }
+}
+
 impl Reading for bool {
     fn read(value: &'static str) -> Result<bool, String> {
         match value {

@@ -8,6 +8,7 @@ pub mod kernel_test;
 pub mod memory;
 pub mod ptx;
 pub mod sass;
+pub mod timing;
 
 pub use memory::{Fault, FaultKind, Memory};
 

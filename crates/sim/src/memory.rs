@@ -76,6 +76,11 @@ impl Memory {
         Some(&self.allocations[index].bytes)
     }
 
+    /// Bytes of all allocations.
+    pub fn total_bytes(&self) -> u64 {
+        self.allocations.iter().map(|allocation| allocation.bytes.len() as u64).sum()
+    }
+
     fn locate(&self, address: u64, bytes: usize) -> Result<(usize, usize), Fault> {
         let above = self.allocations.partition_point(|allocation| allocation.base <= address);
         let fault = |kind, near| Fault { address, bytes, kind, near };

@@ -43,6 +43,20 @@ pub struct Report {
 impl Code {
     /// Runs a kernel to its end.
     pub fn run<O: Observer>(&self, launch: &Launch, memory: &mut Memory, options: &Options, observer: &mut O) -> Result<Report, Error> {
+        let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
+        self.run_blocks(launch, memory, options, observer, 0..blocks)
+    }
+
+    /// Runs some blocks of a launch, by their numbers in the grid. What the others would have done is not there, so blocks that wait for
+    /// others do not end.
+    pub fn run_blocks<O: Observer>(
+        &self,
+        launch: &Launch,
+        memory: &mut Memory,
+        options: &Options,
+        observer: &mut O,
+        blocks: impl IntoIterator<Item = u64>,
+    ) -> Result<Report, Error> {
         let kernel = self
             .kernels
             .get(&launch.kernel)
@@ -57,21 +71,19 @@ impl Code {
         let mut free: Vec<usize> = Vec::new();
         let mut clock = 0;
         let mut printed = String::new();
-        let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
-        let mut next = 0;
+        let mut blocks = blocks.into_iter().peekable();
         // Few blocks at a time, and more once those that run seem to wait for others.
         let mut limit = FEW_BLOCKS;
         let mut fruitless = 0;
-        while next < blocks || !resident.is_empty() {
-            let mut block = if next < blocks && resident.len() < limit {
+        while blocks.peek().is_some() || !resident.is_empty() {
+            let mut block = if let Some(number) = blocks.next_if(|_| resident.len() < limit) {
                 let slot = free.pop().unwrap_or(shared.len());
                 if slot == shared.len() {
                     shared.push(Vec::new());
                 }
                 shared[slot].clear();
                 shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
-                next += 1;
-                Block::new(next - 1, slot, warps(&prepared.map, next - 1, slot, prepared.registers), program.entry)
+                Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers), program.entry)
             } else {
                 match resident.pop_front() {
                     Some(block) => block,

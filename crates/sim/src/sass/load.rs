@@ -107,6 +107,11 @@ impl Code {
         self.target
     }
 
+    /// Registers of a thread and bytes of static shared memory of a kernel.
+    pub fn needs(&self, kernel: &str) -> Option<(u32, u32)> {
+        self.kernels.get(kernel).map(|kernel| (u32::from(kernel.registers), kernel.shared))
+    }
+
     /// The kernels that can be launched, in no particular order.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)

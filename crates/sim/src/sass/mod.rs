@@ -54,7 +54,7 @@ mod lanes;
 mod launch;
 mod link;
 mod load;
-mod memory;
+pub(crate) mod memory;
 mod moves;
 mod observe;
 mod program;
@@ -63,7 +63,7 @@ pub mod site;
 pub mod step;
 pub mod warp;
 mod watch;
-mod world;
+pub(crate) mod world;
 
 pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
 pub use grid::{Options, Report};

@@ -4,7 +4,7 @@
 //! local memory are 32-bit sums. Those of global and generic memory have 64 bits: a register is a pair if it says `.64`, or if the
 //! instruction says `.E` and the register does not say `.U32`.
 
-use oriole_isa::{AddressRegister, File, Value};
+use oriole_isa::{AddressPart, AddressRegister, File, Value};
 
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::Unsupported;
@@ -33,6 +33,12 @@ enum Uniform {
     Wide(Row),
 }
 
+/// Whether a register of a wide address is a pair.
+fn is_pair(register: &AddressRegister, is_extended: bool) -> bool {
+    let says = |spelling: &str| register.suffixes.iter().any(|symbol| symbol.spelling() == spelling);
+    says(".64") || is_extended && !says(".U32")
+}
+
 impl Address {
     /// The next operand; `is_wide` for global and generic addresses.
     pub fn take(site: &Site<'_>, operands: &mut Operands<'_>, is_wide: bool) -> Result<Address, Unsupported> {
@@ -43,6 +49,14 @@ impl Address {
             ("", [part]) | ("desc", [_, part]) => part,
             (word, _) => return Err(site.unsupported(format!("an address by `{word}`"))),
         };
+        for register in part.registers.iter().filter(|register| register.file == File::General) {
+            site.checked(register.number, if is_wide && is_pair(register, site.has(".E")) { 2 } else { 1 })?;
+        }
+        Address::of_part(part, is_wide, site.has(".E")).ok_or_else(|| site.unsupported("an address with a register of this file"))
+    }
+
+    /// The sum inside brackets; none if it has a register of a file that addresses nothing.
+    pub fn of_part(part: &AddressPart, is_wide: bool, is_extended: bool) -> Option<Address> {
         let mut sum = Address { base: Base::None, uniform: Uniform::None, offset: part.offset.unwrap_or(0), is_wide };
         for register in &part.registers {
             let says = |spelling: &str| register.suffixes.iter().any(|symbol| symbol.spelling() == spelling);
@@ -51,16 +65,14 @@ impl Address {
                 AddressRegister { number: None, .. } => {}
                 AddressRegister { file: File::General, .. } => {
                     let scale = [(".X4", 4), (".X8", 8), (".X16", 16)].iter().find(|(name, _)| says(name)).map_or(1, |&(_, scale)| scale);
-                    let is_pair = is_wide && (says(".64") || site.has(".E") && !says(".U32"));
-                    site.checked(register.number, if is_pair { 2 } else { 1 })?;
-                    sum.base = if is_pair { Base::Wide(row) } else { Base::Narrow(row, scale) };
+                    sum.base = if is_wide && is_pair(register, is_extended) { Base::Wide(row) } else { Base::Narrow(row, scale) };
                 }
                 AddressRegister { file: File::Uniform, .. } if is_wide => sum.uniform = Uniform::Wide(row),
                 AddressRegister { file: File::Uniform, .. } => sum.uniform = Uniform::Narrow(row),
-                _ => return Err(site.unsupported("an address with a register of this file")),
+                _ => return None,
             }
         }
-        Ok(sum)
+        Some(sum)
     }
 
     /// The address of each thread.

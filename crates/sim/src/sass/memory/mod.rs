@@ -1,10 +1,10 @@
 //! Loads and stores: where an access goes ([`address`], [`space`]), plain accesses ([`plain`]), matrices and asynchronous copies
 //! ([`matrix`]). Fences and cache control do nothing: every access is visible at once.
 
-pub(super) mod address;
+pub(crate) mod address;
 pub(super) mod matrix;
 pub(super) mod plain;
-pub(super) mod space;
+pub(crate) mod space;
 
 use oriole_isa::Opcode;
 

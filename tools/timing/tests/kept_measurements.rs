@@ -1,0 +1,69 @@
+//! Predictions against the times that an H200 took for the same machine code, which is kept in `data`.
+//!
+//! With `ORIOLE_ORACLES` set to a folder with `ptxas`, also against those of what it makes of the same kernels; its schedules use much
+//! more of the model.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use oriole_sim::timing::Effort;
+use oriole_timing_check::{Agreement, Measurement, predict, read_test};
+
+/// One multiprocessor of each launch: kernels whose blocks differ are predicted less well, but soon.
+const EFFORT: Effort = Effort { multiprocessors: 1, instructions: 500_000, limit: 50_000_000 };
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn measurements(compiler: &str) -> Vec<Measurement> {
+    let text = std::fs::read_to_string(folder().join("data/h200.tsv")).unwrap();
+    let mut all = Measurement::parse(&text).unwrap();
+    all.retain(|measurement| measurement.compiler == compiler);
+    all
+}
+
+/// How predictions agree with measurements whose machine code there is.
+fn agreement(measurements: &[Measurement], cubins: &Path) -> Agreement {
+    let pairs: Vec<(f64, f64)> = measurements
+        .iter()
+        .filter_map(|measurement| {
+            let cubin = std::fs::read(cubins.join(format!("{}.cubin", measurement.kernel))).ok()?;
+            let (test, _) = read_test(&folder().join(format!("kernels/{}.ptx", measurement.kernel))).unwrap();
+            let estimate = predict(&test, &cubin, &EFFORT).unwrap_or_else(|error| panic!("{}: {error}", measurement.kernel));
+            Some((estimate.kernel as f64, measurement.cycles()))
+        })
+        .collect();
+    Agreement::of(&pairs)
+}
+
+#[test]
+fn timing_of_kept_measurements() {
+    let measurements = measurements("oriole");
+    let agreement = agreement(&measurements, &folder().join("data/cubins"));
+    println!("{agreement}");
+    assert!(agreement.count >= 105, "{agreement}");
+    assert!(agreement.rank_correlation >= 0.97, "{agreement}");
+    assert!((0.9..=1.1).contains(&agreement.mean_ratio) && agreement.spread <= 1.25, "{agreement}");
+    assert!(agreement.within_double >= 0.97, "{agreement}");
+}
+
+#[test]
+fn timing_of_code_by_ptxas() {
+    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") else { return };
+    let ptxas = Path::new(&oracles).join("ptxas");
+    let cubins = std::env::temp_dir().join(format!("oriole-timing-{}", std::process::id()));
+    std::fs::create_dir_all(&cubins).unwrap();
+    let measurements = measurements("ptxas");
+    for measurement in &measurements {
+        let source = folder().join(format!("kernels/{}.ptx", measurement.kernel));
+        let output = cubins.join(format!("{}.cubin", measurement.kernel));
+        let status = Command::new(&ptxas).args(["-O3", "-arch=sm_90a"]).arg(&source).arg("-o").arg(&output).status();
+        assert!(status.is_ok_and(|status| status.success()), "ptxas on {}", measurement.kernel);
+    }
+    let agreement = agreement(&measurements, &cubins);
+    std::fs::remove_dir_all(&cubins).unwrap();
+    println!("{agreement}");
+    assert!(agreement.count >= 105 && agreement.rank_correlation >= 0.95, "{agreement}");
+    assert!((0.9..=1.1).contains(&agreement.mean_ratio) && agreement.spread <= 1.3, "{agreement}");
+}
