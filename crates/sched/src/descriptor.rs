@@ -12,8 +12,8 @@ use oriole_hardware::Class;
 use oriole_hardware::units::Unit;
 use oriole_isa::{Access, File, Instruction, accesses};
 
-use crate::rate::ThroughputClass;
 use crate::space::Space;
+use oriole_hardware::ThroughputClass;
 
 /// The first number of classes that the description does not name.
 const OWN_CLASSES: u16 = 1024;

@@ -11,14 +11,14 @@
 
 pub mod descriptor;
 pub mod latency;
-pub mod rate;
+
 pub mod register_cost;
 pub mod resource;
 pub mod space;
 
 pub use descriptor::{Descriptor, Packed, PipeFlags, PipeMask, SubClass};
 pub use latency::{INFINITE_LATENCY, Meeting, Place, UNSCHEDULED, latency, latency_between, meetings, operand_latency};
-pub use rate::ThroughputClass;
+pub use oriole_hardware::ThroughputClass;
 pub use register_cost::{RegisterCost, RegisterDescriptor, Tracking, register_cost};
 pub use resource::{Costs, Mode, Resources, Slot};
 pub use space::Space;

@@ -15,8 +15,8 @@ use oriole_hardware::{Class, Profile};
 use oriole_isa::{File, Instruction, accesses};
 
 use crate::descriptor::unit;
-use crate::rate::ThroughputClass;
 use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
+use oriole_hardware::ThroughputClass;
 
 /// A figure for each unit.
 pub type ResourceVector = [i32; UNITS];

@@ -1,12 +1,12 @@
 //! The hardware model as JSON.
 
+use oriole_hardware::ThroughputClass;
 use oriole_hardware::machine::Field;
 use oriole_hardware::occupancy::{Cliff, Launch};
 use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
 use oriole_sched::Descriptor;
-use oriole_sched::rate::ThroughputClass;
 use oriole_sched::space::{estimated_latency, is_long_latency};
 use serde_json::{Map, Value, json};
 

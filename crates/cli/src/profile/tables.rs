@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use oriole_hardware::ThroughputClass;
 use oriole_hardware::occupancy::{Cliff, Launch};
 use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
-use oriole_sched::rate::ThroughputClass;
 use oriole_sched::space::{estimated_latency, is_long_latency};
 use oriole_sched::{Descriptor, Space};
 

@@ -304,12 +304,7 @@ impl<'a> Tracker<'a> {
             lanes: reading_lanes(step, touch, flight.group, active),
         });
         let live_results = flight.results != Pending::Done;
-        let writes = step.writes.iter().filter(|_| live_results).map(|&touch| Entry {
-            flight: number,
-            touch,
-            write: true,
-            lanes: active,
-        });
+        let writes = step.writes.iter().filter(|_| live_results).map(|&touch| Entry { flight: number, touch, write: true, lanes: active });
         for entry in reads.chain(writes).filter(|entry| entry.lanes != 0) {
             let list = &mut self.entries[usize::from(entry.touch.register.0)];
             if list.is_empty() {

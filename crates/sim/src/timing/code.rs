@@ -1,11 +1,11 @@
 //! What the model needs to know of an instruction, whoever issues it: pipe, rate, control, operands, and what it does to memory.
 
+use oriole_hardware::ThroughputClass;
 use oriole_hardware::costs::Costs;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
 use oriole_hardware::{Class, Model, Time};
 use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Target, Value, accesses};
-use oriole_sched::ThroughputClass;
 use smallvec::SmallVec;
 
 use crate::sass::memory::address::Address;

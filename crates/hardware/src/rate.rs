@@ -3,9 +3,9 @@
 //! The table of classes names a rate for each class. NVIDIA publishes rates by kind of work, so several names share a figure, and some have
 //! none: those count as one issue.
 
-use oriole_hardware::Class;
-use oriole_hardware::machine::Machine;
-use oriole_hardware::units::Rates;
+use crate::class::Class;
+use crate::machine::Machine;
+use crate::units::Rates;
 
 /// A throughput class: a rate that classes share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -80,7 +80,7 @@ impl ThroughputClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oriole_hardware::{Classes, Profile};
+    use crate::{Classes, Profile};
     use oriole_isa::Target;
 
     #[test]
