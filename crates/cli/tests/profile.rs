@@ -45,8 +45,13 @@ fn export(folder: &Path, target: &str) -> String {
 }
 
 /// Compiles the kernel for Hopper, with this text as a profile.
+/// Without optimization, where control words follow from the classes alone.
 fn compile(folder: &Path, profile: Option<&str>) -> Vec<u8> {
-    let mut arguments = vec!["compile", "k.ptx", "-o", "k.cubin", "--arch", "sm_90a"];
+    compile_at("-O0", folder, profile)
+}
+
+fn compile_at(level: &str, folder: &Path, profile: Option<&str>) -> Vec<u8> {
+    let mut arguments = vec!["compile", "k.ptx", "-o", "k.cubin", "--arch", "sm_90a", level];
     if let Some(text) = profile {
         fs::write(folder.join("changed.hwp"), text).unwrap();
         arguments.extend(["--hw-profile", "changed.hwp"]);
@@ -186,6 +191,27 @@ fn a_latency_that_no_stall_covers_gets_a_scoreboard() {
     let changed = text.replace(row, &format!("{start} alu=23{}", &rest[rest.find(char::is_alphabetic).unwrap()..]));
     let (after, _) = control_of(&compile(&folder, Some(&changed)), Opcode::IMAD);
     assert_eq!((after.write_barrier, after.read_barrier), (Some(0), Some(1)));
+}
+
+#[test]
+fn a_longer_latency_makes_longer_stalls_in_optimized_code() {
+    let folder = folder("longer");
+    let text = export(&folder, "sm_90a");
+    let changed: String = text
+        .lines()
+        .map(|line| {
+            let is_row = line.starts_with("'1' dimension kind=raw file=R first=fma ");
+            let cells = line.split(' ').map(|cell| match cell.split_once('=') {
+                Some((port, figure)) if is_row && figure.len() == 2 && figure.starts_with(['4', '5']) => format!("{port}=11a"),
+                _ => cell.to_owned(),
+            });
+            cells.collect::<Vec<_>>().join(" ") + "\n"
+        })
+        .collect();
+    assert_ne!(changed, text);
+    let stalls = |cubin: &[u8]| instructions(cubin).iter().map(|instruction| u32::from(instruction.control.stall)).sum::<u32>();
+    let (before, after) = (compile_at("-O3", &folder, None), compile_at("-O3", &folder, Some(&changed)));
+    assert!(stalls(&after) > stalls(&before), "{} and {}", stalls(&before), stalls(&after));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! The machine has sixteen. Number and thread count are both immediates, or one of them is in a register, or both are in the same one:
 //! the number in the lowest four bits, the count from bit 16 on.
 //!
-//! Threads of a warp arrive one by one, so it does not matter whether they are together (`.aligned`) or not.
+//! The hardware takes a part of a warp that comes to a barrier for an arrival of the whole warp. So the threads of a warp have to be together
+//! there, with `.aligned` or without: `WARPSYNC` goes in front where they may have gone different ways. ptxas does the same.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
@@ -20,6 +21,7 @@ const ALL_BARRIERS: u32 = 16;
 
 /// `bar.sync`, `bar.arrive`, `bar.red` and the same of `barrier`
 pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    select.bring_warp_together();
     if ptx.has(Modifier::Red) {
         return reduce(select, ptx);
     }

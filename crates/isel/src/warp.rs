@@ -41,6 +41,11 @@ impl Select<'_> {
         }
     }
 
+    /// Brings the whole warp together.
+    pub(crate) fn bring_warp_together(&mut self) {
+        self.bring_together(Members::All, false);
+    }
+
     fn synchronize(&mut self, members: Members, exclusive: bool) {
         match members {
             Members::All if has_clusters(self.target) => {
