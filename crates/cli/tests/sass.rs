@@ -152,8 +152,8 @@ fn added_instructions_move_what_follows() {
     let first = text.lines().find(|line| line.contains("/*0000*/")).unwrap();
     let edited = text.replace(first, &format!("{first}\n  IADD3 R4, R4, 0x1, RZ ; // added\n  /* also */ MUFU.RCP R5, R4 ;\n\n"));
     let after = assemble(&edited);
-    assert!(after.contains("/*0010*/  [B012345:R-:W-:-:S15]  IADD3 R4, R4, 0x1, RZ ;"), "{after}");
-    assert!(after.contains("/*0020*/  [B012345:R5:W5:-:S15]  MUFU.RCP R5, R4 ;"), "{after}");
+    assert!(after.contains("/*0010*/  [B012345:R-:W-:Y:S15]  IADD3 R4, R4, 0x1, RZ ;"), "{after}");
+    assert!(after.contains("/*0020*/  [B012345:R5:W5:Y:S15]  MUFU.RCP R5, R4 ;"), "{after}");
     assert!(after.lines().any(|line| line.contains("/*0030*/  [B") && line.as_bytes()[25] == b'5'), "waits for scoreboard 5\n{after}");
     // Taking the lines out again gives the file back, attributes and symbols included.
     let is_added = |line: &&str| !line.contains("/*0010*/") && !line.contains("/*0020*/");

@@ -3,12 +3,13 @@
 //! The machine has sixteen. Number and thread count are both immediates, or one of them is in a register, or both are in the same one:
 //! the number in the lowest four bits, the count from bit 16 on.
 //!
-//! The hardware takes a part of a warp that comes to a barrier for an arrival of the whole warp. So the threads of a warp have to be together
-//! there, with `.aligned` or without: `WARPSYNC` goes in front where they may have gone different ways. ptxas does the same.
+//! All threads of a warp come to a barrier that is `.aligned`, as every `bar` is, but they need not be together there by themselves, and the
+//! hardware may then let a part of them go on too early. So `WARPSYNC` goes in front where they may have gone different ways. Without
+//! `.aligned` threads of a warp may be at different barriers, and nothing can bring them together.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
-use oriole_ptx::table::Modifier;
+use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
@@ -21,7 +22,9 @@ const ALL_BARRIERS: u32 = 16;
 
 /// `bar.sync`, `bar.arrive`, `bar.red` and the same of `barrier`
 pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    select.bring_warp_together();
+    if ptx.opcode() == Opcode::Bar || ptx.has(Modifier::Aligned) {
+        select.bring_warp_together();
+    }
     if ptx.has(Modifier::Red) {
         return reduce(select, ptx);
     }
