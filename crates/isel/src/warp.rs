@@ -35,10 +35,14 @@ fn members(select: &mut Select<'_>, operand: ast::Operand) -> Result<Members, Un
 impl Select<'_> {
     /// Brings threads together.
     fn bring_together(&mut self, members: Members, exclusive: bool) {
-        let is_start = self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel;
-        if !(is_start && matches!(members, Members::All)) {
+        if !(self.is_warp_together() && matches!(members, Members::All)) {
             self.synchronize(members, exclusive);
         }
+    }
+
+    /// Whether no thread can have gone another way yet.
+    pub(crate) fn is_warp_together(&self) -> bool {
+        self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel
     }
 
     /// Brings the whole warp together.
