@@ -33,6 +33,12 @@ fn members(select: &mut Select<'_>, operand: ast::Operand) -> Result<Members, Un
 }
 
 impl Select<'_> {
+    /// Whether no thread can have gone another way yet.
+    pub(crate) fn is_warp_together(&self) -> bool {
+        let has_called = !self.callees.is_empty() || !self.indirect_calls.is_empty();
+        self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel && !has_called
+    }
+
     /// Brings the whole warp together.
     pub(crate) fn bring_warp_together(&mut self) {
         self.synchronize(Members::All, false);
