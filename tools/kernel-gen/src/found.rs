@@ -7,7 +7,13 @@ const FAMILY: &str = "found";
 const THREADS: u64 = 96;
 
 pub fn tests() -> Vec<Generated> {
-    vec![barrier_behind_call(), round_literals_to_zero(), constant_index_overwritten(), address_overwritten_by_constant()]
+    vec![
+        barrier_behind_call(),
+        round_literals_to_zero(),
+        constant_index_overwritten(),
+        address_overwritten_by_constant(),
+        constant_read_twice(),
+    ]
 }
 
 /// A callee lets threads go one by one, and nothing brings them together again but the barrier.
@@ -171,4 +177,24 @@ fn address_overwritten_by_constant() -> Generated {
     .body(&store(U32, "%r2", "e"))
     .body(&store(U32, "%r5", "f"))
     .finish()
+}
+
+/// The second load of the same word is a copy of the first, and reaches no memory.
+fn constant_read_twice() -> Generated {
+    Kernel::new(FAMILY, "constant_read_twice", "the same word of constant memory is loaded again")
+        .threads(32)
+        .module(TABLE)
+        .output("d", U32, bits((0..32).map(|i| 7 * (i & 15) * 2)))
+        .body(
+            "and.b32 %r1, %i, 15;
+             mov.u32 %r2, table;
+             mad.lo.u32 %r2, %r1, 4, %r2;
+             cvt.u64.u32 %rd1, %r2;
+             ld.const.u16 %h1, [%rd1];
+             ld.const.u16 %h2, [%rd1];
+             add.u16 %h3, %h1, %h2;
+             cvt.u32.u16 %r3, %h3;",
+        )
+        .body(&store(U32, "%r3", "d"))
+        .finish()
 }
