@@ -61,7 +61,8 @@ class Driver:
         self.events = [self.event(), self.event()]
         _, self.filler = self.load(fill, "fill")
         _, spin = self.load(SPIN, "spin")
-        self.spin = (spin, (1, 1, 1), (32, 1, 1), 0, [self.allocate(256), ctypes.c_uint32(SPIN_ROUNDS)])
+        self.spin_arguments = [self.allocate(256), ctypes.c_uint32(SPIN_ROUNDS)]
+        self.spin = (spin, (1, 1, 1), (32, 1, 1), 0, pointers(self.spin_arguments))
 
     def check(self, status):
         if status:
@@ -84,8 +85,7 @@ class Driver:
         return address
 
     def launch(self, function, grid, block, shared, arguments):
-        pointers = (ctypes.c_void_p * len(arguments))(*[ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in arguments])
-        self.check(self.cuda.cuLaunchKernel(function, *grid, *block, shared, None, pointers, None))
+        self.check(self.cuda.cuLaunchKernel(function, *grid, *block, shared, None, arguments, None))
 
     def synchronize(self):
         self.check(self.cuda.cuCtxSynchronize())
@@ -123,7 +123,7 @@ class Driver:
                 raise ValueError(f"fill {source} is not known here")
             words = [buffer.address, ctypes.c_uint64(at), ctypes.c_uint64(length), ctypes.c_uint32(mode)]
             words += [ctypes.c_uint32(int(seed or 0)), ctypes.c_uint32(SIZES[kind]), ctypes.c_uint64(parameter)]
-            self.launch(self.filler, (1024, 1, 1), (256, 1, 1), 0, words)
+            self.launch(self.filler, (1024, 1, 1), (256, 1, 1), 0, pointers(words))
             at += length
         self.synchronize()
 
@@ -132,6 +132,11 @@ class Driver:
         data = ctypes.create_string_buffer(size)
         self.check(self.cuda.cuMemcpyDtoH_v2(data, buffer.address, ctypes.c_size_t(size)))
         return hashlib.blake2b(data.raw).hexdigest()
+
+
+def pointers(arguments):
+    """Arguments as the driver takes them."""
+    return (ctypes.c_void_p * len(arguments))(*[ctypes.cast(ctypes.byref(argument), ctypes.c_void_p) for argument in arguments])
 
 
 class Buffer:
@@ -189,7 +194,7 @@ def measure(driver, folder, name, sets, rounds):
         cubin = folder / "cubins" / label / f"{name}.cubin"
         if cubin.exists():
             _, function = driver.load(cubin.read_bytes(), kernel)
-            launches[label] = (function, grid, block, shared, arguments)
+            launches[label] = (function, grid, block, shared, pointers(arguments))
     verdicts = {}
     first = next(iter(launches))
     expected = results(driver, launches[first], buffers)

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use oriole_cubin::Cubin;
-use oriole_driver::rescore::{Options, Rescored, Section, Tally, rescore};
+use oriole_driver::rescore::{Options, Part, Rescored, Section, Tally, rescore};
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
+use oriole_sim::hazard::{Dependence, Finding, Problem};
 
 use crate::check::read_input;
 use crate::output::write_file;
-use crate::sass::program::{Program, SIZE};
+use crate::sass::program::{CodeSection, Program, SIZE};
 use crate::verify::{findings_of, is_hazard};
 
 /// Give machine code new control words.
@@ -103,22 +104,43 @@ fn read_profile(file: &str) -> Result<Profile, String> {
     Profile::from_text(name, &String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
 }
 
-/// Puts old words back where the new ones have a hazard.
+/// Rounds of checking and adding waits.
+const ROUNDS: usize = 8;
+
+/// Puts old words back where the new ones have a hazard. The checker forgets where paths meet in which order instructions were issued, and
+/// then asks for waits that are not needed; it gets them.
 fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), String> {
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
     let program = Program::new(&cubin)?;
     for section in rescored.sections.iter_mut().filter(|section| section.obstacle.is_none()) {
         let Some(code) = program.sections.iter().find(|code| code.index == section.index) else { continue };
-        let new: Option<Vec<Instruction>> = section.new.iter().map(|&word| decode(word, program.target)).collect();
-        let Some(new) = new else { continue };
-        let findings = findings_of(&program, code, &new, model);
-        let hazards = findings.iter().filter(|finding| is_hazard(finding)).count();
-        if let Some(first) = findings.iter().find(|finding| is_hazard(finding)) {
-            let at = first.second as u64 * SIZE;
-            section.refuse(format!("the new words have {hazards} hazards; the first: {at:#06x} {}", first.problem));
+        for round in 0..=ROUNDS {
+            let hazards = hazards(&program, code, section, model);
+            let Some(first) = hazards.first() else { break };
+            let missing: Vec<_> = hazards.iter().filter_map(missing_wait).collect();
+            if round == ROUNDS || missing.len() < hazards.len() {
+                let at = first.second as u64 * SIZE;
+                section.refuse(format!("the new words have {} hazards; the first: {at:#06x} {}", hazards.len(), first.problem));
+                break;
+            }
+            for (before, after, part) in missing {
+                section.wait_for(before, after, part);
+            }
         }
     }
     Ok(())
+}
+
+fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &Section, model: &Model) -> Vec<Finding> {
+    let new: Vec<Instruction> = section.new.iter().filter_map(|&word| decode(word, program.target)).collect();
+    findings_of(program, code, &new, model).into_iter().filter(is_hazard).collect()
+}
+
+/// The wait whose absence is a finding.
+fn missing_wait(finding: &Finding) -> Option<(usize, usize, Part)> {
+    let (Problem::NotWaited { kind, .. } | Problem::NotAnnounced { kind, .. }) = finding.problem else { return None };
+    let part = if kind == Dependence::WriteAfterRead { Part::Reads } else { Part::Results };
+    Some((finding.first, finding.second, part))
 }
 
 /// Names and figures of a tally.
@@ -169,6 +191,7 @@ fn json(rescored: &Rescored) -> String {
             "target": rescored.target.to_string(),
             "instructions": old.instructions,
             "changed": section.obstacle.is_none(),
+            "added_waits": section.added_waits,
             "obstacle": section.obstacle.as_ref().map(ToString::to_string),
             "before": object(&old),
             "after": object(&new),

@@ -33,10 +33,14 @@ use oriole_isa::{Control, Instruction, Target, decode};
 use rayon::prelude::*;
 
 use graph::Surroundings;
+pub use order::Part;
 pub use tally::Tally;
 
 /// Bytes of an instruction.
 const SIZE: usize = 16;
+const SCOREBOARDS: u8 = 6;
+/// Cycles from setting a scoreboard to waiting for it.
+const SCOREBOARD_STALL: u8 = 2;
 
 /// What to do, and by whose figures.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +95,8 @@ pub struct Section {
     /// The same as the old words where there is an obstacle.
     pub new: Vec<u128>,
     pub obstacle: Option<Obstacle>,
+    /// Waits that a checker asked for.
+    pub added_waits: usize,
     offset: usize,
 }
 
@@ -99,6 +105,32 @@ impl Section {
     pub fn refuse(&mut self, reason: String) {
         self.new.clone_from(&self.old);
         self.obstacle = Some(Obstacle::Refused(reason));
+    }
+
+    /// Lets an instruction wait for another one, whose results or sources it touches: for a checker that does not see why it need not.
+    /// Numbers are those of instructions.
+    pub fn wait_for(&mut self, first: usize, second: usize, part: Part) {
+        let (mut before, mut after) = (Control::of(self.new[first]), Control::of(self.new[second]));
+        let scoreboard = match part {
+            Part::Results => &mut before.write_barrier,
+            Part::Reads => &mut before.read_barrier,
+        };
+        after.wait |= 1 << *scoreboard.get_or_insert_with(|| self.least_used());
+        before.stall = before.stall.max(SCOREBOARD_STALL);
+        self.new[first] = with_control(self.new[first], before);
+        self.new[second] = with_control(self.new[second], after);
+        self.added_waits += 1;
+    }
+
+    /// The scoreboard that the fewest instructions set.
+    fn least_used(&self) -> u8 {
+        let mut times = [0; SCOREBOARDS as usize];
+        for control in self.new.iter().map(|&word| Control::of(word)) {
+            for index in control.write_barrier.into_iter().chain(control.read_barrier).filter(|&index| index < SCOREBOARDS) {
+                times[usize::from(index)] += 1;
+            }
+        }
+        (0..SCOREBOARDS).min_by_key(|&index| times[usize::from(index)]).unwrap_or(0)
     }
 
     /// What control words were and are.
@@ -166,7 +198,7 @@ fn section(cubin: &Cubin, function: &oriole_cubin::Function<'_>, offset: usize, 
         Ok(new) => (new, None),
         Err(obstacle) => (old.clone(), Some(obstacle)),
     };
-    Section { index: function.section, function: function.name.to_owned(), old, new, obstacle, offset }
+    Section { index: function.section, function: function.name.to_owned(), old, new, obstacle, added_waits: 0, offset }
 }
 
 fn new_words(

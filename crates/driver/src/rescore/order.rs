@@ -19,7 +19,9 @@ use super::Obstacle;
 /// What an instruction announces.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Part {
+    /// That its results are there.
     Results,
+    /// That its sources have been read.
     Reads,
 }
 

@@ -1,6 +1,6 @@
 // kernel-test 1
 // about: iterations until escape, which threads of a warp do not agree on
-// kernel: mandelbrot
+// kernel: mandelbrot_float
 // grid: 64 64 1
 // block: 16 16 1
 // param out: u32[1048576] = zero
@@ -8,7 +8,7 @@
 // expect out: exact = ?*1048576
 
 // oriole: arch=compute_80
-extern "C" __global__ void mandelbrot(unsigned *out, unsigned limit)
+extern "C" __global__ void mandelbrot_float(unsigned *out, unsigned limit)
 {
     unsigned column = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
     float cx = column * (3.0f / 1024) - 2.0f, cy = row * (2.5f / 1024) - 1.25f, x = 0, y = 0;
