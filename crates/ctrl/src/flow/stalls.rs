@@ -5,6 +5,7 @@
 //! ends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use oriole_hardware::{Kind, Model};
 use oriole_isa::{Control, Opcode};
@@ -40,7 +41,7 @@ pub fn settle(code: &Code<'_>, touches: &[Touches], model: &Model, controls: &mu
             merge(&mut entry, state);
         }
         let (state, grown) = walker.walk(block, &entry);
-        todo.extend(grown.into_iter().filter(|&before| left[before].is_some()));
+        todo.extend(grown.into_iter().filter(|&other| other == block || left[other].is_some()));
         if left[block].as_ref() != Some(&state) {
             left[block] = Some(state);
             todo.extend(&code.blocks[block].successors);
@@ -87,7 +88,7 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Goes through a block; what is outstanding at its end, and blocks before it whose last stall grew.
+    /// Goes through a block; what is outstanding at its end, and blocks that have to be gone through again because stalls grew.
     fn walk(&mut self, block: usize, state: &State) -> (State, Vec<usize>) {
         for register in self.used.drain(..) {
             self.at[usize::from(register)].clear();
@@ -101,15 +102,14 @@ impl Walker<'_> {
         let mut now: i64 = 0;
         let mut grown = Vec::new();
         for number in range.clone() {
-            let missing = self.missing(number, now).max(self.unsettled(number, now, &recent));
+            let (missing, first) = self.missing(number, now).max((self.unsettled(number, now, &recent), range.start));
             if missing > 0 {
-                if number == range.start {
-                    grown.extend(self.lengthen_before(block, missing));
-                } else {
-                    let stall = &mut self.controls[number - 1].stall;
-                    let longer = (u32::from(*stall) + missing as u32).min(LONGEST_STALL.into()) as u8;
-                    now += i64::from(longer - *stall);
-                    *stall = longer;
+                let from = if (range.start..number).contains(&first) { first } else { range.start };
+                let (added, in_front) = self.lengthen(from..number, missing);
+                now += added;
+                grown.extend((added > in_front).then_some(block));
+                if from == range.start && added < missing {
+                    grown.extend(self.lengthen_before(block, missing - added));
                 }
             }
             self.launch(number, now);
@@ -131,10 +131,29 @@ impl Walker<'_> {
         }
     }
 
-    /// Cycles that are missing in front of an instruction.
-    fn missing(&self, number: usize, now: i64) -> i64 {
+    /// Lengthens stalls from the last of these instructions backward, as one stall may be too short; what they and what the last alone
+    /// grew by.
+    fn lengthen(&mut self, range: Range<usize>, missing: i64) -> (i64, i64) {
+        let (mut added, mut in_front) = (0, 0);
+        for number in range.clone().rev() {
+            let stall = &mut self.controls[number].stall;
+            let longer = (i64::from(*stall) + missing - added).min(LONGEST_STALL.into());
+            added += longer - i64::from(*stall);
+            *stall = longer as u8;
+            if number + 1 == range.end {
+                in_front = added;
+            }
+            if added >= missing {
+                break;
+            }
+        }
+        (added, in_front)
+    }
+
+    /// Cycles that are missing in front of an instruction, and behind which one.
+    fn missing(&self, number: usize, now: i64) -> (i64, usize) {
         let touches = &self.touches[number];
-        let mut missing = 0;
+        let mut missing = (0, number);
         for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
             for touch in list {
                 for &(first, other, other_writes, issued) in self.at[usize::from(touch.register)].iter().rev() {
@@ -153,7 +172,7 @@ impl Walker<'_> {
                         (false, false) => continue,
                     };
                     let need = need(self.model, kind, touch.register, other.port, touch.port, self.touches[first].guarded);
-                    missing = missing.max(i64::from(need.cycles) - elapsed);
+                    missing = missing.max((i64::from(need.cycles) - elapsed, first));
                 }
             }
         }
@@ -173,16 +192,10 @@ impl Walker<'_> {
         recent.iter().rev().take(3 * LONGEST as usize).map(missing).max().unwrap_or(0)
     }
 
-    /// Lengthens the last stall of every block before; those blocks.
+    /// Lengthens stalls at the end of every block before; those blocks.
     fn lengthen_before(&mut self, block: usize, missing: i64) -> Vec<usize> {
-        let before = self.before[block].clone();
-        for &other in &before {
-            let range = &self.code.blocks[other].range;
-            if let Some(last) = range.clone().last() {
-                let stall = &mut self.controls[last].stall;
-                *stall = (i64::from(*stall) + missing).min(LONGEST_STALL.into()) as u8;
-            }
-        }
+        let mut before = self.before[block].clone();
+        before.retain(|&other| self.lengthen(self.code.blocks[other].range.clone(), missing).0 > 0);
         before
     }
 }
