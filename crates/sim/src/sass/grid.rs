@@ -6,7 +6,7 @@ use super::fault::{Error, ErrorKind};
 use super::load::Code;
 use super::observe::Observer;
 use super::program::Program;
-use super::schedule::{Block, Engine};
+use super::schedule::{Block, Engine, Order};
 use super::warp::{Identity, LANES, Warp};
 use super::world::{Map, World};
 use crate::{Launch, Memory};
@@ -23,11 +23,22 @@ const PATIENCE: usize = 4;
 pub struct Options {
     /// Warp instructions after which a launch is given up.
     pub instruction_limit: u64,
+    /// Seed of a random order of warps and groups of threads; 0 for a fixed one.
+    pub order: u64,
+    /// Whether all threads of a warp see the same convergence barriers.
+    pub one_barrier_file: bool,
+}
+
+impl Options {
+    /// A number of instructions, and the rest as usual.
+    pub const fn limited(instruction_limit: u64) -> Options {
+        Options { instruction_limit, order: 0, one_barrier_file: false }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { instruction_limit: 1 << 36 }
+        Options::limited(1 << 36)
     }
 }
 
@@ -70,6 +81,7 @@ impl Code {
         let mut resident: VecDeque<Block> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
         let mut clock = 0;
+        let mut order = Order::new(options.order);
         let mut printed = String::new();
         let mut blocks = blocks.into_iter().peekable();
         // Few blocks at a time, and more once those that run seem to wait for others.
@@ -83,7 +95,7 @@ impl Code {
                 }
                 shared[slot].clear();
                 shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
-                Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers), program.entry)
+                Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers, options), program.entry)
             } else {
                 match resident.pop_front() {
                     Some(block) => block,
@@ -98,10 +110,11 @@ impl Code {
                 printed: &mut printed,
                 clock,
             };
+            let limit_of_all = options.instruction_limit;
             let mut engine =
-                Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: options.instruction_limit };
+                Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: limit_of_all, order };
             let is_finished = engine.run(&mut block, BLOCK_TURN)?;
-            clock = engine.world.clock;
+            (clock, order) = (engine.world.clock, engine.order);
             if is_finished {
                 free.push(block.slot);
                 fruitless = 0;
@@ -122,7 +135,7 @@ impl Code {
 const SHARED_GARBAGE: u8 = 0xa5;
 
 /// The warps of a block.
-fn warps(map: &Map, number: u64, slot: usize, registers: u16) -> Vec<Warp> {
+fn warps(map: &Map, number: u64, slot: usize, registers: u16, options: &Options) -> Vec<Warp> {
     let [width, height, _] = map.grid.map(u64::from);
     let block = [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32];
     let [x, y, z] = map.block;
@@ -142,7 +155,9 @@ fn warps(map: &Map, number: u64, slot: usize, registers: u16) -> Vec<Warp> {
             ],
             threads: if count == LANES as u32 { !0 } else { (1 << count) - 1 },
         };
-        Warp::new(registers, identity)
+        let mut warp = Warp::new(registers, identity);
+        warp.one_barrier_file = options.one_barrier_file;
+        warp
     };
     (0..threads.div_ceil(LANES as u32)).map(identity).collect()
 }

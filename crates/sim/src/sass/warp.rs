@@ -139,6 +139,8 @@ pub struct Warp {
     uniform_predicates: [Mask; PREDICATE_ROWS],
     /// Convergence barriers: the mask that each thread sees, and behind them what `WARPSYNC` waits for.
     pub barriers: Box<[Lanes; BARRIERS + 1]>,
+    /// Whether all threads see the same.
+    pub one_barrier_file: bool,
     /// What the last reduction at a barrier of the block gave.
     pub barrier_result: u32,
     /// Who its threads are.
@@ -177,9 +179,19 @@ impl Warp {
             predicates,
             uniform_predicates: predicates,
             barriers: Box::new([[0; LANES]; BARRIERS + 1]),
+            one_barrier_file: false,
             barrier_result: 0,
             identity,
             local: Vec::new(),
+        }
+    }
+
+    /// Writes a convergence barrier for the threads in `mask`, or for all with that of the first of them.
+    pub fn set_barrier(&mut self, barrier: usize, mask: Mask, values: &Lanes) {
+        if self.one_barrier_file {
+            self.barriers[barrier] = [values[first(mask)]; LANES];
+        } else {
+            lanes_of(mask).for_each(|lane| self.barriers[barrier][lane] = values[lane]);
         }
     }
 
@@ -273,7 +285,7 @@ impl Warp {
 }
 
 /// What registers hold at the start.
-const GARBAGE: u32 = 0xdead_beef;
+pub const GARBAGE: u32 = 0xdead_beef;
 
 /// The first thread of a mask.
 #[inline]
