@@ -461,17 +461,15 @@ impl Running {
     }
 
     /// Lets threads of a group, which is behind the instruction already, wait at a convergence barrier.
-    fn wait_at(&mut self, index: usize, mut threads: Mask, barrier: usize) {
-        if self.warp.one_barrier_file && barrier != GATHER {
-            // Whom the barrier does not count does not wait.
-            threads &= self.warp.barriers[barrier][0];
-        }
+    fn wait_at(&mut self, index: usize, threads: Mask, barrier: usize) {
         if threads == 0 {
             return;
         }
         let group = self.groups[index];
         let is_complete = |lane: usize| self.warp.barriers[barrier][lane] & !self.exited & !threads == 0;
-        if threads == group.threads && lanes_of(threads).all(is_complete) {
+        let is_alone = |group: &Group| group.wait != Some(Wait::Convergence(barrier));
+        if !self.warp.one_barrier_file && self.groups.iter().all(is_alone) && threads == group.threads && lanes_of(threads).all(is_complete)
+        {
             return;
         }
         self.take(index, threads);
@@ -545,12 +543,19 @@ impl Running {
                 group.map_or(u32::MAX, |group| group.step)
             });
             // Threads of an outer call of the same function may wait at the same barrier with another mask.
-            let agree = |one: usize, other: usize| masks[one] == masks[other] && (barrier != GATHER || steps[one] == steps[other]);
+            let is_shared = self.warp.one_barrier_file && barrier != GATHER;
+            let agree =
+                |one: usize, other: usize| is_shared || masks[one] == masks[other] && (barrier != GATHER || steps[one] == steps[other]);
             let is_complete =
                 |lane: &usize| lanes_of(masks[*lane] & !self.exited).all(|other| waiting >> other & 1 == 1 && agree(*lane, other));
             let free = lanes_of(waiting).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
             if free == 0 {
                 continue;
+            }
+            if is_shared {
+                // What threads waited for is over.
+                let left = self.warp.barriers[barrier][0] & !free;
+                self.warp.barriers[barrier] = [left; LANES];
             }
             let mut released: Vec<Group> = Vec::new();
             for group in self.groups.iter_mut().filter(|group| group.wait == here) {

@@ -186,10 +186,11 @@ impl Warp {
         }
     }
 
-    /// Writes a convergence barrier for the threads in `mask`, or for all with that of the first of them.
+    /// Writes a convergence barrier for the threads in `mask`. If there is one for all, each changes its own bit.
     pub fn set_barrier(&mut self, barrier: usize, mask: Mask, values: &Lanes) {
         if self.one_barrier_file {
-            self.barriers[barrier] = [values[first(mask)]; LANES];
+            let own = lanes_of(mask).fold(0, |bits, lane| bits | values[lane] & 1 << lane);
+            self.barriers[barrier] = [self.barriers[barrier][0] & !mask | own; LANES];
         } else {
             lanes_of(mask).for_each(|lane| self.barriers[barrier][lane] = values[lane]);
         }
