@@ -52,9 +52,6 @@ pub struct RunArguments {
     /// Seed of a random order in which warps and diverged threads run; 0 for a fixed one
     #[arg(long, default_value_t = 0, value_name = "SEED")]
     order: u64,
-    /// Let all threads of a warp share their convergence barriers
-    #[arg(long)]
-    one_barrier_file: bool,
     /// Print all instructions of the warp that wrote the first wrong element, or of the first warp
     #[arg(long)]
     trace: bool,
@@ -104,7 +101,7 @@ pub struct Watching {
 
 impl RunArguments {
     fn watching(&self) -> Watching {
-        let options = sass::Options { order: self.order, one_barrier_file: self.one_barrier_file, ..sass::Options::default() };
+        let options = sass::Options { order: self.order, ..sass::Options::default() };
         Watching { trace: self.trace, hazards: self.hazards, options }
     }
 }

@@ -1,9 +1,12 @@
 //! Control flow: what makes threads go elsewhere, wait or end. The scheduler executes it, because it decides about groups of threads.
 //!
-//! A convergence barrier is a mask of threads in a `B` register. `BSSY` sets it to the active threads, `BSYNC` waits until all of its threads
-//! that have not exited wait there, `BREAK` takes threads out. Each thread has its own view of the register here, so that groups on
-//! different paths that use the same register do not disturb each other; [`super::Options::one_barrier_file`] gives all threads of a warp
-//! the same.
+//! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. Each changes its own bit only: `BSSY`
+//! sets those of the active threads, `BREAK` and `.CLEAR` take them out, a move into the register copies them. `BSYNC` waits until all threads of
+//! the mask that have not exited wait there, or at a `WARPSYNC`; those that go on are in the mask no longer.
+//!
+//! That a thread changes its own bit only is inferred: ptxas executes `BSSY` again, on sm_75 with a `.CLEAR` in front, where other threads
+//! wait at the register already (irregular loops), and saves registers in functions that diverged threads call. That `BSYNC` does not wait for
+//! threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave such a region to one without `BREAK`.
 //!
 //! `WARPSYNC` brings threads together that execute the same instruction; threads that wait at two of them do not meet. Those at
 //! `WARPSYNC.COLLECTIVE` do: one place is chosen, all threads execute what follows there, and at `ENDCOLLECTIVE` each goes on where its
@@ -247,7 +250,7 @@ fn move_barrier(site: &Site<'_>) -> Built {
             }
             let barrier = barrier_number(&mut operands)?;
             Ok(compute(move |warp, mask| {
-                let values = warp.barriers[barrier];
+                let values = [warp.barriers[barrier]; 32];
                 warp.write(d, mask, &values);
                 if clear {
                     warp.set_barrier(barrier, mask, &[0; 32]);
@@ -259,7 +262,7 @@ fn move_barrier(site: &Site<'_>) -> Built {
             if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
                 return Ok(compute(move |warp, mask| {
-                    let values = warp.barriers[from];
+                    let values = [warp.barriers[from]; 32];
                     warp.set_barrier(barrier, mask, &values);
                     if clear {
                         warp.set_barrier(from, mask, &[0; 32]);

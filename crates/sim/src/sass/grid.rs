@@ -25,14 +25,12 @@ pub struct Options {
     pub instruction_limit: u64,
     /// Seed of a random order of warps and groups of threads; 0 for a fixed one.
     pub order: u64,
-    /// Whether all threads of a warp see the same convergence barriers.
-    pub one_barrier_file: bool,
 }
 
 impl Options {
     /// A number of instructions, and the rest as usual.
     pub const fn limited(instruction_limit: u64) -> Options {
-        Options { instruction_limit, order: 0, one_barrier_file: false }
+        Options { instruction_limit, order: 0 }
     }
 }
 
@@ -95,7 +93,7 @@ impl Code {
                 }
                 shared[slot].clear();
                 shared[slot].resize(prepared.map.shared_bytes as usize, SHARED_GARBAGE);
-                Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers, options), program.entry)
+                Block::new(number, slot, warps(&prepared.map, number, slot, prepared.registers), program.entry)
             } else {
                 match resident.pop_front() {
                     Some(block) => block,
@@ -135,7 +133,7 @@ impl Code {
 const SHARED_GARBAGE: u8 = 0xa5;
 
 /// The warps of a block.
-fn warps(map: &Map, number: u64, slot: usize, registers: u16, options: &Options) -> Vec<Warp> {
+fn warps(map: &Map, number: u64, slot: usize, registers: u16) -> Vec<Warp> {
     let [width, height, _] = map.grid.map(u64::from);
     let block = [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32];
     let [x, y, z] = map.block;
@@ -155,9 +153,7 @@ fn warps(map: &Map, number: u64, slot: usize, registers: u16, options: &Options)
             ],
             threads: if count == LANES as u32 { !0 } else { (1 << count) - 1 },
         };
-        let mut warp = Warp::new(registers, identity);
-        warp.one_barrier_file = options.one_barrier_file;
-        warp
+        Warp::new(registers, identity)
     };
     (0..threads.div_ceil(LANES as u32)).map(identity).collect()
 }

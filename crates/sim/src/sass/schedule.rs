@@ -36,8 +36,10 @@ struct Group {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// At a convergence barrier; the one behind the last is that of `WARPSYNC`.
+    /// At a convergence barrier.
     Convergence(usize),
+    /// At `WARPSYNC`.
+    Gather,
     /// At a barrier of the block.
     Block(usize),
     /// At `WARPSYNC.COLLECTIVE`.
@@ -70,8 +72,6 @@ impl Order {
     }
 }
 
-const GATHER: usize = BARRIERS;
-
 /// A warp and where its threads are.
 pub(super) struct Running {
     warp: Warp,
@@ -80,8 +80,9 @@ pub(super) struct Running {
     exited: Mask,
     /// Threads that run alone.
     exclusive: Mask,
-    /// Whom threads at `WARPSYNC.COLLECTIVE` wait for, and where they go in the end.
-    collected: Lanes,
+    /// Whom threads at `WARPSYNC` wait for.
+    wanted: Lanes,
+    /// Where threads at `WARPSYNC.COLLECTIVE` go in the end.
     after_collection: [u32; LANES],
 }
 
@@ -126,7 +127,7 @@ impl Block {
                 turn: 0,
                 exited: !threads,
                 exclusive: 0,
-                collected: [0; LANES],
+                wanted: [0; LANES],
                 after_collection: [0; LANES],
             }
         };
@@ -297,16 +298,16 @@ impl<O: Observer> Engine<'_, '_, O> {
             Flow::Converge { condition, barrier } => {
                 let waiting = active & running.warp.read_predicate(*condition);
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, *barrier);
+                running.wait_at(index, waiting, Wait::Convergence(*barrier));
             }
             Flow::Gather { condition, mask, exclusive } => {
                 let waiting = active & running.warp.read_predicate(*condition);
                 let masks = running.warp.read(*mask);
                 for lane in lanes_of(waiting) {
-                    running.warp.barriers[GATHER][lane] = masks[lane];
+                    running.wanted[lane] = masks[lane];
                 }
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, GATHER);
+                running.wait_at(index, waiting, Wait::Gather);
                 if *exclusive && running.groups.iter().any(|group| group.wait.is_none() && group.threads & waiting != 0) {
                     running.exclusive = waiting;
                 }
@@ -319,17 +320,18 @@ impl<O: Observer> Engine<'_, '_, O> {
                     return Err(self.error(ErrorKind::Fault, message, &running.warp, step, first(active)));
                 };
                 for lane in lanes_of(waiting) {
-                    running.collected[lane] = masks[lane];
+                    running.wanted[lane] = masks[lane];
                     running.after_collection[lane] = after;
                 }
                 running.groups[index].step += 1;
-                running.collect(index, waiting);
+                running.wait_at(index, waiting, Wait::Collection);
             }
             Flow::Disperse => running.disperse(index, active),
             Flow::Break { condition, barrier } => {
                 let leaving = active & running.warp.read_predicate(*condition);
                 running.groups[index].step += 1;
-                running.leave(leaving, *barrier);
+                running.warp.barriers[*barrier] &= !leaving;
+                running.release();
             }
             Flow::Yield => {
                 running.groups[index].step += 1;
@@ -385,7 +387,7 @@ impl<O: Observer> Engine<'_, '_, O> {
             return Error::new(ErrorKind::Deadlock, "nothing can run");
         };
         let what = match group.wait {
-            Some(Wait::Convergence(GATHER)) => "WARPSYNC".to_owned(),
+            Some(Wait::Gather) => "WARPSYNC".to_owned(),
             Some(Wait::Convergence(barrier)) => format!("convergence barrier B{barrier}"),
             Some(Wait::Block(barrier)) => format!("barrier {barrier} of the block"),
             Some(Wait::Collection) => "WARPSYNC.COLLECTIVE".to_owned(),
@@ -460,31 +462,14 @@ impl Running {
         }
     }
 
-    /// Lets threads of a group, which is behind the instruction already, wait at a convergence barrier.
-    fn wait_at(&mut self, index: usize, threads: Mask, barrier: usize) {
-        if threads == 0 {
-            return;
-        }
-        let group = self.groups[index];
-        let is_complete = |lane: usize| self.warp.barriers[barrier][lane] & !self.exited & !threads == 0;
-        let is_alone = |group: &Group| group.wait != Some(Wait::Convergence(barrier));
-        if !self.warp.one_barrier_file && self.groups.iter().all(is_alone) && threads == group.threads && lanes_of(threads).all(is_complete)
-        {
-            return;
-        }
-        self.take(index, threads);
-        self.groups.push(Group { step: group.step, threads, wait: Some(Wait::Convergence(barrier)) });
-        self.release();
-    }
-
-    /// Lets threads of a group, which is behind the instruction already, wait for others at any `WARPSYNC.COLLECTIVE`.
-    fn collect(&mut self, index: usize, threads: Mask) {
+    /// Lets threads of a group, which is behind the instruction already, wait for others of their warp.
+    fn wait_at(&mut self, index: usize, threads: Mask, wait: Wait) {
         if threads == 0 {
             return;
         }
         let step = self.groups[index].step;
         self.take(index, threads);
-        self.groups.push(Group { step, threads, wait: Some(Wait::Collection) });
+        self.groups.push(Group { step, threads, wait: Some(wait) });
         self.release();
     }
 
@@ -500,75 +485,68 @@ impl Running {
         }
     }
 
+    /// The threads that wait for something.
+    fn waiting(&self, wait: Wait) -> Mask {
+        self.groups.iter().filter(|group| group.wait == Some(wait)).fold(0, |mask, group| mask | group.threads)
+    }
+
+    /// Lets every thread go on that waits for others of its warp and need not.
+    fn release(&mut self) {
+        self.release_gathered();
+        self.release_collected();
+        let elsewhere = self.exited | self.waiting(Wait::Gather) | self.waiting(Wait::Collection);
+        for barrier in 0..BARRIERS {
+            let wait = Wait::Convergence(barrier);
+            let waiting = self.waiting(wait);
+            if waiting != 0 && self.warp.barriers[barrier] & !elsewhere & !waiting == 0 {
+                self.warp.barriers[barrier] &= !waiting;
+                self.set_free(wait, waiting);
+            }
+        }
+    }
+
+    /// Threads that execute the same `WARPSYNC` for the same threads go on once these all do.
+    fn release_gathered(&mut self) {
+        let groups: Vec<Group> = self.groups.iter().filter(|group| group.wait == Some(Wait::Gather)).copied().collect();
+        let mut free = 0;
+        for group in &groups {
+            let here = groups.iter().filter(|other| other.step == group.step).fold(0, |mask, other| mask | other.threads);
+            let is_complete = |lane: &usize| {
+                let members = self.wanted[*lane] & !self.exited;
+                members & !here == 0 && lanes_of(members).all(|other| self.wanted[other] == self.wanted[*lane])
+            };
+            free |= lanes_of(group.threads).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
+        }
+        if free != 0 {
+            self.set_free(Wait::Gather, free);
+        }
+    }
+
     /// Threads that are all at `WARPSYNC.COLLECTIVE` go on at the place of the first.
     fn release_collected(&mut self) {
-        let is_here = |group: &&Group| group.wait == Some(Wait::Collection);
-        let waiting = self.groups.iter().filter(is_here).fold(0, |mask, group| mask | group.threads);
-        let is_complete = |lane: &usize| self.collected[*lane] & !self.exited & !waiting == 0;
+        let waiting = self.waiting(Wait::Collection);
+        let is_complete = |lane: &usize| self.wanted[*lane] & !self.exited & !waiting == 0;
         let Some(lane) = lanes_of(waiting).find(is_complete) else { return };
-        let free = self.collected[lane] & waiting;
-        let Some(step) = self.groups.iter().filter(is_here).find(|group| group.threads & free != 0).map(|group| group.step) else { return };
-        for group in self.groups.iter_mut().filter(|group| group.wait == Some(Wait::Collection)) {
-            group.threads &= !free;
-        }
+        let free = self.wanted[lane] & waiting;
+        let Some(step) = self.groups.iter().find(|group| group.threads >> first(free) & 1 == 1).map(|group| group.step) else { return };
+        self.groups.iter_mut().for_each(|group| group.threads &= !free);
         self.groups.retain(|group| group.threads != 0);
         self.groups.push(Group { step, threads: free, wait: None });
     }
 
-    /// Takes threads out of a convergence barrier.
-    fn leave(&mut self, threads: Mask, barrier: usize) {
-        let members = if self.warp.one_barrier_file {
-            !0
-        } else {
-            lanes_of(threads).fold(0, |members, lane| members | self.warp.barriers[barrier][lane])
-        };
-        for lane in lanes_of(members | threads) {
-            self.warp.barriers[barrier][lane] &= !threads;
+    /// Lets threads go on; those at the same place become one group.
+    fn set_free(&mut self, wait: Wait, free: Mask) {
+        let mut released: Vec<Group> = Vec::new();
+        for group in self.groups.iter_mut().filter(|group| group.wait == Some(wait)) {
+            let threads = group.threads & free;
+            group.threads &= !free;
+            match released.iter_mut().find(|other| other.step == group.step) {
+                Some(other) => other.threads |= threads,
+                None => released.push(Group { step: group.step, threads, wait: None }),
+            }
         }
-        self.release();
-    }
-
-    /// Lets every thread go on whose convergence barrier is complete; those at the same place become one group.
-    fn release(&mut self) {
-        self.release_collected();
-        for barrier in 0..=GATHER {
-            let here = Some(Wait::Convergence(barrier));
-            let waiting = self.groups.iter().filter(|group| group.wait == here).fold(0, |mask, group| mask | group.threads);
-            if waiting == 0 {
-                continue;
-            }
-            let masks: &Lanes = &self.warp.barriers[barrier];
-            let steps: [u32; LANES] = std::array::from_fn(|lane| {
-                let group = self.groups.iter().find(|group| group.threads >> lane & 1 == 1);
-                group.map_or(u32::MAX, |group| group.step)
-            });
-            // Threads of an outer call of the same function may wait at the same barrier with another mask.
-            let is_shared = self.warp.one_barrier_file && barrier != GATHER;
-            let agree =
-                |one: usize, other: usize| is_shared || masks[one] == masks[other] && (barrier != GATHER || steps[one] == steps[other]);
-            let is_complete =
-                |lane: &usize| lanes_of(masks[*lane] & !self.exited).all(|other| waiting >> other & 1 == 1 && agree(*lane, other));
-            let free = lanes_of(waiting).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
-            if free == 0 {
-                continue;
-            }
-            if is_shared {
-                // What threads waited for is over.
-                let left = self.warp.barriers[barrier][0] & !free;
-                self.warp.barriers[barrier] = [left; LANES];
-            }
-            let mut released: Vec<Group> = Vec::new();
-            for group in self.groups.iter_mut().filter(|group| group.wait == here) {
-                let threads = group.threads & free;
-                group.threads &= !free;
-                match released.iter_mut().find(|other| other.step == group.step) {
-                    Some(other) => other.threads |= threads,
-                    None => released.push(Group { step: group.step, threads, wait: None }),
-                }
-            }
-            self.groups.retain(|group| group.threads != 0);
-            self.groups.extend(released.into_iter().filter(|group| group.threads != 0));
-        }
+        self.groups.retain(|group| group.threads != 0);
+        self.groups.extend(released.into_iter().filter(|group| group.threads != 0));
     }
 }
 

@@ -137,10 +137,8 @@ pub struct Warp {
     uniform: Vec<u32>,
     predicates: [Mask; PREDICATE_ROWS],
     uniform_predicates: [Mask; PREDICATE_ROWS],
-    /// Convergence barriers: the mask that each thread sees, and behind them what `WARPSYNC` waits for.
-    pub barriers: Box<[Lanes; BARRIERS + 1]>,
-    /// Whether all threads see the same.
-    pub one_barrier_file: bool,
+    /// Convergence barriers: the threads that take part.
+    pub barriers: [Mask; BARRIERS],
     /// What the last reduction at a barrier of the block gave.
     pub barrier_result: u32,
     /// Who its threads are.
@@ -178,22 +176,17 @@ impl Warp {
             uniform,
             predicates,
             uniform_predicates: predicates,
-            barriers: Box::new([[0; LANES]; BARRIERS + 1]),
-            one_barrier_file: false,
+            barriers: [0; BARRIERS],
             barrier_result: 0,
             identity,
             local: Vec::new(),
         }
     }
 
-    /// Writes a convergence barrier for the threads in `mask`. If there is one for all, each changes its own bit.
+    /// Writes a convergence barrier: each thread of `mask` its own bit of its value.
     pub fn set_barrier(&mut self, barrier: usize, mask: Mask, values: &Lanes) {
-        if self.one_barrier_file {
-            let own = lanes_of(mask).fold(0, |bits, lane| bits | values[lane] & 1 << lane);
-            self.barriers[barrier] = [self.barriers[barrier][0] & !mask | own; LANES];
-        } else {
-            lanes_of(mask).for_each(|lane| self.barriers[barrier][lane] = values[lane]);
-        }
+        let own = lanes_of(mask).fold(0, |bits, lane| bits | values[lane] & 1 << lane);
+        self.barriers[barrier] = self.barriers[barrier] & !mask | own;
     }
 
     #[inline]
