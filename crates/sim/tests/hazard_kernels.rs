@@ -15,7 +15,7 @@ use oriole_sim::hazard::Watch;
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 
-const LIMIT: Options = Options { instruction_limit: 1 << 26 };
+const LIMIT: Options = Options::limited(1 << 26);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -14,7 +14,7 @@ use oriole_sim::hazard::{Dependence, Problem, Register, Severity, Sighting, Watc
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 
-const LIMIT: Options = Options { instruction_limit: 1 << 22 };
+const LIMIT: Options = Options::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 const SCOREBOARDS: u8 = 6;
 /// Every so many kernel tests are taken.

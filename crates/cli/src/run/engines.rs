@@ -84,7 +84,10 @@ pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watchin
     };
     let Image { cubin, target, level } = image;
     let outcome = match Code::load(&cubin) {
-        Ok(code) => Simulation { code: &code, test: &test, length: if watching.trace { LONG_WINDOW } else { WINDOW } }.run(watching),
+        Ok(code) => {
+            Simulation { code: &code, test: &test, options: watching.options, length: if watching.trace { LONG_WINDOW } else { WINDOW } }
+                .run(watching)
+        }
         Err(error) => refused(Status::Invalid, format!("the cubin: {error}")),
     };
     Outcome { target, level, ..outcome }
@@ -94,6 +97,7 @@ pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watchin
 struct Simulation<'a> {
     code: &'a Code,
     test: &'a KernelTest,
+    options: sass::Options,
     /// Instructions to show.
     length: usize,
 }
@@ -102,7 +106,7 @@ impl Simulation<'_> {
     /// One run from the test's buffers; they come back with it.
     fn launch<O: Observer>(&self, observer: &mut O) -> (Setup, Result<sass::Report, sass::Error>) {
         let mut setup = Setup::new(self.test);
-        let result = self.code.run(&setup.launch, &mut setup.memory, &sass::Options::default(), observer);
+        let result = self.code.run(&setup.launch, &mut setup.memory, &self.options, observer);
         (setup, result)
     }
 

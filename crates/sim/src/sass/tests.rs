@@ -51,7 +51,7 @@ fn launch_limited(code: &Code, blocks: u32, threads: u32, instruction_limit: u64
         shared_bytes: 0,
         arguments: vec![buffer.to_le_bytes().to_vec()],
     };
-    code.run(&launch, &mut memory, &Options { instruction_limit }, &mut Silent)?;
+    code.run(&launch, &mut memory, &Options::limited(instruction_limit), &mut Silent)?;
     let bytes = memory.contents(buffer).unwrap();
     Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
 }
