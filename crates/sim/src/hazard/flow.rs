@@ -10,13 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_hardware::Model;
-use oriole_isa::{Instruction, Opcode, Value};
+use oriole_isa::{File, Instruction, Opcode, Value};
 
-use super::track::{Border, Carried, Tracker};
-use super::{Finding, Step};
+use super::track::{Border, Carried, Pending, Tracker};
+use super::{Finding, Problem, Register, Step};
 
 /// Where control goes behind an instruction.
-enum Next {
+pub(crate) enum Next {
     On,
     To(Vec<usize>),
     Call(Option<usize>),
@@ -32,8 +32,17 @@ pub fn check_function(
     model: &Model,
 ) -> Vec<Finding> {
     let steps: Vec<Step> = instructions.iter().map(|instruction| Step::new(instruction, model)).collect();
-    let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect();
-    let mut walk = Walk::new(&steps, &nexts, entries);
+    check_steps(&steps, &nexts(instructions, indirect), entries, model)
+}
+
+/// Where control goes behind each instruction of a section.
+pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<Next> {
+    (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect()
+}
+
+/// The same for those who have steps and flow already.
+pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<Finding> {
+    let mut walk = Walk::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
     walk.settle(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
@@ -221,10 +230,35 @@ impl<'a> Walk<'a> {
         for (block, state) in self.states.iter().enumerate() {
             let Some(state) = state else { continue };
             tracker.enter(self.steps, state);
-            for number in self.starts[block]..self.end_of(block) {
+            let end = self.end_of(block);
+            for number in self.starts[block]..end {
                 tracker.issue(self.steps, number, &mut |finding| findings.push(finding));
+            }
+            if self.leaves(end - 1) {
+                for one in &tracker.leave(self.steps).flights {
+                    findings.extend(self.unsettled(one, end - 1));
+                }
             }
         }
         findings
+    }
+
+    /// Whether code that others made follows on an instruction.
+    fn leaves(&self, number: usize) -> bool {
+        match self.nexts[number] {
+            Next::Call(None) => true,
+            Next::Return => !self.called.values().any(|called| called.body.contains(&number)),
+            _ => false,
+        }
+    }
+
+    fn unsettled(&self, one: &Carried, second: usize) -> Option<Finding> {
+        let step = &self.steps[one.step as usize];
+        let first = one.step as usize;
+        let register = step.writes.first()?.register;
+        // Kernels without a stack load its pointer and never wait for it.
+        let is_unused_stack = Some(register) == Register::new(File::General, 1) && one.results == Pending::Until(0);
+        let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
+        pending.then_some(Finding { second, first, problem: Problem::NotSettled { register } })
     }
 }

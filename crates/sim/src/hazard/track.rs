@@ -138,6 +138,8 @@ pub struct Tracker<'a> {
     cache: Cache,
     /// Scoreboards that were set so far.
     announced: u8,
+    /// The order in which groups of matrix products end, once one was seen.
+    matrix_order: Option<u8>,
     /// Whether the present instruction executes for sure: it has no guard, or it is known for which threads the guard holds.
     executes_surely: bool,
 }
@@ -159,6 +161,7 @@ impl<'a> Tracker<'a> {
             pauses: Pauses::new(),
             cache: Cache::default(),
             announced: 0,
+            matrix_order: None,
             executes_surely: true,
         }
     }
@@ -295,6 +298,9 @@ impl<'a> Tracker<'a> {
                 self.setters[scoreboard].push(number);
             }
         }
+        if step.announces.0 >> MATRIX_GROUPS & 1 == 1 {
+            self.matrix_order = step.order;
+        }
         self.flights.push(flight);
         let live_reads = flight.reads != Pending::Done;
         let reads = step.reads.iter().filter(|_| live_reads).map(|&touch| Entry {
@@ -327,11 +333,13 @@ impl<'a> Tracker<'a> {
             report(Finding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
         }
         if scoreboard == MATRIX_GROUPS && count == 0 {
-            let group = steps.iter().find(|step| step.announces.0 >> MATRIX_GROUPS & 1 == 1).and_then(|step| step.order);
-            if let Some(group) = group {
+            if let Some(group) = self.matrix_order {
                 self.results_done[usize::from(group)] = self.rank;
                 self.reads_done[usize::from(group)] = self.rank;
             }
+        }
+        if scoreboard != MATRIX_GROUPS && count > 0 {
+            self.count_in_order(steps, number, scoreboard, report);
         }
         let keep = self.setters[scoreboard].len().saturating_sub(count);
         let done: Vec<u32> = self.setters[scoreboard].drain(..keep).collect();
@@ -356,6 +364,20 @@ impl<'a> Tracker<'a> {
             if let Some(queue) = step.queue.map(usize::from).filter(|_| flight.vouches) {
                 self.reads_done[queue] = self.reads_done[queue].max(flight.rank);
             }
+        }
+    }
+
+    /// That some setters of a scoreboard are done tells which ones only if they end in the order of issue.
+    fn count_in_order(&self, steps: &[Step], number: usize, scoreboard: usize, report: &mut dyn FnMut(Finding)) {
+        let order = |setter: &u32| {
+            let step = &steps[self.flights[*setter as usize].step as usize];
+            let by_results = step.announces.0 >> scoreboard & 1 == 1;
+            (by_results, if by_results { step.order } else { step.queue })
+        };
+        let [one, rest @ ..] = &self.setters[scoreboard][..] else { return };
+        if let Some(other) = rest.iter().find(|other| order(other) != order(one)) {
+            let first = self.flights[*other as usize].step as usize;
+            report(Finding { second: number, first, problem: Problem::CountOutOfOrder { scoreboard: scoreboard as u8 } });
         }
     }
 

@@ -198,6 +198,8 @@ pub fn kind_of(problem: &Problem) -> String {
         Problem::NeverSet { scoreboard } => format!("never-set {scoreboard}"),
         Problem::ScoreboardTooFresh { scoreboard, .. } => format!("too-fresh {scoreboard}"),
         Problem::StaleReuse { register } => format!("stale-reuse {register}"),
+        Problem::CountOutOfOrder { scoreboard } => format!("count-out-of-order {scoreboard}"),
+        Problem::NotSettled { register } => format!("not-settled {register}"),
         Problem::StallIgnored { stall } => format!("stall-ignored {stall}"),
     }
 }
