@@ -45,7 +45,7 @@ pub struct RunArguments {
     /// Run this machine code instead of compiling the test
     #[arg(long, value_name = "FILE")]
     cubin: Option<String>,
-    /// Also report registers that are read or overwritten too early on the way
+    /// Also report registers that are read or overwritten too early on the way, and what `oriole verify` finds
     #[arg(long)]
     hazards: bool,
     /// Print all instructions of the warp that wrote the first wrong element, or of the first warp

@@ -91,6 +91,8 @@ struct Walk<'a> {
     states: Vec<Option<Border>>,
     /// For the start of called code: the calls of it with what was in flight there, and what it leaves.
     called: BTreeMap<usize, Called>,
+    /// For returns inside such code: the starts of the code that they return from.
+    returns: BTreeMap<usize, Vec<usize>>,
     todo: BTreeSet<usize>,
 }
 
@@ -116,7 +118,7 @@ impl<'a> Walk<'a> {
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
         let states = vec![None; starts.len()];
-        let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), todo: BTreeSet::new() };
+        let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), returns: BTreeMap::new(), todo: BTreeSet::new() };
         for &entry in entries.iter().chain([&0]) {
             walk.reach(entry, Border::default());
         }
@@ -138,7 +140,7 @@ impl<'a> Walk<'a> {
                 match &self.nexts[number] {
                     Next::On | Next::Call(_) => todo.push(number + 1),
                     Next::To(targets) => todo.extend(targets),
-                    Next::Return => {}
+                    Next::Return => self.returns.entry(number).or_default().push(target),
                 }
             }
             self.called.insert(target, Called { body, ..Called::default() });
@@ -192,28 +194,28 @@ impl<'a> Walk<'a> {
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
-                    self.come_back(target);
+                    self.come_back(target, Some(end));
                 }
                 Next::Return => {
-                    let owners: Vec<usize> =
-                        self.called.iter().filter(|(_, called)| called.body.contains(&(end - 1))).map(|(&target, _)| target).collect();
-                    for target in owners {
-                        if let Some(called) = self.called.get_mut(&target) {
-                            called.left = Some(called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left)));
+                    for target in self.returns.get(&(end - 1)).cloned().unwrap_or_default() {
+                        let Some(called) = self.called.get_mut(&target) else { continue };
+                        let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
+                        if called.left.as_ref() != Some(&merged) {
+                            called.left = Some(merged);
+                            self.come_back(target, None);
                         }
-                        self.come_back(target);
                     }
                 }
             }
         }
     }
 
-    /// Goes on behind the calls of some code with what it leaves.
-    fn come_back(&mut self, target: usize) {
+    /// Goes on behind the calls of some code, or behind one of them, with what it leaves.
+    fn come_back(&mut self, target: usize, only: Option<usize>) {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
         let mut returns = Vec::new();
-        for (&behind, before) in &called.sites {
+        for (&behind, before) in called.sites.iter().filter(|(behind, _)| only.is_none_or(|only| only == **behind)) {
             let is_here = |one: &&Carried| {
                 called.body.contains(&(one.step as usize)) || before.flights.binary_search_by_key(&one.step, |other| other.step).is_ok()
             };
@@ -247,7 +249,7 @@ impl<'a> Walk<'a> {
     fn leaves(&self, number: usize) -> bool {
         match self.nexts[number] {
             Next::Call(None) => true,
-            Next::Return => !self.called.values().any(|called| called.body.contains(&number)),
+            Next::Return => !self.returns.contains_key(&number),
             _ => false,
         }
     }

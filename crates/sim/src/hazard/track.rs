@@ -25,13 +25,13 @@ const LONGEST: i64 = 64;
 /// Six, and the counter of groups of matrix products.
 const SCOREBOARDS: usize = 7;
 /// At most as many groups of classes finish, or read, in order.
-const GROUPS: usize = 16;
+pub(super) const GROUPS: usize = 16;
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// How many that read a register late and announce nothing are remembered; an overwriting one offends against each of them.
 const READERS: usize = 8;
 /// The counter of a scoreboard goes no further, so older setters than that need not be remembered for a count.
 const DEEPEST_COUNT: usize = 64;
-/// How many flights are recorded before those that matter no more are thrown away.
+/// How many flights are recorded at least before those that matter no more are thrown away.
 const CROWDED: usize = 512;
 
 /// How something of an instruction in flight becomes known to be done.
@@ -124,6 +124,8 @@ pub struct Tracker<'a> {
     now: i64,
     rank: u32,
     flights: Vec<Flight>,
+    /// How many of them are too many.
+    crowded: usize,
     /// For each register who touches it.
     entries: Vec<SmallVec<[Entry; 4]>>,
     touched: Vec<Register>,
@@ -152,6 +154,7 @@ impl<'a> Tracker<'a> {
             now: 0,
             rank: 0,
             flights: Vec::new(),
+            crowded: CROWDED,
             entries: vec![SmallVec::new(); REGISTERS],
             touched: Vec::new(),
             setters: Default::default(),
@@ -189,10 +192,13 @@ impl<'a> Tracker<'a> {
 
     /// What is still in flight, by number of the instruction.
     pub fn leave(&self, steps: &[Step]) -> Border {
+        let used = self.used();
         let mut carried: Vec<Carried> = self
             .flights
             .iter()
-            .map(|flight| Carried {
+            .zip(&used)
+            .filter(|(_, used)| **used)
+            .map(|(flight, _)| Carried {
                 step: flight.step,
                 age: (self.now - flight.issued).min(LONGEST) as u8,
                 results: self.results_of(steps, flight),
@@ -246,8 +252,9 @@ impl<'a> Tracker<'a> {
     ) {
         self.executes_surely = executes_surely;
         let step = &steps[number];
-        if self.flights.len() >= CROWDED {
+        if self.flights.len() >= self.crowded {
             self.compact(steps);
+            self.crowded = CROWDED.max(2 * self.flights.len());
         }
         self.pauses.resume(group, self.now);
         for scoreboard in 0..6 {
@@ -282,6 +289,15 @@ impl<'a> Tracker<'a> {
         }
         self.rank += 1;
         self.now += i64::from(cycles_of(step.control));
+    }
+
+    /// For each flight whether something can still meet it: it touches a register that nobody overwrote since, or sets a scoreboard that
+    /// nobody waited for since.
+    fn used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.flights.len()];
+        let entries = self.touched.iter().flat_map(|register| &self.entries[usize::from(register.0)]);
+        entries.map(|entry| entry.flight).chain(self.setters.iter().flatten().copied()).for_each(|flight| used[flight as usize] = true);
+        used
     }
 
     /// How many instructions it remembers.

@@ -18,14 +18,8 @@ use super::{Ledger, Section};
 /// Code sections are whole lines of the instruction cache.
 const LINE_BYTES: usize = 128;
 /// Bits without meaning that ptxas leaves as they happen to be, by instruction.
-const UNSTEADY: [(&str, u128); 6] = [
-    ("ATOMS", 0xff << 64),
-    ("HGMMA", 0x3 << 84),
-    ("IGMMA", 0x3 << 84),
-    ("QGMMA", 0x3 << 84),
-    ("SUST", 0x4 << 72),
-    ("UI2F", 0x8 << 72),
-];
+const UNSTEADY: [(&str, u128); 6] =
+    [("ATOMS", 0xff << 64), ("HGMMA", 0x3 << 84), ("IGMMA", 0x3 << 84), ("QGMMA", 0x3 << 84), ("SUST", 0x4 << 72), ("UI2F", 0x8 << 72)];
 /// Tuples of more registers than this need no higher alignment.
 const WIDEST_ALIGNMENT: u16 = 4;
 
@@ -91,7 +85,9 @@ fn reuse(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     let of_nothing =
         |value: &Value| !matches!(value, Value::Register(File::General, Some(_)) | Value::RegisterAndNumber(File::General, Some(_), _));
     let is_texture = instruction.opcode.properties().pipe == Pipe::Tex;
-    if (instruction.control.reuse != 0 && !is_texture) || instruction.operands.iter().any(|operand| operand.reuse && of_nothing(&operand.value)) {
+    if (instruction.control.reuse != 0 && !is_texture)
+        || instruction.operands.iter().any(|operand| operand.reuse && of_nothing(&operand.value))
+    {
         ledger.wrong("reuse-of-nothing", number, "has a reuse flag where there is no register");
     }
 }
@@ -120,4 +116,3 @@ fn branch(section: &Section<'_>, number: usize, instruction: &Instruction, ledge
         }
     }
 }
-

@@ -113,7 +113,8 @@ fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
     });
     let stated = stated.unwrap_or(0);
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
-        let index = instruction.operands.iter().find_map(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
+        let index =
+            instruction.operands.iter().find_map(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
         if index.is_some_and(|index| index >= stated) && section.is_kernel {
             ledger.wrong("barriers", number, format!("uses a barrier that the function does not have; it has {stated}"));
         }
@@ -124,7 +125,9 @@ fn lists(section: &Section<'_>, ledger: &mut Ledger) {
     let end = section.words.len() * INSTRUCTION_BYTES;
     for attribute in section.attributes {
         let AttributeValue::Words(offsets) = &attribute.value else { continue };
-        let Some(name) = attribute.code.name().filter(|name| name.ends_with("INSTR_OFFSETS") || *name == "SYSCALL_OFFSETS") else { continue };
+        let Some(name) = attribute.code.name().filter(|name| name.ends_with("INSTR_OFFSETS") || *name == "SYSCALL_OFFSETS") else {
+            continue;
+        };
         ledger.count(offsets.len());
         for &offset in offsets {
             if !(offset as usize).is_multiple_of(INSTRUCTION_BYTES) || offset as usize >= end {
@@ -142,7 +145,8 @@ fn exits(section: &Section<'_>, listed: &[u32], ledger: &mut Ledger) {
     let exits = section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::EXIT);
     let found: BTreeSet<u32> = exits.map(|(number, _)| (number * INSTRUCTION_BYTES) as u32).collect();
     for offset in listed.symmetric_difference(&found) {
-        let message = if found.contains(offset) { "is an exit that the list of exits does not name" } else { "is named as an exit, but is none" };
+        let message =
+            if found.contains(offset) { "is an exit that the list of exits does not name" } else { "is named as an exit, but is none" };
         ledger.wrong("exit-list", Some(*offset as usize / INSTRUCTION_BYTES).filter(|&number| number < section.words.len()), message);
     }
 }
@@ -161,7 +165,11 @@ fn places(section: &Section<'_>, ledger: &mut Ledger) {
     for relocation in &section.relocations {
         ledger.count(1);
         if relocation.offset >= end {
-            ledger.wrong("relocation-outside", None, format!("a relocation patches {:#x}; the section ends at {end:#x}", relocation.offset));
+            ledger.wrong(
+                "relocation-outside",
+                None,
+                format!("a relocation patches {:#x}; the section ends at {end:#x}", relocation.offset),
+            );
         }
     }
 }

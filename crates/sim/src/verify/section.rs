@@ -130,8 +130,7 @@ fn relocations_of(cubin: &Cubin, section: usize) -> Vec<Relocation> {
         Content::Relocations(list) => Some(list),
         _ => None,
     });
-    let mut relocations: Vec<Relocation> =
-        lists.flatten().filter(|relocation| !relocation.relocation_type.is_mercury()).copied().collect();
+    let mut relocations: Vec<Relocation> = lists.flatten().filter(|relocation| !relocation.relocation_type.is_mercury()).copied().collect();
     relocations.sort_by_key(|relocation| relocation.offset);
     relocations
 }

@@ -34,9 +34,8 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
 
 fn unheeded(section: &Section<'_>, scoreboard: u8, ledger: &mut Ledger) {
     let steps = section.steps();
-    let is_heeded = steps.iter().any(|step| {
-        step.control.wait >> scoreboard & 1 == 1 || step.count_wait.is_some_and(|(board, _)| board == scoreboard)
-    });
+    let is_heeded =
+        steps.iter().any(|step| step.control.wait >> scoreboard & 1 == 1 || step.count_wait.is_some_and(|(board, _)| board == scoreboard));
     if is_heeded {
         return;
     }

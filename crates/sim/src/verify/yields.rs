@@ -26,7 +26,8 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
             ledger.wrong("zero-stall-stays", number, "stalls 0 cycles without yield, which lasts two");
         }
         let effect = instruction.opcode.properties().effect;
-        let orders = matches!(effect, Effect::Control | Effect::Barrier | Effect::Fence | Effect::Other) || instruction.opcode == Opcode::NOP;
+        let orders =
+            matches!(effect, Effect::Control | Effect::Barrier | Effect::Fence | Effect::Other) || instruction.opcode == Opcode::NOP;
         if control.stall == 0 && !control.stay && !orders {
             ledger.note("long-pause", number, "stalls 0 cycles with yield, which is a long pause");
         }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A fault replaces the first text by the second in the line with the mark, and says which problem that is, at which pair of lines, and
-//! whether an H200 computed something wrong. `{label}` in an instruction stands for the address of a label.
+//! whether an H200 computed something wrong (`not run`: nobody asked it yet). `{label}` in an instruction stands for the address of a label.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -177,7 +177,7 @@ impl Fault {
         let second = words.next().map_or(Some(first), number)?;
         let breaks_h200 = match h200 {
             "wrong" => true,
-            "right" => false,
+            "right" | "not run" => false,
             _ => return None,
         };
         Some(Fault { name: name.into(), mark: mark.into(), old: old.into(), new: new.into(), kind, first, second, breaks_h200 })
