@@ -27,6 +27,7 @@ enum Kind {
     Fresh(u8),
     Stale(Register),
     Ignored,
+    Counted(u8),
     Note,
 }
 
@@ -38,6 +39,8 @@ fn kind(problem: &Problem) -> Kind {
         Problem::ScoreboardTooFresh { scoreboard, .. } => Kind::Fresh(scoreboard),
         Problem::StaleReuse { register } => Kind::Stale(register),
         Problem::StallIgnored { .. } => Kind::Ignored,
+        Problem::CountOutOfOrder { scoreboard } => Kind::Counted(scoreboard),
+        Problem::NotSettled { .. } => Kind::Note,
         Problem::NeverSet { .. } => Kind::Note,
     }
 }

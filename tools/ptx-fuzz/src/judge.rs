@@ -8,6 +8,7 @@ use oriole_isa::Target;
 use oriole_kernel_test::{Expectation, Expected, KernelTest, Tolerance, Value};
 use oriole_ptx::ast::Module;
 use oriole_sim::hazard::Watch;
+use oriole_sim::verify::{Verifier, verify_cubin};
 use oriole_sim::{Launch, Memory, ptx, sass};
 
 use crate::reduce::Case;
@@ -35,7 +36,8 @@ pub enum FailureKind {
     Panic,
     /// The simulator cannot run the machine code to its end.
     Fault,
-    /// An instruction reads or overwrites a register too early on the hardware.
+    /// An instruction reads or overwrites a register too early on the hardware, or the cubin is wrong in another way that can be seen
+    /// without running it.
     Hazard,
     /// Memory differs.
     Difference,
@@ -199,8 +201,17 @@ fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Opt
     None
 }
 
+/// What the seven verifiers say, on all paths and not only on those that the case takes.
+fn verified(cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
+    guarded("verifiers", Some(configuration), || {
+        let complaint = verify_cubin(cubin, &Verifier::ALL).map_or_else(Some, |report| report.complaint(1));
+        complaint.map_or(Ok(()), |message| Err(Failure::new(FailureKind::Hazard, Some(configuration), message)))
+    })
+}
+
 /// What is wrong with machine code, if these must be the buffers after it has run.
 pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
+    verified(cubin, configuration)?;
     for found in simulate(case, cubin, configuration)? {
         if let Some(message) = difference(&case.test, expected, &found) {
             return Err(Failure::new(FailureKind::Difference, Some(configuration), message));

@@ -46,7 +46,7 @@ pub struct RunArguments {
     /// Run this machine code instead of compiling the test
     #[arg(long, value_name = "FILE")]
     cubin: Option<String>,
-    /// Also report registers that are read or overwritten too early on the way
+    /// Also report registers that are read or overwritten too early on the way, and what `oriole verify` finds
     #[arg(long)]
     hazards: bool,
     /// Seed of a random order in which warps and diverged threads run; 0 for a fixed one

@@ -10,13 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_hardware::Model;
-use oriole_isa::{Instruction, Opcode, Value};
+use oriole_isa::{File, Instruction, Opcode, Value};
 
-use super::track::{Border, Carried, Tracker};
-use super::{Finding, Step};
+use super::track::{Border, Carried, Pending, Tracker};
+use super::{Finding, Problem, Register, Step};
 
 /// Where control goes behind an instruction.
-enum Next {
+pub(crate) enum Next {
     On,
     To(Vec<usize>),
     Call(Option<usize>),
@@ -32,8 +32,17 @@ pub fn check_function(
     model: &Model,
 ) -> Vec<Finding> {
     let steps: Vec<Step> = instructions.iter().map(|instruction| Step::new(instruction, model)).collect();
-    let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect();
-    let mut walk = Walk::new(&steps, &nexts, entries);
+    check_steps(&steps, &nexts(instructions, indirect), entries, model)
+}
+
+/// Where control goes behind each instruction of a section.
+pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<Next> {
+    (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect()
+}
+
+/// The same for those who have steps and flow already.
+pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<Finding> {
+    let mut walk = Walk::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
     walk.settle(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
@@ -82,6 +91,8 @@ struct Walk<'a> {
     states: Vec<Option<Border>>,
     /// For the start of called code: the calls of it with what was in flight there, and what it leaves.
     called: BTreeMap<usize, Called>,
+    /// For returns inside such code: the starts of the code that they return from.
+    returns: BTreeMap<usize, Vec<usize>>,
     todo: BTreeSet<usize>,
 }
 
@@ -107,7 +118,7 @@ impl<'a> Walk<'a> {
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
         let states = vec![None; starts.len()];
-        let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), todo: BTreeSet::new() };
+        let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), returns: BTreeMap::new(), todo: BTreeSet::new() };
         for &entry in entries.iter().chain([&0]) {
             walk.reach(entry, Border::default());
         }
@@ -129,7 +140,7 @@ impl<'a> Walk<'a> {
                 match &self.nexts[number] {
                     Next::On | Next::Call(_) => todo.push(number + 1),
                     Next::To(targets) => todo.extend(targets),
-                    Next::Return => {}
+                    Next::Return => self.returns.entry(number).or_default().push(target),
                 }
             }
             self.called.insert(target, Called { body, ..Called::default() });
@@ -183,28 +194,28 @@ impl<'a> Walk<'a> {
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
-                    self.come_back(target);
+                    self.come_back(target, Some(end));
                 }
                 Next::Return => {
-                    let owners: Vec<usize> =
-                        self.called.iter().filter(|(_, called)| called.body.contains(&(end - 1))).map(|(&target, _)| target).collect();
-                    for target in owners {
-                        if let Some(called) = self.called.get_mut(&target) {
-                            called.left = Some(called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left)));
+                    for target in self.returns.get(&(end - 1)).cloned().unwrap_or_default() {
+                        let Some(called) = self.called.get_mut(&target) else { continue };
+                        let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
+                        if called.left.as_ref() != Some(&merged) {
+                            called.left = Some(merged);
+                            self.come_back(target, None);
                         }
-                        self.come_back(target);
                     }
                 }
             }
         }
     }
 
-    /// Goes on behind the calls of some code with what it leaves.
-    fn come_back(&mut self, target: usize) {
+    /// Goes on behind the calls of some code, or behind one of them, with what it leaves.
+    fn come_back(&mut self, target: usize, only: Option<usize>) {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
         let mut returns = Vec::new();
-        for (&behind, before) in &called.sites {
+        for (&behind, before) in called.sites.iter().filter(|(behind, _)| only.is_none_or(|only| only == **behind)) {
             let is_here = |one: &&Carried| {
                 called.body.contains(&(one.step as usize)) || before.flights.binary_search_by_key(&one.step, |other| other.step).is_ok()
             };
@@ -221,10 +232,35 @@ impl<'a> Walk<'a> {
         for (block, state) in self.states.iter().enumerate() {
             let Some(state) = state else { continue };
             tracker.enter(self.steps, state);
-            for number in self.starts[block]..self.end_of(block) {
+            let end = self.end_of(block);
+            for number in self.starts[block]..end {
                 tracker.issue(self.steps, number, &mut |finding| findings.push(finding));
+            }
+            if self.leaves(end - 1) {
+                for one in &tracker.leave(self.steps).flights {
+                    findings.extend(self.unsettled(one, end - 1));
+                }
             }
         }
         findings
+    }
+
+    /// Whether code that others made follows on an instruction.
+    fn leaves(&self, number: usize) -> bool {
+        match self.nexts[number] {
+            Next::Call(None) => true,
+            Next::Return => !self.returns.contains_key(&number),
+            _ => false,
+        }
+    }
+
+    fn unsettled(&self, one: &Carried, second: usize) -> Option<Finding> {
+        let step = &self.steps[one.step as usize];
+        let first = one.step as usize;
+        let register = step.writes.first()?.register;
+        // Kernels without a stack load its pointer and never wait for it.
+        let is_unused_stack = Some(register) == Register::new(File::General, 1) && one.results == Pending::Until(0);
+        let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
+        pending.then_some(Finding { second, first, problem: Problem::NotSettled { register } })
     }
 }
