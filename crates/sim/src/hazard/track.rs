@@ -131,6 +131,8 @@ pub struct Tracker<'a> {
     touched: Vec<Register>,
     /// For each scoreboard who sets it and is not known to be done.
     setters: [Vec<u32>; SCOREBOARDS],
+    /// For each scoreboard whom a later one in order, which sets it, vouches for.
+    vouched: [Vec<u32>; SCOREBOARDS],
     /// For each order group the rank up to which all results, all reads are done.
     results_done: [u32; GROUPS],
     reads_done: [u32; GROUPS],
@@ -158,6 +160,7 @@ impl<'a> Tracker<'a> {
             entries: vec![SmallVec::new(); REGISTERS],
             touched: Vec::new(),
             setters: Default::default(),
+            vouched: Default::default(),
             results_done: [0; GROUPS],
             reads_done: [0; GROUPS],
             predicate_written: [0; 8],
@@ -180,6 +183,7 @@ impl<'a> Tracker<'a> {
         }
         self.flights.clear();
         self.setters = Default::default();
+        self.vouched = Default::default();
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         self.predicate_written = [self.rank; 8];
@@ -213,6 +217,7 @@ impl<'a> Tracker<'a> {
             })
             .collect();
         carried.sort_by_key(|one| one.rank);
+        share_scoreboards(steps, &mut carried);
         let (mut last, mut dense) = (0, 0);
         for one in &mut carried {
             dense += u32::from(one.rank != last);
@@ -309,9 +314,11 @@ impl<'a> Tracker<'a> {
         let step = &steps[flight.step as usize];
         let number = self.flights.len() as u32;
         let announced = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
+        let set = step.announces.0 | step.announces.1;
         for scoreboard in 0..SCOREBOARDS {
             if (announced(flight.results) | announced(flight.reads)) >> scoreboard & 1 == 1 {
-                self.setters[scoreboard].push(number);
+                let list = if set >> scoreboard & 1 == 1 { &mut self.setters } else { &mut self.vouched };
+                list[scoreboard].push(number);
             }
         }
         if step.announces.0 >> MATRIX_GROUPS & 1 == 1 {
@@ -379,6 +386,15 @@ impl<'a> Tracker<'a> {
             flight.reads = Pending::Done;
             if let Some(queue) = step.queue.map(usize::from).filter(|_| flight.vouches) {
                 self.reads_done[queue] = self.reads_done[queue].max(flight.rank);
+            }
+        }
+        let vouched = if count == 0 { std::mem::take(&mut self.vouched[scoreboard]) } else { Vec::new() };
+        for vouched in vouched {
+            let flight = &mut self.flights[vouched as usize];
+            for pending in [&mut flight.results, &mut flight.reads] {
+                if matches!(*pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1) {
+                    *pending = Pending::Done;
+                }
             }
         }
     }
@@ -541,7 +557,29 @@ impl<'a> Tracker<'a> {
         for register in &self.touched {
             self.entries[usize::from(register.0)].iter_mut().for_each(|entry| entry.flight = places[entry.flight as usize]);
         }
-        self.setters.iter_mut().flatten().for_each(|setter| *setter = places[*setter as usize]);
+        self.vouched.iter_mut().for_each(|vouched| vouched.retain(|&flight| used[flight as usize]));
+        self.setters.iter_mut().chain(&mut self.vouched).flatten().for_each(|flight| *flight = places[*flight as usize]);
+    }
+}
+
+/// Waiting for one that finishes, or reads, in order tells of all before it, whichever way control takes from here: they get its
+/// scoreboards too. They are given in the order of issue.
+fn share_scoreboards(steps: &[Step], carried: &mut [Carried]) {
+    let (mut results, mut reads) = ([0; GROUPS], [0; GROUPS]);
+    for equals in carried.chunk_by_mut(|one, other| one.rank == other.rank).rev() {
+        let later = (results, reads);
+        for one in equals {
+            let step = &steps[one.step as usize];
+            let (write, read) = step.announces;
+            if let (Pending::Until(mask), Some(group)) = (&mut one.results, step.order.map(usize::from)) {
+                results[group] |= if one.vouches { *mask & write } else { 0 };
+                *mask |= later.0[group];
+            }
+            if let (Pending::Until(mask), Some(group)) = (&mut one.reads, step.queue.map(usize::from)) {
+                reads[group] |= if one.vouches { *mask & (write | read) } else { 0 };
+                *mask |= later.1[group];
+            }
+        }
     }
 }
 

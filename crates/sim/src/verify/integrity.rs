@@ -114,7 +114,7 @@ fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
     let stated = stated.unwrap_or(0);
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
         let index =
-            instruction.operands.iter().find_map(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
+            instruction.operands.first().and_then(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
         if index.is_some_and(|index| index >= stated) && section.is_kernel {
             ledger.wrong("barriers", number, format!("uses a barrier that the function does not have; it has {stated}"));
         }
