@@ -15,7 +15,7 @@ const LINE: usize = 8;
 /// A piece of code that is repeated; `{next}` is the address of the piece behind it, `{this}` its own, `{end}` that of the exit, `{function}` that of a
 /// function.
 const SHAPES: [(&str, &[&str]); 7] = [
-    ("straight", &["B------:R-:W-:-:S04 IADD3 R4, R4, R5, RZ", "B------:R-:W-:-:S05 IMAD R5, R4, R4, RZ"]),
+    ("straight", &["B------:R-:W-:-:S05 IADD3 R4, R4, R5, RZ", "B------:R-:W-:-:S05 IMAD R5, R4, R4, RZ"]),
     (
         "loads",
         &[

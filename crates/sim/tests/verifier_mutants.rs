@@ -21,7 +21,7 @@ use oriole_sim::verify::{Verifier, verify_cubin};
 const LIMIT: Options = Options { instruction_limit: 1 << 22 };
 const INSTRUCTION_BYTES: usize = 16;
 /// Every so many kernel tests are taken.
-const STEP: usize = 83;
+const STEP: usize = 41;
 /// Changes of each kind to each kernel.
 const PER_KIND: usize = 6;
 

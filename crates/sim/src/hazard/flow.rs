@@ -82,6 +82,15 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
     }
 }
 
+/// What may be the case if one of these is; pairs are merged first, so that many small ones cost little more than one large one.
+fn merged(mut borders: Vec<Border>) -> Option<Border> {
+    while borders.len() > 1 {
+        let pair = |pair: &[Border]| if let [one, two] = pair { one.merge(two) } else { pair[0].clone() };
+        borders = borders.chunks(2).map(pair).collect();
+    }
+    borders.pop()
+}
+
 struct Walk<'a> {
     steps: &'a [Step],
     nexts: &'a [Next],
@@ -89,6 +98,8 @@ struct Walk<'a> {
     starts: Vec<usize>,
     /// For each block what may be in flight at its start; none if it was not reached.
     states: Vec<Option<Border>>,
+    /// For each block what came in since.
+    arrived: Vec<Vec<Border>>,
     /// For the start of called code: the calls of it with what was in flight there, and what it leaves.
     called: BTreeMap<usize, Called>,
     /// For returns inside such code: the starts of the code that they return from.
@@ -100,6 +111,8 @@ struct Walk<'a> {
 struct Called {
     sites: BTreeMap<usize, Border>,
     left: Option<Border>,
+    /// What of that is its own.
+    own: Vec<Carried>,
     /// Numbers of its instructions.
     body: BTreeSet<usize>,
 }
@@ -117,8 +130,9 @@ impl<'a> Walk<'a> {
             starts.insert(number + 1);
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
-        let states = vec![None; starts.len()];
-        let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), returns: BTreeMap::new(), todo: BTreeSet::new() };
+        let (states, arrived) = (vec![None; starts.len()], vec![Vec::new(); starts.len()]);
+        let mut walk =
+            Walk { steps, nexts, starts, states, arrived, called: BTreeMap::new(), returns: BTreeMap::new(), todo: BTreeSet::new() };
         for &entry in entries.iter().chain([&0]) {
             walk.reach(entry, Border::default());
         }
@@ -155,26 +169,27 @@ impl<'a> Walk<'a> {
         self.starts.get(block + 1).copied().unwrap_or(self.steps.len())
     }
 
-    /// Adds to what may be in flight at the start of a block.
+    /// Adds to what may be in flight at the start of a block. It is merged when the block's turn comes: where many paths meet, all at once.
     fn reach(&mut self, start: usize, state: Border) {
         let Some(block) = self.block_of(start) else { return };
-        let merged = match &self.states[block] {
-            None => state,
-            Some(old) => {
-                let new = old.merge(&state);
-                if new == *old {
-                    return;
-                }
-                new
-            }
-        };
-        self.states[block] = Some(merged);
+        self.arrived[block].push(state);
         self.todo.insert(block);
+    }
+
+    /// What may be in flight at the start of a block, if that is more than before.
+    fn more(&mut self, block: usize) -> Option<Border> {
+        let arrived = merged(std::mem::take(&mut self.arrived[block]))?;
+        let state = match &self.states[block] {
+            None => arrived,
+            Some(old) => Some(old.merge(&arrived)).filter(|new| new != old)?,
+        };
+        self.states[block] = Some(state.clone());
+        Some(state)
     }
 
     fn settle(&mut self, tracker: &mut Tracker<'_>) {
         while let Some(block) = self.todo.pop_first() {
-            let Some(state) = self.states[block].clone() else { continue };
+            let Some(state) = self.more(block) else { continue };
             tracker.enter(self.steps, &state);
             let end = self.end_of(block);
             for number in self.starts[block]..end {
@@ -201,6 +216,7 @@ impl<'a> Walk<'a> {
                         let Some(called) = self.called.get_mut(&target) else { continue };
                         let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
                         if called.left.as_ref() != Some(&merged) {
+                            called.own = merged.flights.iter().filter(|one| called.body.contains(&(one.step as usize))).copied().collect();
                             called.left = Some(merged);
                             self.come_back(target, None);
                         }
@@ -215,11 +231,11 @@ impl<'a> Walk<'a> {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
         let mut returns = Vec::new();
-        for (&behind, before) in called.sites.iter().filter(|(behind, _)| only.is_none_or(|only| only == **behind)) {
-            let is_here = |one: &&Carried| {
-                called.body.contains(&(one.step as usize)) || before.flights.binary_search_by_key(&one.step, |other| other.step).is_ok()
-            };
-            let flights = left.flights.iter().filter(is_here).copied().collect();
+        for (&behind, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
+            let is_left = |one: &Carried| left.flights.binary_search_by_key(&one.step, |other| other.step).ok().map(|at| left.flights[at]);
+            let mut flights: Vec<Carried> = before.flights.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
+            flights.sort_by_key(|one| one.step);
+            flights.dedup_by_key(|one| one.step);
             returns.push((behind, Border { flights, kept: Vec::new(), announced: left.announced }));
         }
         for (behind, state) in returns {
