@@ -2,11 +2,12 @@
 //!
 //! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. `BSSY` adds the active threads, `BREAK`
 //! and `.CLEAR` take them out, a move into the register replaces the mask. `BSYNC` waits until all threads of the mask that have not exited
-//! wait there, or at a `WARPSYNC`; those that go on are in the mask no longer.
+//! wait there, or at a `WARPSYNC`, or have given way (`YIELD`, `NANOSLEEP`); those that go on are in the mask no longer.
 //!
 //! That `BSSY` and `.CLEAR` touch the active threads only is inferred: ptxas executes them again, where other threads wait at the register
 //! already (irregular loops). That `BSYNC` does not wait for threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave a region
-//! to one without `BREAK`.
+//! to one without `BREAK`. That it does not wait for threads that gave way explains programs whose results are wrong on a GPU: their
+//! threads part at a loop with `YIELD`, and meet at a `BSYNC` and then at a `BAR`.
 //!
 //! `WARPSYNC` brings threads together that execute the same instruction; threads that wait at two of them do not meet. Those at
 //! `WARPSYNC.COLLECTIVE` do: one place is chosen, all threads execute what follows there, and at `ENDCOLLECTIVE` each goes on where its
