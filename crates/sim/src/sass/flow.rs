@@ -1,12 +1,13 @@
 //! Control flow: what makes threads go elsewhere, wait or end. The scheduler executes it, because it decides about groups of threads.
 //!
-//! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. Each changes its own bit only: `BSSY`
-//! sets those of the active threads, `BREAK` and `.CLEAR` take them out, a move into the register copies them. `BSYNC` waits until all threads of
-//! the mask that have not exited wait there, or at a `WARPSYNC`; those that go on are in the mask no longer.
+//! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. `BSSY` adds the active threads, `BREAK`
+//! and `.CLEAR` take them out, a move into the register replaces the mask. `BSYNC` waits until all threads of the mask that have not exited
+//! wait there, or at a `WARPSYNC`, or have given way (`YIELD`, `NANOSLEEP`); those that go on are in the mask no longer.
 //!
-//! That a thread changes its own bit only is inferred: ptxas executes `BSSY` again, on sm_75 with a `.CLEAR` in front, where other threads
-//! wait at the register already (irregular loops), and saves registers in functions that diverged threads call. That `BSYNC` does not wait for
-//! threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave such a region to one without `BREAK`.
+//! That `BSSY` and `.CLEAR` touch the active threads only is inferred: ptxas executes them again, where other threads wait at the register
+//! already (irregular loops). That `BSYNC` does not wait for threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave a region
+//! to one without `BREAK`. That it does not wait for threads that gave way explains programs whose results are wrong on a GPU: their
+//! threads part at a loop with `YIELD`, and meet at a `BSYNC` and then at a `BAR`.
 //!
 //! `WARPSYNC` brings threads together that execute the same instruction; threads that wait at two of them do not meet. Those at
 //! `WARPSYNC.COLLECTIVE` do: one place is chosen, all threads execute what follows there, and at `ENDCOLLECTIVE` each goes on where its
@@ -230,8 +231,7 @@ fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
 fn set_barrier(site: &Site<'_>) -> Built {
     let (condition, barrier) = barrier(site)?;
     Ok(compute(move |warp, mask| {
-        let members = mask & warp.read_predicate(condition);
-        warp.set_barrier(barrier, members, &[members; 32]);
+        warp.barriers[barrier] |= mask & warp.read_predicate(condition);
     }))
 }
 
@@ -253,7 +253,7 @@ fn move_barrier(site: &Site<'_>) -> Built {
                 let values = [warp.barriers[barrier]; 32];
                 warp.write(d, mask, &values);
                 if clear {
-                    warp.set_barrier(barrier, mask, &[0; 32]);
+                    warp.barriers[barrier] &= !mask;
                 }
             }))
         }
@@ -262,17 +262,15 @@ fn move_barrier(site: &Site<'_>) -> Built {
             if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
                 return Ok(compute(move |warp, mask| {
-                    let values = [warp.barriers[from]; 32];
-                    warp.set_barrier(barrier, mask, &values);
+                    warp.barriers[barrier] = warp.barriers[from];
                     if clear {
-                        warp.set_barrier(from, mask, &[0; 32]);
+                        warp.barriers[from] &= !mask;
                     }
                 }));
             }
             let value = operands.input()?.source;
             Ok(compute(move |warp, mask| {
-                let values = warp.read(value);
-                warp.set_barrier(barrier, mask, &values);
+                warp.barriers[barrier] = warp.read(value)[first(mask)];
             }))
         }
         // The mask of collective operations; who takes part is what the group is anyway.

@@ -78,6 +78,8 @@ pub(super) struct Running {
     groups: Vec<Group>,
     turn: usize,
     exited: Mask,
+    /// Threads that have given way to others and not run since.
+    yielded: Mask,
     /// Threads that run alone.
     exclusive: Mask,
     /// Whom threads at `WARPSYNC` wait for.
@@ -126,6 +128,7 @@ impl Block {
                 groups: vec![Group { step: entry, threads, wait: None }],
                 turn: 0,
                 exited: !threads,
+                yielded: 0,
                 exclusive: 0,
                 wanted: [0; LANES],
                 after_collection: [0; LANES],
@@ -169,6 +172,7 @@ impl<O: Observer> Engine<'_, '_, O> {
         while left > 0 {
             let running = &mut block.warps[number];
             let Some(index) = running.next_ready(&mut self.order) else { break };
+            running.yielded &= !running.groups[index].threads;
             let flow = self.run_group(block.number, &mut block.warps[number], index, &mut left)?;
             match flow {
                 Some((flow, active)) => self.execute(block, number, index, flow, active)?,
@@ -336,6 +340,8 @@ impl<O: Observer> Engine<'_, '_, O> {
             Flow::Yield => {
                 running.groups[index].step += 1;
                 running.turn = running.turn.wrapping_add(1);
+                running.yielded |= active;
+                running.release();
             }
             Flow::Block(barrier) => {
                 running.groups[index].step += 1;
@@ -494,7 +500,7 @@ impl Running {
     fn release(&mut self) {
         self.release_gathered();
         self.release_collected();
-        let elsewhere = self.exited | self.waiting(Wait::Gather) | self.waiting(Wait::Collection);
+        let elsewhere = self.exited | self.yielded | self.waiting(Wait::Gather) | self.waiting(Wait::Collection);
         for barrier in 0..BARRIERS {
             let wait = Wait::Convergence(barrier);
             let waiting = self.waiting(wait);

@@ -183,12 +183,6 @@ impl Warp {
         }
     }
 
-    /// Writes a convergence barrier: each thread of `mask` its own bit of its value.
-    pub fn set_barrier(&mut self, barrier: usize, mask: Mask, values: &Lanes) {
-        let own = lanes_of(mask).fold(0, |bits, lane| bits | values[lane] & 1 << lane);
-        self.barriers[barrier] = self.barriers[barrier] & !mask | own;
-    }
-
     #[inline]
     pub fn read(&self, source: Source) -> Lanes {
         match source {
