@@ -88,7 +88,7 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Counts) -> Re
         let program = Program::new(&cubin)?;
         for section in &program.sections {
             let code = decoded(&program, section)?;
-            let findings = findings_of(&program, section, &code);
+            let findings = findings_of(&program, section, &code, Model::of(program.target));
             total.instructions += code.len();
             total.findings += findings.iter().filter(|finding| is_hazard(finding)).count();
             let findings: Vec<&Finding> = findings.iter().filter(|finding| arguments.notes || is_hazard(finding)).collect();
@@ -111,18 +111,20 @@ fn decoded(program: &Program<'_>, section: &CodeSection<'_>) -> Result<Vec<Instr
     section.words.iter().enumerate().map(|(index, &word)| decode(word, program.target).ok_or_else(|| unknown(index))).collect()
 }
 
-fn is_hazard(finding: &Finding) -> bool {
+/// Whether results may be wrong.
+pub fn is_hazard(finding: &Finding) -> bool {
     finding.problem.severity() == Severity::Hazard
 }
 
-fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction]) -> Vec<Finding> {
+/// Hazards of a section with these instructions, by the figures of a model.
+pub fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<Finding> {
     let number = |address: u64| (address / SIZE) as usize;
     let entries: Vec<usize> = section.symbols.iter().map(|&symbol| number(program.cubin.symbols()[symbol].value)).collect();
     let indirect = |branch: usize| {
         let targets = section.branch_targets_at(branch as u64 * SIZE).unwrap_or_default();
         targets.iter().map(|&target| number(target.into())).collect()
     };
-    check_function(code, &entries, &indirect, Model::of(program.target))
+    check_function(code, &entries, &indirect, model)
 }
 
 fn report(arguments: &VerifyArguments, file: &str, program: &Program<'_>, section: &CodeSection<'_>, finding: &Finding, out: &mut String) {

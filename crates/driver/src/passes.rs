@@ -7,6 +7,7 @@ use oriole_isel::{Homes, select_function};
 use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
+use rustc_hash::FxHashSet;
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
@@ -118,7 +119,16 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
 }
 
 /// Takes one function from PTX to machine code.
-pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, options: &Options) -> Result<Finished, Vec<Failure>> {
+///
+/// `gathering` has the names of functions in which threads may wait for all others of their warp.
+pub fn run(
+    module: &Module,
+    id: FunctionId,
+    homes: &Homes,
+    register_limit: u32,
+    gathering: &FxHashSet<String>,
+    options: &Options,
+) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let selected = select_function(module, id, target, homes)
@@ -145,7 +155,7 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
         dead::run(&mut way.function, target);
         way.after(REMOVE_DEAD)?;
     }
-    converge::run(&mut way.function, target);
+    converge::run(&mut way.function, target, &|name| gathering.contains(name) || oriole_isel::is_runtime(name));
     way.after(CONVERGE)?;
     give_way::run(&mut way.function, target);
     way.after(GIVE_WAY)?;

@@ -13,6 +13,7 @@ mod control;
 mod cvt;
 mod elementwise;
 mod float;
+mod found;
 mod half;
 mod integer;
 mod kernel;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Generated> {
         control::tests,
         calls::tests,
         variables::tests,
+        found::tests,
     ] {
         tests.extend(family());
     }

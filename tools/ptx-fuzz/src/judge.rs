@@ -204,10 +204,18 @@ pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuratio
 
 /// What is wrong with a case, in any of the configurations that can run it; and how many of them were compared.
 pub fn judge(case: &Case, configurations: &[Configuration]) -> Result<usize, Failure> {
+    judge_some(case, configurations, configurations.len())
+}
+
+/// The same for the first configurations that can run it, so many at most.
+pub fn judge_some(case: &Case, configurations: &[Configuration], most: usize) -> Result<usize, Failure> {
     let module = checked(&case.text)?;
     let expected = interpret_module(&module, case)?;
     let mut compared = 0;
     for &configuration in configurations {
+        if compared == most {
+            break;
+        }
         let machine = oriole_ptx::target::Target::parse(&configuration.target.to_string());
         if machine.is_none_or(|machine| obstacle(module.target, machine).is_some()) {
             continue;

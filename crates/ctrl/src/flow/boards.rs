@@ -13,6 +13,9 @@
 //! One that is waited for in the next round of a loop holds its scoreboard to the end of the loop, and from its start to that place; it
 //! gets it when the loop begins, so that those in between know.
 //!
+//! At the end, waits go that another wait for the same scoreboard has made needless: behind the first of those who wait for a shared
+//! scoreboard, all its holders are done.
+//!
 //! Scoreboards that the code itself names (`LDGDEPBAR`, `UTMACMDFLUSH` and the `DEPBAR` that counts them) are left to those.
 
 use std::cmp::Reverse;
@@ -22,7 +25,7 @@ use oriole_hardware::{Class, ControlRules, Model};
 use oriole_isa::{Control, File, Opcode, Value};
 
 use super::Code;
-use super::paths::Paths;
+use super::paths::{Paths, Todo};
 use super::touch::{Pinned, Touches};
 use super::waits::{Part, Wait};
 
@@ -117,7 +120,38 @@ pub fn allocate(
         let board = if wait.part == Part::Results { first.write_barrier } else { first.read_barrier };
         controls[wait.second as usize].wait |= board.map_or(0, |board| 1 << board);
     }
+    drop_implied(code, paths, &mut controls);
     controls
+}
+
+/// Takes away waits for scoreboards that are waited for before on all paths, since they were set last.
+fn drop_implied(code: &Code<'_>, paths: &Paths, controls: &mut [Control]) {
+    let sets = |control: &Control| {
+        let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
+        bit(control.write_barrier) | bit(control.read_barrier)
+    };
+    let pass = |open: u8, control: &Control| open & !control.wait | sets(control);
+    let mut entry: Vec<u8> = vec![0; code.blocks.len()];
+    let mut todo = Todo::new(code.blocks.len());
+    paths.roots.iter().for_each(|&root| todo.push(root));
+    let mut reached = vec![false; code.blocks.len()];
+    while let Some(block) = todo.pop() {
+        reached[block] = true;
+        let left = controls[code.blocks[block].range.clone()].iter().fold(entry[block], pass);
+        for &next in &code.blocks[block].successors {
+            if !reached[next] || left & !entry[next] != 0 {
+                entry[next] |= left;
+                todo.push(next);
+            }
+        }
+    }
+    for (block, entry) in code.blocks.iter().zip(entry) {
+        let mut open = entry;
+        for control in &mut controls[block.range.clone()] {
+            control.wait &= open;
+            open = pass(open, control);
+        }
+    }
 }
 
 fn holder<'w>(paths: &Paths, touches: &[Touches], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {

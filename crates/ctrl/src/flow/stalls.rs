@@ -153,12 +153,12 @@ pub fn settle(
     let mut todo = Todo::new(code.blocks.len());
     paths.roots.iter().for_each(|&root| todo.push(root));
     while let Some(block) = todo.pop() {
-        let first = code.blocks[block].range.start;
+        let first = code.blocks[block].range.clone().next();
         let mut entry = State::new();
         for &before in &paths.before[block] {
             let before = before as usize;
             let Some(state) = &mut left[before] else { continue };
-            let grown = walker.lengthen_end(before, first, state);
+            let grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
             if grown > 0 {
                 state.age(grown, model);
                 for &next in &code.blocks[before].successors {
@@ -420,8 +420,7 @@ impl Walker<'_> {
         if missing <= 0 {
             return 0;
         }
-        let last = self.code.blocks[before].range.end - 1;
-        let added = self.lengthen_one(last, missing, cause);
+        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_one(last, missing, cause));
         if added < missing {
             self.outcome.shortfalls.push(Shortfall { before: number, cycles: (missing - added) as u32 });
         }

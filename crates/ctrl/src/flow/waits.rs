@@ -6,8 +6,8 @@
 //!
 //! Units that work in order save waits. Who waits for one of them has waited for all that were issued before it to the same unit, so of
 //! several that one instruction needs, only the newest is waited for; and the newest reader of a register in a queue stands for the older
-//! ones. An instruction with a guard may not take place at all and vouches for nobody. Behind a meeting of paths the order of issue is
-//! known only for what both agree on; here that is nothing, unless they agree on everything.
+//! ones. An instruction with a guard may not take place at all and vouches for nobody. The order of issue is known within a block: one of
+//! the block comes behind all that were carried into it, and among those nothing is known.
 //!
 //! Every register has a short list of those in flight that touch it, and lists are cleaned when they are looked at, so the time is
 //! proportional to the length of the code. Blocks are walked until what is in flight at their starts no longer grows, and once more to
@@ -87,8 +87,6 @@ struct Carried {
     number: u32,
     results: bool,
     reads: bool,
-    /// Whether its place among the others is the order of issue.
-    ordered: bool,
 }
 
 /// Finds all waits, sorted.
@@ -101,8 +99,6 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
     }
     let mut walker = Walker::new(touches, model);
     let mut state = Vec::new();
-    let mut is_root = vec![false; code.blocks.len()];
-    paths.roots.iter().for_each(|&root| is_root[root] = true);
     while let Some(block) = todo.pop() {
         state.clone_from(entry[block].get_or_insert_default());
         let left = walker.walk(&state, code.blocks[block].range.clone());
@@ -111,12 +107,6 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
                 slot @ None => {
                     *slot = Some(left.to_vec());
                     true
-                }
-                // Nothing else leads there.
-                Some(old) if paths.before[next].len() == 1 && !is_root[next] => {
-                    let changed = old.as_slice() != left;
-                    left.clone_into(old);
-                    changed
                 }
                 Some(old) => merge(old, left),
             };
@@ -135,24 +125,31 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
     found
 }
 
-/// What is in flight on either path; whether that is more, or less ordered, than before.
+/// What is in flight on either path, by number; whether that is more than before.
 fn merge(into: &mut Vec<Carried>, from: &[Carried]) -> bool {
     if into.as_slice() == from {
         return false;
     }
-    let unordered = |one: &Carried| Carried { ordered: false, ..*one };
-    let mut all: Vec<Carried> = into.iter().chain(from).map(unordered).collect();
-    all.sort_unstable_by_key(|one| one.number);
-    all.dedup_by(|later, earlier| {
-        let same = later.number == earlier.number;
-        if same {
-            earlier.results |= later.results;
-            earlier.reads |= later.reads;
+    let before = into.len();
+    let mut changed = false;
+    let mut at = 0;
+    for one in from {
+        while at < before && into[at].number < one.number {
+            at += 1;
         }
-        same
-    });
-    let changed = all != *into;
-    *into = all;
+        match into.get_mut(at).filter(|old| at < before && old.number == one.number) {
+            Some(old) => {
+                changed |= one.results && !old.results || one.reads && !old.reads;
+                old.results |= one.results;
+                old.reads |= one.reads;
+            }
+            None => into.push(*one),
+        }
+    }
+    if into.len() > before {
+        into.sort_unstable();
+        changed = true;
+    }
     changed
 }
 
@@ -259,7 +256,7 @@ impl<'a> Walker<'a> {
     fn walk(&mut self, state: &[Carried], range: std::ops::Range<usize>) -> &[Carried] {
         self.clear();
         for carried in state {
-            self.launch(carried.number as usize, carried.results, carried.reads, carried.ordered);
+            self.launch(carried.number as usize, carried.results, carried.reads, false);
         }
         // A guard of another block may have changed since; nobody here excludes it.
         self.predicate_written.fill(self.rank);
@@ -276,17 +273,19 @@ impl<'a> Walker<'a> {
         for &id in &self.alive {
             let flight = &self.flights[id as usize];
             if flight.results || flight.reads {
-                let ordered = flight.rank > 0;
-                self.left.push(Carried { number: flight.number, results: flight.results, reads: flight.reads, ordered });
+                self.left.push(Carried { number: flight.number, results: flight.results, reads: flight.reads });
             }
         }
+        self.left.sort_unstable();
         // One that went round a loop may be there twice.
-        let mut numbers: SmallVec<[u32; 64]> = self.left.iter().map(|one| one.number).collect();
-        numbers.sort_unstable();
-        if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
-            let all = std::mem::take(&mut self.left);
-            merge(&mut self.left, &all);
-        }
+        self.left.dedup_by(|later, earlier| {
+            let same = later.number == earlier.number;
+            if same {
+                earlier.results |= later.results;
+                earlier.reads |= later.reads;
+            }
+            same
+        });
     }
 
     fn issue(&mut self, number: usize) {
@@ -387,10 +386,11 @@ impl<'a> Walker<'a> {
         if !flight.vouches {
             return;
         }
-        if let Some(order) = touches.order.filter(|_| part == Part::Results) {
+        // What has no results, or no sources, tells nothing about those of others.
+        if let Some(order) = touches.order.filter(|_| part == Part::Results && !touches.writes.is_empty()) {
             self.close_line(order, Part::Results, flight.rank);
         }
-        if let Some(queue) = touches.queue {
+        if let Some(queue) = touches.queue.filter(|_| !touches.reads.is_empty()) {
             self.close_line(queue, Part::Reads, flight.rank);
         }
     }
@@ -476,8 +476,7 @@ impl<'a> Walker<'a> {
             self.groups.push(id);
         }
         self.alive.push(id);
-        // Rank counts issues; those that were carried in come before all of the block.
-        self.rank += u32::from(ordered);
+        self.rank += 1;
     }
 
     /// Puts a flight into the list of a register, where it may stand for older ones.
