@@ -19,6 +19,7 @@
 mod graph;
 mod order;
 mod tally;
+pub mod why;
 mod words;
 
 use std::fmt;
