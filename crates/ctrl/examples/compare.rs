@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{env, fs};
 
-use oriole_cubin::Cubin;
-use oriole_cubin::info::{Code as AttributeCode, Value as AttributeValue};
 use oriole_ctrl::flow::stalls::StallCause;
 use oriole_ctrl::flow::{Block, Code, assign_with_reasons};
+use oriole_cubin::Cubin;
+use oriole_cubin::info::{Code as AttributeCode, Value as AttributeValue};
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Opcode, Target, Value, decode};
 use oriole_sim::hazard::{Severity, check_function};
@@ -211,7 +211,14 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
             }
             Opcode::WARPSYNC => target_of(number).into_iter().chain(on).collect(),
             Opcode::BSYNC => {
-                let key = format!("{:?}", instruction.operands.iter().find(|operand| matches!(operand.value, Value::Register(oriole_isa::File::Convergence, _))).map(|operand| &operand.value));
+                let key = format!(
+                    "{:?}",
+                    instruction
+                        .operands
+                        .iter()
+                        .find(|operand| matches!(operand.value, Value::Register(oriole_isa::File::Convergence, _)))
+                        .map(|operand| &operand.value)
+                );
                 let joined = joins.iter().filter(|(name, _)| key.contains(name.as_str())).flat_map(|(_, targets)| targets.iter().copied());
                 joined.chain(on).collect()
             }

@@ -4,9 +4,9 @@
 //! there with the rest of the cycles. That changes what lies between others too, so all is worked out again; it only gets longer, and one
 //! round more usually finds nothing to add.
 
-use oriole_hardware::Model;
+use oriole_hardware::{Class, ControlRules, Model};
 use oriole_ir::{Function, Inst, Op};
-use oriole_isa::{Instruction, Opcode, Symbols};
+use oriole_isa::{Instruction, Opcode, Symbols, Target, decode, encode};
 use oriole_opt::machine::machine_instruction;
 use oriole_support::Index;
 
@@ -18,20 +18,25 @@ use crate::flow::{Block, Code, assign_all};
 const MOST_ROUNDS: usize = 8;
 
 /// Control words for all instructions; adds some where stalls cannot be long enough.
-pub fn run(function: &mut Function, model: &Model) -> Controls {
+pub fn run(function: &mut Function, target: Target, model: &Model) -> Controls {
     for _ in 1..MOST_ROUNDS {
-        let (controls, shortfalls) = assign(function, model);
+        let (controls, shortfalls) = assign(function, target, model);
         if shortfalls.is_empty() {
             return controls;
         }
         add_pauses(function, &shortfalls);
     }
-    assign(function, model).0
+    assign(function, target, model).0
 }
 
-fn assign(function: &Function, model: &Model) -> (Controls, Vec<Shortfall>) {
+fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
-    let instructions: Vec<Instruction> = order.iter().map(|&inst| machine_instruction(function, inst, &|_| 0)).collect();
+    let rules = ControlRules::of(model);
+    let instruction = |&inst: &Inst| {
+        let instruction = machine_instruction(function, inst, &|_| 0);
+        if rules.reads_through_cache(Class::of(&instruction)) { as_encoded(instruction, target) } else { instruction }
+    };
+    let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
     let code = Code { instructions: &instructions, blocks: blocks_of(function) };
     let done = assign_all(&code, model, false);
     let mut controls = Controls::new(function);
@@ -39,6 +44,12 @@ fn assign(function: &Function, model: &Model) -> (Controls, Vec<Shortfall>) {
         controls.set(inst, control);
     }
     (controls, done.shortfalls)
+}
+
+/// The instruction as it will stand in the code: only its form says through which slots of the reuse cache its operands go, and the
+/// contest of forms may exchange sources.
+fn as_encoded(instruction: Instruction, target: Target) -> Instruction {
+    encode(&instruction, target).ok().and_then(|word| decode(word, target)).unwrap_or(instruction)
 }
 
 /// Puts a `NOP` before each instruction that comes too early.

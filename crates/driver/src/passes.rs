@@ -179,7 +179,7 @@ pub fn run(
         controls
     } else {
         let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-        let controls = opex::run(&mut way.function, model);
+        let controls = opex::run(&mut way.function, target, model);
         way.after(CONTROL)?;
         controls
     };

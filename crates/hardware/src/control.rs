@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use oriole_isa::Opcode;
 
+use crate::class::{Class, Classes};
 use crate::facts::MACHINES;
 use crate::machine::{Field, Machine};
 use crate::model::Model;
@@ -54,6 +55,9 @@ pub struct ControlRules {
     /// Scoreboards of a warp.
     pub scoreboards: usize,
     wants: Vec<Wants>,
+    /// By class.
+    barrier_free: Vec<bool>,
+    cached: Vec<bool>,
 }
 
 impl ControlRules {
@@ -78,13 +82,31 @@ impl ControlRules {
             }
         });
         let wants = wants.collect();
-        Ok(ControlRules { facts, scoreboards: Machine::named(name).map_or(6, |machine| machine.scoreboards as usize), wants })
+        let of_units = |units: &[&str]| {
+            let is_in = |class: Class| class.attribute("unit").is_some_and(|unit| units.contains(&unit));
+            Classes::get().all().map(is_in).collect::<Vec<bool>>()
+        };
+        let (barrier_free, cached) = (of_units(&facts.barrier_free_units), of_units(&facts.reuse_units));
+        let machine = Machine::named(name).ok_or_else(|| format!("there is no machine `{name}`"))?;
+        Ok(ControlRules { facts, scoreboards: machine.scoreboards as usize, wants, barrier_free, cached })
     }
 
     /// What an opcode wants.
     #[inline]
     pub fn wants(&self, opcode: Opcode) -> Wants {
         self.wants[opcode as usize]
+    }
+
+    /// Whether instructions of a class may follow a barrier of the block at once.
+    #[inline]
+    pub fn may_follow_barrier(&self, class: Class) -> bool {
+        self.barrier_free[class.index()]
+    }
+
+    /// Whether instructions of a class read through the reuse cache.
+    #[inline]
+    pub fn reads_through_cache(&self, class: Class) -> bool {
+        self.cached[class.index()]
     }
 
     /// All facts with their sources, in the order of the fields.

@@ -115,7 +115,8 @@ impl Model {
         let classes = Classes::get();
         let times = classes.all().map(|class| table.times.iter().find(|row| row.class == class.name()).map(time_of)).collect();
         let lasting = lasting(&table);
-        let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new(), longest_needs: Vec::new(), lasting };
+        let mut model =
+            Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new(), longest_needs: Vec::new(), lasting };
         let (late_results, late_sources) = (scoreboard_ports(&model.table, Kind::Raw), scoreboard_ports(&model.table, Kind::War));
         model.waits = classes.all().map(|class| waits_of(class, &late_results, &late_sources)).collect();
         let longest = longest_needs(&model.table);

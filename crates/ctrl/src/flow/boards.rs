@@ -76,14 +76,7 @@ impl Board {
 }
 
 /// Control words with scoreboards and waits; stalls are still to come.
-pub fn allocate(
-    code: &Code<'_>,
-    paths: &Paths,
-    touches: &[Touches],
-    waits: &[Wait],
-    model: &Model,
-    rules: &ControlRules,
-) -> Vec<Control> {
+pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wait], model: &Model, rules: &ControlRules) -> Vec<Control> {
     let mut controls = vec![Control::default(); touches.len()];
     let taken = pin(code, touches, rules, &mut controls);
     let free: Vec<usize> = (0..rules.scoreboards).filter(|index| taken >> index & 1 == 0).collect();
@@ -180,8 +173,7 @@ fn pin(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mu
         Value::Register(File::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
         _ => None,
     };
-    let mut names: Vec<u8> =
-        (0..touches.len()).filter(|&at| touches[at].opcode == Opcode::DEPBAR).filter_map(named).collect();
+    let mut names: Vec<u8> = (0..touches.len()).filter(|&at| touches[at].opcode == Opcode::DEPBAR).filter_map(named).collect();
     names.sort_unstable();
     names.dedup();
     let mut taken = 0;

@@ -132,17 +132,12 @@ pub fn settle(
         control.stall = if wants.open_stall { 0 } else { wants.least_stall };
     }
     let causes = if with_causes { vec![StallCause::Own; controls.len()] } else { Vec::new() };
-    let free_units: Vec<bool> = oriole_hardware::Classes::get()
-        .all()
-        .map(|class| class.attribute("unit").is_some_and(|unit| rules.facts.barrier_free_units.contains(&unit)))
-        .collect();
     let mut walker = Walker {
         code,
         touches,
         model,
         rules,
         controls,
-        free_units,
         at: vec![SmallVec::new(); REGISTERS],
         used: Vec::new(),
         set: [(-LONG_AGO, 0); BOARDS],
@@ -187,8 +182,6 @@ struct Walker<'a> {
     model: &'a Model,
     rules: &'a ControlRules,
     controls: &'a mut [Control],
-    /// For each class whether it may follow a barrier at once.
-    free_units: Vec<bool>,
     /// For each register who touched it lately.
     at: Vec<SmallVec<[Access; 4]>>,
     used: Vec<Register>,
@@ -339,7 +332,7 @@ impl Walker<'_> {
                 hold(seen - (now - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
-        if !self.free_units[self.touches[number].class.index()] {
+        if !self.rules.may_follow_barrier(self.touches[number].class) {
             hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
         }
     }

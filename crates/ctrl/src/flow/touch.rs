@@ -78,7 +78,8 @@ pub struct Touches {
     pub queue: Option<u8>,
 }
 
-const LOADS: [Opcode; 6] = [Opcode::LD, Opcode::LDG, Opcode::LDL, Opcode::ATOM, Opcode::ATOMG, Opcode::RED];
+/// What an acquire may be about: it has to be done before L1 is emptied.
+const LOADS: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
 impl Touches {
     /// What an instruction touches.

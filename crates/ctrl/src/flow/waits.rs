@@ -342,7 +342,9 @@ impl<'a> Walker<'a> {
             self.nameless.extend(is_nameless.then_some(id));
         }
         for touch in touches.writes.iter() {
-            if let Some(written) = usize::from(touch.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_written.get_mut(at)) {
+            if let Some(written) =
+                usize::from(touch.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_written.get_mut(at))
+            {
                 *written = self.rank;
             }
         }

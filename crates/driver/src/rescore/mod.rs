@@ -21,6 +21,7 @@ mod order;
 mod tally;
 #[cfg(test)]
 mod tests;
+pub mod why;
 mod words;
 
 use std::fmt;
