@@ -1,6 +1,6 @@
 //! The list of passes, and what one function goes through.
 
-use oriole_ctrl::{flow, serial};
+use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
@@ -44,7 +44,8 @@ passes! {
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
     LAYOUT = 112 "layout",
-    CONTROL = 116 "control",
+    SERIAL_CONTROL = 116 "serial-control",
+    CONTROL = 120 "control",
     ENCODE = 122 "encode",
 }
 
@@ -173,12 +174,15 @@ pub fn run(
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {
-        serial::assign(&way.function, target, options.profile.as_deref())
+        let controls = serial::assign(&way.function, target, options.profile.as_deref());
+        way.after(SERIAL_CONTROL)?;
+        controls
     } else {
         let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-        flow::assign_function(&way.function, model)
+        let controls = opex::run(&mut way.function, model);
+        way.after(CONTROL)?;
+        controls
     };
-    way.after(CONTROL)?;
     let code = emit::run(&way.function, &controls, target).map_err(internal)?;
     way.after(ENCODE)?;
 
