@@ -146,8 +146,8 @@ fn is_filler(instructions: &[Instruction], number: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::tests::code;
+    use super::*;
 
     fn successors(lines: &[&str], entries: &[usize]) -> Vec<(usize, Vec<usize>)> {
         let around = Surroundings { entries: entries.to_vec(), indirect: &|_| None, is_relocated: &|_| false };
