@@ -40,9 +40,10 @@ impl Select<'_> {
         }
     }
 
-    /// Whether no thread can have gone another way yet.
+    /// Whether no thread can have gone another way yet: not in this function, nor in one that was called.
     pub(crate) fn is_warp_together(&self) -> bool {
-        self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel
+        let has_called = !self.callees.is_empty() || !self.indirect_calls.is_empty();
+        self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel && !has_called
     }
 
     /// Brings the whole warp together.
