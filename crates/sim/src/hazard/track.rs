@@ -24,6 +24,8 @@ use super::{Finding, Problem, REGISTERS, Register};
 const LONGEST: i64 = 64;
 /// Six, and the counter of groups of matrix products.
 const SCOREBOARDS: usize = 7;
+/// From the issue of a barrier to the time when the warp stops for it.
+const BARRIER_CYCLES: i64 = 5;
 /// At most as many groups of classes finish, or read, in order.
 pub(super) const GROUPS: usize = 16;
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
@@ -142,6 +144,8 @@ pub struct Tracker<'a> {
     cache: Cache,
     /// Scoreboards that were set so far.
     announced: u8,
+    /// The queue that a barrier empties, its rank, and its issue.
+    draining: Option<(usize, u32, i64)>,
     /// The order in which groups of matrix products end, once one was seen.
     matrix_order: Option<u8>,
     /// Whether the present instruction executes for sure: it has no guard, or it is known for which threads the guard holds.
@@ -167,6 +171,7 @@ impl<'a> Tracker<'a> {
             pauses: Pauses::new(),
             cache: Cache::default(),
             announced: 0,
+            draining: None,
             matrix_order: None,
             executes_surely: true,
         }
@@ -184,6 +189,7 @@ impl<'a> Tracker<'a> {
         self.flights.clear();
         self.setters = Default::default();
         self.vouched = Default::default();
+        self.draining = None;
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         self.predicate_written = [self.rank; 8];
@@ -195,7 +201,8 @@ impl<'a> Tracker<'a> {
     }
 
     /// What is still in flight, by number of the instruction.
-    pub fn leave(&self, steps: &[Step]) -> Border {
+    pub fn leave(&mut self, steps: &[Step]) -> Border {
+        self.end_draining();
         let used = self.used();
         let mut carried: Vec<Carried> = self
             .flights
@@ -262,6 +269,7 @@ impl<'a> Tracker<'a> {
             self.crowded = CROWDED.max(2 * self.flights.len());
         }
         self.pauses.resume(group, self.now);
+        self.end_draining();
         for scoreboard in 0..6 {
             if step.control.wait >> scoreboard & 1 == 1 {
                 self.wait(steps, number, scoreboard, 0, report);
@@ -281,7 +289,7 @@ impl<'a> Tracker<'a> {
             self.meet(steps, number, *touch, true, active, report);
         }
         if let Some(queue) = step.queue.filter(|_| step.drains_queue) {
-            self.reads_done[usize::from(queue)] = self.rank;
+            self.draining = Some((usize::from(queue), self.rank, self.now));
         }
         let (write, read) = step.announces;
         let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
@@ -294,6 +302,16 @@ impl<'a> Tracker<'a> {
         }
         self.rank += 1;
         self.now += i64::from(cycles_of(step.control));
+    }
+
+    /// A barrier stops the warp a few cycles after its issue; then all that was in front of it in the queue has read its sources.
+    fn end_draining(&mut self) {
+        if let Some((queue, rank, issued)) = self.draining
+            && self.now - issued >= BARRIER_CYCLES
+        {
+            self.reads_done[queue] = rank;
+            self.draining = None;
+        }
     }
 
     /// For each flight whether something can still meet it: it touches a register that nobody overwrote since, or sets a scoreboard that

@@ -1,11 +1,12 @@
 //! Control flow: what makes threads go elsewhere, wait or end. The scheduler executes it, because it decides about groups of threads.
 //!
 //! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. `BSSY` adds the active threads, `BREAK`
-//! and `.CLEAR` take them out, a move into the register replaces the mask. `BSYNC` waits until all threads of the mask that have not exited
+//! and `.CLEAR` take them out, a move into the register copies their bits. `BSYNC` waits until all threads of the mask that have not exited
 //! wait there, or at a `WARPSYNC`, or have given way (`YIELD`, `NANOSLEEP`); those that go on are in the mask no longer.
 //!
-//! That `BSSY` and `.CLEAR` touch the active threads only is inferred: ptxas executes them again, where other threads wait at the register
-//! already (irregular loops). That `BSYNC` does not wait for threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave a region
+//! That all these touch the bits of active threads only is inferred: ptxas executes `BSSY` again, on sm_75 with a `.CLEAR` in front, where other
+//! threads wait at the register already (irregular loops), and programs whose diverged threads call functions that save and
+//! restore registers would hang otherwise. That `BSYNC` does not wait for threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave a region
 //! to one without `BREAK`. That it does not wait for threads that gave way explains programs whose results are wrong on a GPU: their
 //! threads part at a loop with `YIELD`, and meet at a `BSYNC` and then at a `BAR`.
 //!
@@ -18,7 +19,7 @@ use oriole_isa::{File, Opcode, Value};
 use super::load::INSTRUCTION;
 use super::site::{Operands, Site};
 use super::step::{Action, Built, Unsupported, compute};
-use super::warp::{BARRIERS, Mask, PredicateSource, Row, Source, WideSource, first};
+use super::warp::{BARRIERS, Mask, PredicateSource, Row, Source, WideSource, first, lanes_of};
 
 /// What changes where threads go or makes them wait. `condition` is a second predicate beside the guard.
 #[derive(Clone, Debug)]
@@ -262,7 +263,7 @@ fn move_barrier(site: &Site<'_>) -> Built {
             if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
                 return Ok(compute(move |warp, mask| {
-                    warp.barriers[barrier] = warp.barriers[from];
+                    warp.barriers[barrier] = warp.barriers[barrier] & !mask | warp.barriers[from] & mask;
                     if clear {
                         warp.barriers[from] &= !mask;
                     }
@@ -270,7 +271,9 @@ fn move_barrier(site: &Site<'_>) -> Built {
             }
             let value = operands.input()?.source;
             Ok(compute(move |warp, mask| {
-                warp.barriers[barrier] = warp.read(value)[first(mask)];
+                let values = warp.read(value);
+                let own = lanes_of(mask).fold(0, |bits, lane| bits | values[lane] & 1 << lane);
+                warp.barriers[barrier] = warp.barriers[barrier] & !mask | own;
             }))
         }
         // The mask of collective operations; who takes part is what the group is anyway.

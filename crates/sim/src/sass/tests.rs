@@ -123,12 +123,12 @@ fn threads_that_leave_or_exit_are_not_waited_for() {
 #[test]
 fn a_barrier_survives_in_a_register() {
     let lines = program(&[
-        "BSSY B0, 0xc0",
+        "BSSY B0, 0xb0",
         "BMOV.32.CLEAR R9, B0",
-        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
-        "@P0 BRA 0x90",
-        "NOP",
         "BMOV.32 B0, R9",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0xa0",
+        "NOP",
         "BSYNC B0",
         "VOTE.ALL R7, PT, PT",
         "STG.E desc[UR4][R4.64], R7",
