@@ -66,7 +66,7 @@ fn finishes_in_background(opcode: Opcode) -> bool {
 
 /// Moves everything else away from scoreboards that are counted, to the one of the others that is set least often.
 fn set_aside(controls: &mut [Control], order: &Order) {
-    let taken = order.counted.values().fold(0, |mask, &index| mask | 1 << index);
+    let taken = order.counted.values().fold(order.named, |mask, &index| mask | 1 << index);
     if taken == 0 || taken == ALL {
         return;
     }
