@@ -22,13 +22,14 @@ use support::{compare_with_list, folder, records, same_text};
 const LIST: &str = "nvdisasm-differences.txt";
 const HEADER: &str = "Values that a form has and a target refuses: target word | nvdisasm | oriole";
 const REFUSED: &str = "(refused)";
+const NO_TEXT: &str = "(no text)";
 
 /// New refusals after which a target is given up: each costs a start of nvdisasm.
 const MOST_REFUSALS: usize = 20;
 
 fn nvdisasm() -> Option<PathBuf> {
-    let oracles = env::var_os("ORIOLE_ORACLES")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.oracles/bin"), PathBuf::from);
+    let oracles =
+        env::var_os("ORIOLE_ORACLES").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.oracles/bin"), PathBuf::from);
     let tool = oracles.join("nvdisasm");
     if !tool.exists() {
         println!("skipped: no nvdisasm in {}", oracles.display());
@@ -93,8 +94,12 @@ impl Variations {
     }
 }
 
-/// What the encoder makes of a word as if it were a new instruction.
+/// What the encoder makes of a word as if it were a new instruction; none for values without a name, which fields that share bits
+/// may give each other.
 fn encoded_anew(word: u128, target: Target) -> Option<u128> {
+    if print(word, target, 0)?.contains("INVALID") {
+        return None;
+    }
     let mut instruction = decode(word, target)?;
     instruction.form = None;
     instruction.residue = 0;
@@ -115,7 +120,7 @@ fn ask(tool: &Path, target: Target, words: &[u128]) -> Result<Vec<String>, usize
         return Err(usize::from_str_radix(&digits, 16).expect("address") / 16);
     }
     let listing = String::from_utf8_lossy(&output.stdout);
-    let mut texts = vec![String::new(); words.len()];
+    let mut texts = vec![NO_TEXT.to_string(); words.len()];
     for line in listing.lines() {
         let Some((address, text)) = line.trim_start().strip_prefix("/*").and_then(|line| line.split_once("*/")) else { continue };
         let text = text.split("/*").next().expect("text").trim().trim_end_matches(';').trim();
@@ -155,8 +160,7 @@ fn nvdisasm_reads_what_the_encoder_writes() {
         let line = |word: u128, theirs: &str, at: u64| {
             format!("{target} {word:032x} | {theirs} | {}", print(word, target, at).expect("encoded by the table"))
         };
-        let (refused, mut rest): (Vec<u128>, Vec<u128>) =
-            distinct.into_iter().partition(|&word| listed.contains(&line(word, REFUSED, 0)));
+        let (refused, mut rest): (Vec<u128>, Vec<u128>) = distinct.into_iter().partition(|&word| listed.contains(&line(word, REFUSED, 0)));
         found.extend(refused.into_iter().map(|word| line(word, REFUSED, 0)));
         let mut refusals = 0;
         let texts = loop {
