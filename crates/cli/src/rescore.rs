@@ -10,12 +10,11 @@ use oriole_cubin::Cubin;
 use oriole_driver::rescore::{Options, Part, Rescored, Section, Tally, rescore};
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
-use oriole_sim::hazard::{Dependence, Finding, Problem};
+use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
 
 use crate::check::read_input;
 use crate::output::write_file;
 use crate::sass::program::{CodeSection, Program, SIZE};
-use crate::verify::{findings_of, is_hazard};
 
 /// Give machine code new control words.
 ///
@@ -133,7 +132,7 @@ fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), Stri
 
 fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &Section, model: &Model) -> Vec<Finding> {
     let new: Vec<Instruction> = section.new.iter().filter_map(|&word| decode(word, program.target)).collect();
-    findings_of(program, code, &new, model).into_iter().filter(is_hazard).collect()
+    findings_of(program, code, &new, model).into_iter().filter(|finding| finding.problem.severity() == Severity::Hazard).collect()
 }
 
 /// The wait whose absence is a finding.
@@ -199,4 +198,15 @@ fn json(rescored: &Rescored) -> String {
         let _ = writeln!(text, "{line}");
     }
     text
+}
+
+/// What the checker finds in a section with these instructions, by the figures of a model.
+fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<Finding> {
+    let number = |address: u64| (address / SIZE) as usize;
+    let entries: Vec<usize> = section.symbols.iter().map(|&symbol| number(program.cubin.symbols()[symbol].value)).collect();
+    let indirect = |branch: usize| {
+        let targets = section.branch_targets_at(branch as u64 * SIZE).unwrap_or_default();
+        targets.iter().map(|&target| number(target.into())).collect()
+    };
+    check_function(code, &entries, &indirect, model)
 }

@@ -13,6 +13,7 @@ pub fn tests() -> Vec<Generated> {
         constant_index_overwritten(),
         address_overwritten_by_constant(),
         constant_read_twice(),
+        address_overwritten_by_special_register(),
     ]
 }
 
@@ -197,4 +198,30 @@ fn constant_read_twice() -> Generated {
         )
         .body(&store(U32, "%r3", "d"))
         .finish()
+}
+
+/// A load reads its address late; a special register does not wait for that.
+fn address_overwritten_by_special_register() -> Generated {
+    Kernel::new(
+        FAMILY,
+        "address_overwritten_by_special_register",
+        "special registers are read right behind loads whose addresses are done with",
+    )
+    .threads(32)
+    .output("d", U32, bits((0..32).map(|i| i * 3)))
+    .output("e", U32, bits((0..32).map(|i| 2 * i)))
+    .body(
+        "mul.wide.u32 %rd1, %i, 4;
+             add.u64 %rd1, %d, %rd1;
+             mul.lo.u32 %r1, %i, 3;
+             st.global.u32 [%rd1], %r1;
+             ld.volatile.global.u32 %r2, [%rd1];
+             mov.u32 %r3, %laneid;
+             mov.u32 %r4, %lanemask_lt;
+             popc.b32 %r4, %r4;
+             add.u32 %r3, %r3, %r4;",
+    )
+    .body(&store(U32, "%r2", "d"))
+    .body(&store(U32, "%r3", "e"))
+    .finish()
 }

@@ -7,6 +7,7 @@
 mod approx;
 mod atomics;
 mod barrier;
+mod barrier_apart;
 mod calls;
 mod compare;
 mod control;
@@ -44,6 +45,7 @@ pub fn all() -> Vec<Generated> {
         memory::tests,
         atomics::tests,
         barrier::tests,
+        barrier_apart::tests,
         control::tests,
         calls::tests,
         variables::tests,

@@ -11,7 +11,7 @@
 //! everything but arithmetic keeps away for a while; and some instructions want a stall whatever comes behind them.
 
 use oriole_hardware::{ControlRules, Kind, Model, Port};
-use oriole_isa::{Control, Opcode};
+use oriole_isa::{Control, File, Opcode};
 use smallvec::SmallVec;
 
 use super::Code;
@@ -332,7 +332,9 @@ impl Walker<'_> {
                 hold(seen - (now - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
-        if !self.rules.may_follow_barrier(self.touches[number].class) {
+        // A register may hold what an instruction before the barrier is still to read.
+        let overwrites = self.touches[number].writes.iter().any(|touch| file_of(touch.register) == File::General);
+        if overwrites || !self.rules.may_follow_barrier(self.touches[number].class) {
             hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
         }
     }

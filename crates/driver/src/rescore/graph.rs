@@ -146,18 +146,8 @@ fn is_filler(instructions: &[Instruction], number: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::code;
     use super::*;
-    use oriole_isa::{Target, parse_at};
-
-    fn code(lines: &[&str]) -> Vec<Instruction> {
-        let target = Target::parse("sm_90a").unwrap();
-        let read = |(number, line): (usize, &&str)| {
-            let instruction = parse_at(line, number as u64 * super::super::SIZE as u64, &|_| None).unwrap();
-            let word = oriole_isa::encode(&instruction, target).unwrap();
-            oriole_isa::decode(word, target).unwrap()
-        };
-        lines.iter().enumerate().map(read).collect()
-    }
 
     fn successors(lines: &[&str], entries: &[usize]) -> Vec<(usize, Vec<usize>)> {
         let around = Surroundings { entries: entries.to_vec(), indirect: &|_| None, is_relocated: &|_| false };

@@ -19,6 +19,8 @@
 mod graph;
 mod order;
 mod tally;
+#[cfg(test)]
+mod tests;
 pub mod why;
 mod words;
 

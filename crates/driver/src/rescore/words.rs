@@ -23,8 +23,12 @@ pub fn regenerate(decoded: &[Instruction], around: &Surroundings<'_>, model: &Mo
     let old: Vec<Control> = decoded.iter().map(|instruction| instruction.control).collect();
     let graph = build(decoded, around)?;
     let order = order::find(decoded, &old, &graph.blocks)?;
-    let bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
-    let mut new = assign(&Code { instructions: &bare, blocks: graph.blocks }, model);
+    let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
+    for (&(number, part), &index) in &order.counted {
+        *scoreboard_in(&mut bare[number].control, part) = Some(index);
+    }
+    let code = Code { instructions: &bare, blocks: graph.blocks };
+    let mut new = assign(&code, model);
     for (instruction, control) in decoded.iter().zip(&mut new) {
         if finishes_in_background(instruction.opcode) {
             (control.write_barrier, control.read_barrier) = (None, None);
@@ -42,6 +46,7 @@ pub fn regenerate(decoded: &[Instruction], around: &Surroundings<'_>, model: &Mo
         }
         control.reuse |= old[number].reuse;
     }
+    let_waits_see(&mut new, &code, model);
     Ok(new)
 }
 
@@ -59,18 +64,25 @@ fn finishes_in_background(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
-/// Moves everything away from scoreboards that are counted, to the one of the others that is set least often.
+/// Moves everything else away from scoreboards that are counted, to the one of the others that is set least often.
 fn set_aside(controls: &mut [Control], order: &Order) {
     let taken = order.counted.values().fold(0, |mask, &index| mask | 1 << index);
     if taken == 0 || taken == ALL {
         return;
     }
     let mut times = [0; SCOREBOARDS];
-    for index in controls.iter().flat_map(|control| control.write_barrier.into_iter().chain(control.read_barrier)) {
-        times[usize::from(index)] += 1;
+    for (number, control) in controls.iter().enumerate() {
+        for (part, index) in [(Part::Results, control.write_barrier), (Part::Reads, control.read_barrier)] {
+            if let Some(index) = index.filter(|_| !order.counted.contains_key(&(number, part))) {
+                times[usize::from(index)] += 1;
+            }
+        }
     }
     let mut moved: [u8; SCOREBOARDS] = std::array::from_fn(|index| index as u8);
-    for from in (0..SCOREBOARDS).filter(|&index| taken >> index & 1 == 1) {
+    for from in 0..SCOREBOARDS {
+        if taken >> from & 1 == 0 || times[from] == 0 {
+            continue;
+        }
         let free = (0..SCOREBOARDS).filter(|&index| taken >> index & 1 == 0);
         let Some(to) = free.min_by_key(|&index| times[index]) else { return };
         times[to] += times[from];
@@ -103,19 +115,46 @@ fn keep_order(controls: &mut [Control], order: &Order, decoded: &[Instruction], 
 }
 
 fn scoreboard_of(controls: &[Control], (number, part): Setter) -> Option<u8> {
-    match part {
-        Part::Results => controls[number].write_barrier,
-        Part::Reads => controls[number].read_barrier,
-    }
+    let mut control = controls[number];
+    *scoreboard_in(&mut control, part)
 }
 
 fn announce(controls: &mut [Control], (number, part): Setter, index: u8, decoded: &[Instruction], model: &Model) {
     let control = &mut controls[number];
-    match part {
-        Part::Results => control.write_barrier = Some(index),
-        Part::Reads => control.read_barrier = Some(index),
-    }
+    *scoreboard_in(control, part) = Some(index);
     control.stall = control.stall.max(model.waits(Class::of(&decoded[number])).stall);
+}
+
+fn scoreboard_in(control: &mut Control, part: Part) -> &mut Option<u8> {
+    match part {
+        Part::Results => &mut control.write_barrier,
+        Part::Reads => &mut control.read_barrier,
+    }
+}
+
+/// A wait sees a scoreboard some cycles after it was set. Waits that were added or moved may stand right behind one that sets it.
+fn let_waits_see(controls: &mut [Control], code: &Code<'_>, model: &Model) {
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); code.instructions.len()];
+    for block in &code.blocks {
+        for number in block.range.clone().skip(1) {
+            before[number].push(number - 1);
+        }
+        let last = block.range.clone().last();
+        for next in block.successors.iter().filter_map(|&next| code.blocks[next].range.clone().next()) {
+            before[next].extend(last);
+        }
+    }
+    for (second, firsts) in before.iter().enumerate() {
+        for &first in firsts {
+            let control = controls[first];
+            let bit = |index: Option<u8>| index.map_or(0, |index| 1 << index);
+            let is_waited_for = (bit(control.write_barrier) | bit(control.read_barrier)) & controls[second].wait != 0;
+            if is_waited_for && control.stall != 0 {
+                let seen = model.waits(Class::of(&code.instructions[first])).stall;
+                controls[first].stall = control.stall.max(seen);
+            }
+        }
+    }
 }
 
 /// How long such an instruction holds up the next one is not known from registers, so it stalls at least as long as it did. A stall of
