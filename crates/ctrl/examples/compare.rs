@@ -21,7 +21,6 @@ struct Totals {
     functions: usize,
     instructions: usize,
     stalls: [u64; 2],
-    /// Stalls of blocks weighted by nothing, waits, boards set.
     waits: [u64; 2],
     boards: [u64; 2],
     reuse: [u64; 2],
@@ -30,7 +29,6 @@ struct Totals {
     findings: usize,
     longer: BTreeMap<String, (u64, u64)>,
     extra_waits: BTreeMap<String, u64>,
-    times: f64,
 }
 
 fn main() {
@@ -54,7 +52,7 @@ fn main() {
     for (target, total) in &totals {
         let ratio = |pair: [u64; 2]| pair[0] as f64 / pair[1].max(1) as f64;
         println!(
-            "{target}: {} functions, {} instructions; stalls {} / {} = {:.4}; waits {} / {} = {:.4}; boards {} / {}; reuse {} / {}, both {} ({:.1}%); yields equal {:.2}%; findings {}; {:.0} ns each",
+            "{target}: {} functions, {} instructions; stalls {} / {} = {:.4}; waits {} / {} = {:.4}; boards {} / {}; reuse {} / {}, both {} ({:.1}%); yields equal {:.2}%; findings {}",
             total.functions,
             total.instructions,
             total.stalls[0],
@@ -71,7 +69,6 @@ fn main() {
             100.0 * total.both_reuse as f64 / total.reuse[1].max(1) as f64,
             100.0 * total.yields_equal as f64 / total.instructions.max(1) as f64,
             total.findings,
-            total.times * 1e9 / total.instructions.max(1) as f64,
         );
         let mut longer: Vec<_> = total.longer.iter().collect();
         longer.sort_by_key(|(_, (_, cycles))| std::cmp::Reverse(*cycles));
@@ -114,9 +111,7 @@ fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTre
     }
     let blocks = blocks_of(&instructions, indirect);
     let model = Model::of(target);
-    let start = std::time::Instant::now();
     let (ours, reasons) = assign_with_reasons(&Code { instructions: &instructions, blocks }, model);
-    total.times += start.elapsed().as_secs_f64();
     total.functions += 1;
     total.instructions += instructions.len();
     for (at, (one, two)) in ours.iter().zip(&theirs).enumerate() {

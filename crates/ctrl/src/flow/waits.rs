@@ -71,6 +71,10 @@ pub struct Wait {
 
 /// Readers or writers of one register in flight; who comes when there are so many waits for the oldest.
 const CROWD: usize = 16;
+/// So many may be in flight where a block begins, however many of them write the same register on different paths.
+const MANY: usize = 128;
+/// If there are more, only so many for each register; the first instruction of the block waits for the others.
+const KEPT: usize = 4;
 /// Loads in flight that have no register for what they read.
 const NAMELESS: usize = 8;
 /// Groups of classes that finish, or read, in order; more than the tables name.
@@ -261,6 +265,10 @@ impl<'a> Walker<'a> {
         // A guard of another block may have changed since; nobody here excludes it.
         self.predicate_written.fill(self.rank);
         self.rank += 1;
+        self.needed.clear();
+        if state.len() > MANY && !range.is_empty() {
+            self.thin_out_carried();
+        }
         for number in range {
             self.issue(number);
         }
@@ -485,9 +493,19 @@ impl<'a> Walker<'a> {
     fn enter(&mut self, id: u32, touch: Touch, part: Part, vouches: bool) {
         let at = usize::from(touch.register);
         let is_results = part == Part::Results;
+        if self.flights[id as usize].rank == 0 {
+            let flight = &mut self.flights[id as usize];
+            *(if is_results { &mut flight.written } else { &mut flight.read }) += 1;
+            let list = if is_results { &mut self.writers[at] } else { &mut self.readers[at] };
+            if list.is_empty() {
+                self.used.push(touch.register);
+            }
+            list.push(Entry { flight: id, touch });
+            return;
+        }
         let group = |touches: &Touches| if is_results { touches.order } else { touches.queue };
         let touches = &self.touches[self.flights[id as usize].number as usize];
-        let own = group(touches).filter(|_| self.flights[id as usize].rank > 0);
+        let own = group(touches);
         let written = touches.guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE)).copied();
         let mut list = std::mem::take(if is_results { &mut self.writers[at] } else { &mut self.readers[at] });
         let flights = &mut self.flights;
@@ -540,6 +558,18 @@ impl<'a> Walker<'a> {
         list.retain(|entry| flights[entry.flight as usize].reads);
         if let Some(oldest) = list.first().filter(|_| list.len() >= CROWD) {
             self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, Part::Reads, Cause::Crowd));
+        }
+    }
+
+    /// Where paths that skip each other's loads meet again and again, more and more is in flight on some path. Whoever comes first waits for
+    /// the oldest, so that there is an end to it.
+    fn thin_out_carried(&mut self) {
+        for &register in &self.used {
+            for (lists, part) in [(&self.writers, Part::Results), (&self.readers, Part::Reads)] {
+                let list = &lists[usize::from(register)];
+                let more = list.len().saturating_sub(KEPT);
+                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, part, Cause::Crowd)));
+            }
         }
     }
 
