@@ -11,7 +11,9 @@ use crate::class::{Class, Classes};
 use crate::facts::MACHINES;
 use crate::machine::{Field, Machine};
 use crate::model::Model;
+use crate::rate::ThroughputClass;
 use crate::sheet::{Fact, Sheet};
+use crate::units::Rates;
 
 const SHEET: Sheet = Sheet { file: "data/control.tbl", text: include_str!("../data/control.tbl") };
 
@@ -58,6 +60,16 @@ pub struct ControlRules {
     /// By class.
     barrier_free: Vec<bool>,
     cached: Vec<bool>,
+    paces: Vec<Option<Pace>>,
+}
+
+/// The unit that an instruction goes to, and for how long that is busy with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// Number of the unit among those that count.
+    pub unit: u8,
+    /// Cycles.
+    pub cycles: u8,
 }
 
 impl ControlRules {
@@ -88,7 +100,13 @@ impl ControlRules {
         };
         let (barrier_free, cached) = (of_units(&facts.barrier_free_units), of_units(&facts.reuse_units));
         let machine = Machine::named(name).ok_or_else(|| format!("there is no machine `{name}`"))?;
-        Ok(ControlRules { facts, scoreboards: machine.scoreboards as usize, wants, barrier_free, cached })
+        let pace = |class: Class| {
+            let unit = facts.paced_units.iter().position(|unit| class.attribute("unit") == Some(unit))?;
+            let cycles = ThroughputClass::of(class).cycles(Rates::of_machine(machine), machine)?;
+            Some(Pace { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
+        };
+        let paces = Classes::get().all().map(pace).collect();
+        Ok(ControlRules { facts, scoreboards: machine.scoreboards as usize, wants, barrier_free, cached, paces })
     }
 
     /// What an opcode wants.
@@ -101,6 +119,17 @@ impl ControlRules {
     #[inline]
     pub fn may_follow_barrier(&self, class: Class) -> bool {
         self.barrier_free[class.index()]
+    }
+
+    /// The unit of a class, if instructions for it keep their distance.
+    #[inline]
+    pub fn pace(&self, class: Class) -> Option<Pace> {
+        self.paces[class.index()]
+    }
+
+    /// Units that count.
+    pub fn paced_units(&self) -> usize {
+        self.facts.paced_units.len()
     }
 
     /// Whether instructions of a class read through the reuse cache.

@@ -154,6 +154,8 @@ macro_rules! control_facts {
             open_stalls: Vec<&'static str>, "Mnemonics with stall 0 and yield.";
             settling: Vec<&'static str>, "Mnemonics before which everything in flight is waited for.";
             fences: Vec<&'static str>, "Mnemonics that the next instruction waits for.";
+            paced_units: Vec<&'static str>, "Units that a second instruction is kept away from while they are busy with the first.";
+            pace_cap: u32, "Cycles that it is kept away at most.";
             reuse_units: Vec<&'static str>, "Units that read through the reuse cache.";
             reuse_distance: u32, "How many instructions further on a kept register is read at most.";
             loop_weight: u32, "How much more often a loop runs than what is around it.";

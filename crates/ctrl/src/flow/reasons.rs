@@ -72,6 +72,7 @@ pub fn describe_stall(cause: StallCause, next: Option<&Instruction>, first: &str
         }
         StallCause::Scoreboard { board, .. } => format!("the next waits for SB{board}, which {first} has just set"),
         StallCause::Barrier { .. } => format!("the next must not pass the barrier {first}"),
+        StallCause::Unit { cycles, .. } => format!("the next goes to the unit that {first} keeps busy: {cycles} cycles"),
         StallCause::Settle { .. } => format!("the next hands over; {first} has to be done"),
     }
 }
@@ -83,6 +84,7 @@ pub fn stall_first(cause: StallCause) -> Option<usize> {
         StallCause::Register { first, .. }
         | StallCause::Scoreboard { first, .. }
         | StallCause::Barrier { first }
+        | StallCause::Unit { first, .. }
         | StallCause::Settle { first } => Some(first as usize),
     }
 }

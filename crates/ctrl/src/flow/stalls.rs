@@ -7,7 +7,8 @@
 //! For each register and port only the last access is remembered, and only until no second instruction needs to heed it, so the time is
 //! proportional to the length of the code.
 //!
-//! Besides registers, three things take time: a wait sees a scoreboard only a moment after it was set; behind a barrier of the block
+//! Besides registers, four things take time: a unit is busy for a while with each instruction, and the hardware would hold the next one back,
+//! after which all stalls that were counted without that are too long; a wait sees a scoreboard only a moment after it was set; behind a barrier of the block
 //! everything but arithmetic keeps away for a while; and some instructions want a stall whatever comes behind them.
 
 use oriole_hardware::{ControlRules, Kind, Model, Port};
@@ -30,6 +31,8 @@ pub enum StallCause {
     Scoreboard { first: u32, board: u8 },
     /// A barrier of the block is not yet heeded.
     Barrier { first: u32 },
+    /// The next one goes to the same unit, which is busy so long.
+    Unit { first: u32, cycles: u8 },
     /// The next one hands over to code that knows nothing of what is still to come.
     Settle { first: u32 },
 }
@@ -142,6 +145,7 @@ pub fn settle(
         used: Vec::new(),
         set: [(-LONG_AGO, 0); BOARDS],
         barrier: (-LONG_AGO, 0),
+        busy: vec![(-LONG_AGO, 0); rules.paced_units()],
         outcome: Outcome { shortfalls: Vec::new(), causes },
     };
     let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
@@ -187,6 +191,8 @@ struct Walker<'a> {
     used: Vec<Register>,
     set: [(i64, u32); BOARDS],
     barrier: (i64, u32),
+    /// For each unit when it got its last instruction in this block, and which.
+    busy: Vec<(i64, u32)>,
     outcome: Outcome,
 }
 
@@ -204,6 +210,7 @@ impl Walker<'_> {
         }
         self.set = entry.set.map(|(age, first)| (-age, first));
         self.barrier = (-entry.barrier.0, entry.barrier.1);
+        self.busy.fill((-LONG_AGO, 0));
         let range = self.code.blocks[block].range.clone();
         let mut now: i64 = 0;
         for number in range.clone() {
@@ -271,6 +278,9 @@ impl Walker<'_> {
         if touches.opcode == Opcode::BAR {
             self.barrier = (now, first);
         }
+        if let Some(pace) = self.rules.pace(touches.class) {
+            self.busy[usize::from(pace.unit)] = (now, first);
+        }
     }
 
     /// Cycles that are missing in front of an instruction.
@@ -291,6 +301,12 @@ impl Walker<'_> {
             }
         }
         self.missing_beside_registers(number, now, &self.set, self.barrier, &mut hold);
+        // One that keeps its unit for a cycle only has a second unit to go to.
+        if let Some(pace) = self.rules.pace(touches.class).filter(|pace| pace.cycles > 1) {
+            let (at, first) = self.busy[usize::from(pace.unit)];
+            let cycles = self.rules.pace(self.touches[first as usize].class).map_or(0, |pace| pace.cycles);
+            hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });
+        }
         if touches.drain == Drain::Everything {
             let after = cycles_of(self.controls[number]);
             for &register in &self.used {
@@ -382,7 +398,7 @@ impl Walker<'_> {
                 access.at += cycles;
             }
         }
-        for set in self.set.iter_mut().chain([&mut self.barrier]).filter(|set| set.1 == first) {
+        for set in self.set.iter_mut().chain([&mut self.barrier]).chain(&mut self.busy).filter(|set| set.1 == first) {
             set.0 += cycles;
         }
     }
