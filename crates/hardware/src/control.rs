@@ -102,7 +102,9 @@ impl ControlRules {
         let machine = Machine::named(name).ok_or_else(|| format!("there is no machine `{name}`"))?;
         let pace = |class: Class| {
             let unit = facts.paced_units.iter().position(|unit| class.attribute("unit") == Some(unit))?;
-            let cycles = ThroughputClass::of(class).cycles(Rates::of_machine(machine), machine)?;
+            let rate = ThroughputClass::of(class);
+            let special = facts.paces.iter().find(|(name, _)| *name == rate.name()).map(|&(_, cycles)| cycles);
+            let cycles = special.or_else(|| rate.cycles(Rates::of_machine(machine), machine))?;
             Some(Pace { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
         };
         let paces = Classes::get().all().map(pace).collect();

@@ -155,6 +155,7 @@ macro_rules! control_facts {
             settling: Vec<&'static str>, "Mnemonics before which everything in flight is waited for.";
             fences: Vec<&'static str>, "Mnemonics that the next instruction waits for.";
             paced_units: Vec<&'static str>, "Units that a second instruction is kept away from while they are busy with the first.";
+            paces: Vec<(&'static str, u32)>, "Cycles by rate, where a unit is slower than its rate says because a second one adds to that.";
             pace_cap: u32, "Cycles that it is kept away at most.";
             reuse_units: Vec<&'static str>, "Units that read through the reuse cache.";
             reuse_distance: u32, "How many instructions further on a kept register is read at most.";
