@@ -11,6 +11,7 @@ use oriole_driver::rescore::{Options, Part, Rescored, Section, Tally, rescore};
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
 use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
+use oriole_sim::verify::{Verifier, verify_cubin};
 
 use crate::check::read_input;
 use crate::output::write_file;
@@ -79,6 +80,9 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     if arguments.check || !arguments.no_check {
         let model = options.profile.as_deref().map_or(&**Model::of(rescored.target), |profile| &profile.model);
         check(&data, &mut rescored, model)?;
+        if options.profile.is_none() {
+            verify(&mut rescored)?;
+        }
     }
     if let Some(output) = &arguments.output {
         let bytes = rescored.bytes();
@@ -125,6 +129,19 @@ fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), Stri
             for (before, after, part) in missing {
                 section.wait_for(before, after, part);
             }
+        }
+    }
+    Ok(())
+}
+
+/// Puts old words back where one of the verifiers of `oriole verify` finds fault with the new ones.
+fn verify(rescored: &mut Rescored) -> Result<(), String> {
+    let report = verify_cubin(&rescored.bytes(), &Verifier::ALL)?;
+    for section in rescored.sections.iter_mut().filter(|section| section.obstacle.is_none()) {
+        let name = format!(".text.{}", section.function);
+        let found = report.findings().find(|(other, _)| other.name == name);
+        if let Some((_, finding)) = found {
+            section.refuse(format!("a verifier does not like the new words: {finding}"));
         }
     }
     Ok(())

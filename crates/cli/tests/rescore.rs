@@ -52,7 +52,8 @@ fn assert_only_control_differs(old: &[u8], new: &[u8]) {
 
 fn assert_verified(folder: &Path, what: &str) {
     let verified = run(ORIOLE, folder, &["verify", "out.cubin"], "");
-    assert!(verified.stdout.starts_with("0 findings in "), "{what}: {}", verified.stdout);
+    assert_eq!(verified.code, Some(0), "{what}: {}", verified.stdout);
+    assert!(verified.stdout.contains("\n0 findings in "), "{what}: {}", verified.stdout);
 }
 
 fn assert_runs(folder: &Path, test: &str, target: &str) {

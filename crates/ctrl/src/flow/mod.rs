@@ -73,9 +73,9 @@ pub fn assign_all(code: &Code<'_>, model: &Model, with_reasons: bool) -> Assignm
     let rules = ControlRules::of(model);
     let touches: Vec<Touches> = code.instructions.iter().map(|instruction| Touches::new(instruction, model, rules)).collect();
     let paths = Paths::new(code);
-    let waits::Found { waits, held } = waits::find(code, &paths, &touches, model);
+    let waits = waits::find(code, &paths, &touches, model);
     let mut controls = boards::allocate(code, &paths, &touches, &waits, model, rules);
-    let outcome = stalls::settle(code, &paths, &touches, model, rules, &held, &mut controls, with_reasons);
+    let outcome = stalls::settle(code, &paths, &touches, model, rules, &mut controls, with_reasons);
     reuse::mark(code, &touches, rules, &mut controls);
     yields::decide(code, &touches, rules, &mut controls);
     let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.causes });

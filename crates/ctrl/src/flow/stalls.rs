@@ -124,7 +124,6 @@ pub fn settle(
     touches: &[Touches],
     model: &Model,
     rules: &ControlRules,
-    held: &[bool],
     controls: &mut [Control],
     with_causes: bool,
 ) -> Outcome {
@@ -138,7 +137,6 @@ pub fn settle(
         touches,
         model,
         rules,
-        held,
         controls,
         at: vec![SmallVec::new(); REGISTERS],
         used: Vec::new(),
@@ -183,8 +181,6 @@ struct Walker<'a> {
     touches: &'a [Touches],
     model: &'a Model,
     rules: &'a ControlRules,
-    /// For each instruction whether it overwrites what a barrier in front of it lets be read.
-    held: &'a [bool],
     controls: &'a mut [Control],
     /// For each register who touched it lately.
     at: Vec<SmallVec<[Access; 4]>>,
@@ -336,10 +332,9 @@ impl Walker<'_> {
                 hold(seen - (now - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
-        // A register may hold what an instruction before the barrier is still to read. Which does is known within a block.
-        let is_of_block = barrier.0 >= 0 && barrier.1 < number as u32;
-        let overwrites = || self.touches[number].writes.iter().any(|touch| file_of(touch.register) == File::General);
-        if (if is_of_block { self.held[number] } else { overwrites() }) || !self.rules.may_follow_barrier(self.touches[number].class) {
+        // A register may hold what an instruction before the barrier is still to read.
+        let overwrites = self.touches[number].writes.iter().any(|touch| file_of(touch.register) == File::General);
+        if overwrites || !self.rules.may_follow_barrier(self.touches[number].class) {
             hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
         }
     }

@@ -14,7 +14,6 @@
 //! note the waits.
 
 use oriole_hardware::{Kind, Model};
-use oriole_isa::Opcode;
 use smallvec::SmallVec;
 
 use super::Code;
@@ -76,10 +75,6 @@ const CROWD: usize = 16;
 const MANY: usize = 128;
 /// If there are more, only so many for each register; the first instruction of the block waits for the others.
 const KEPT: usize = 4;
-/// So many instructions behind a barrier it surely has stopped the warp.
-const BARRIER_REACH: u32 = 16;
-/// Fewer instructions may take less time than a barrier needs.
-const BARRIER_TAIL: usize = 5;
 /// Loads in flight that have no register for what they read.
 const NAMELESS: usize = 8;
 /// Groups of classes that finish, or read, in order; more than the tables name.
@@ -98,17 +93,8 @@ struct Carried {
     reads: bool,
 }
 
-/// All waits, and who has to keep away from a barrier.
-#[derive(Debug)]
-pub struct Found {
-    /// Sorted.
-    pub waits: Vec<Wait>,
-    /// For each instruction whether it overwrites what a barrier in front of it, in its block, has to let be read first.
-    pub held: Vec<bool>,
-}
-
-/// Finds all waits.
-pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) -> Found {
+/// Finds all waits, sorted.
+pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) -> Vec<Wait> {
     let mut entry: Vec<Option<Vec<Carried>>> = vec![None; code.blocks.len()];
     let mut todo = Todo::new(code.blocks.len());
     for &root in &paths.roots {
@@ -140,7 +126,7 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
     let mut found = walker.found.unwrap_or_default();
     found.sort_unstable();
     found.dedup_by_key(|wait| (wait.first, wait.part, wait.second));
-    Found { waits: found, held: walker.held }
+    found
 }
 
 /// What is in flight on either path, by number; whether that is more than before.
@@ -183,8 +169,6 @@ struct Flight {
     reads: bool,
     /// Whether waiting for it is waiting for those before it.
     vouches: bool,
-    /// Whether a barrier lets its sources be read.
-    drained: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -226,9 +210,6 @@ struct Walker<'a> {
     predicate_written: [u32; PREDICATES],
     rank: u32,
     needed: Vec<(u32, u32, Part, Cause)>,
-    held: Vec<bool>,
-    /// When the last barrier was issued, by rank.
-    barrier: u32,
     left: Vec<Carried>,
     has_acquires: bool,
 }
@@ -252,8 +233,6 @@ impl<'a> Walker<'a> {
             predicate_written: [0; PREDICATES],
             rank: 0,
             needed: Vec::new(),
-            held: vec![false; touches.len()],
-            barrier: 0,
             left: Vec::new(),
             has_acquires: touches.iter().any(|touched| touched.drain == Drain::Loads),
         }
@@ -274,7 +253,6 @@ impl<'a> Walker<'a> {
         self.groups.clear();
         self.fences.clear();
         self.predicate_written.fill(0);
-        self.barrier = 0;
         self.rank = 1;
     }
 
@@ -291,31 +269,19 @@ impl<'a> Walker<'a> {
         if state.len() > MANY && !range.is_empty() {
             self.thin_out_carried();
         }
-        for number in range.clone() {
+        for number in range {
             self.issue(number);
         }
-        self.leave(self.ends_at_barrier(range));
+        self.leave();
         &self.left
     }
 
-    /// Whether a block ends before a barrier in it has surely stopped the warp.
-    fn ends_at_barrier(&self, range: std::ops::Range<usize>) -> bool {
-        let stalls = |at: usize| {
-            let opcodes = [Opcode::BRA, Opcode::BRX, Opcode::EXIT, Opcode::RET, Opcode::CALL, Opcode::BSYNC, Opcode::WARPSYNC];
-            opcodes.contains(&self.touches[at].opcode)
-        };
-        let near = range.clone().rev().take(BARRIER_TAIL).any(|at| self.touches[at].drain == Drain::QueueReads);
-        near && !range.last().is_some_and(stalls)
-    }
-
-    /// Notes what is in flight at the end of a block.
-    fn leave(&mut self, with_drained: bool) {
+    fn leave(&mut self) {
         self.left.clear();
         for &id in &self.alive {
             let flight = &self.flights[id as usize];
-            let reads = flight.reads || with_drained && flight.drained;
-            if flight.results || reads {
-                self.left.push(Carried { number: flight.number, results: flight.results, reads });
+            if flight.results || flight.reads {
+                self.left.push(Carried { number: flight.number, results: flight.results, reads: flight.reads });
             }
         }
         self.left.sort_unstable();
@@ -337,7 +303,7 @@ impl<'a> Walker<'a> {
             self.need(id, Part::Reads, Cause::Fence);
         }
         match touches.drain {
-            Drain::Nothing | Drain::QueueReads | Drain::Groups(_) => {}
+            Drain::Nothing | Drain::Groups(_) => {}
             Drain::Everything => {
                 self.clean_alive();
                 for at in 0..self.alive.len() {
@@ -367,10 +333,8 @@ impl<'a> Walker<'a> {
             self.thin_out(touch.register);
         }
         self.wait_for_needed(number);
-        match touches.drain {
-            Drain::QueueReads => self.queue_has_read(number),
-            Drain::Groups(left) => self.groups_are_done(left),
-            _ => {}
+        if let Drain::Groups(left) = touches.drain {
+            self.groups_are_done(left);
         }
         let is_nameless = self.has_acquires && touches.is_load && touches.writes.is_empty();
         if is_nameless && self.nameless.len() >= NAMELESS {
@@ -461,18 +425,6 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn queue_has_read(&mut self, number: usize) {
-        let Some(queue) = self.touches[number].queue.map(usize::from) else { return };
-        self.barrier = self.rank;
-        let line = &mut self.queues[queue];
-        for &id in &line.flights[line.head..] {
-            let flight = &mut self.flights[id as usize];
-            flight.drained = flight.reads;
-            flight.reads = false;
-        }
-        line.head = line.flights.len();
-    }
-
     /// All groups of matrix products but the last ones are done.
     fn groups_are_done(&mut self, left: u32) {
         self.clean_alive();
@@ -491,11 +443,6 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Whether the last barrier of the block may not have stopped the warp yet. An instruction has two ranks at most.
-    fn is_near_barrier(&self) -> bool {
-        self.barrier > 0 && self.rank <= self.barrier + 2 * BARRIER_REACH
-    }
-
     fn clean_alive(&mut self) {
         let flights = &self.flights;
         self.alive.retain(|&id| flights[id as usize].results || flights[id as usize].reads);
@@ -507,7 +454,7 @@ impl<'a> Walker<'a> {
         let id = self.flights.len() as u32;
         let rank = if ordered { self.rank } else { 0 };
         let vouches = ordered && !touches.guarded;
-        self.flights.push(Flight { number: number as u32, rank, written: 0, read: 0, results, reads, vouches, drained: false });
+        self.flights.push(Flight { number: number as u32, rank, written: 0, read: 0, results, reads, vouches });
         if results {
             for &touch in &touches.writes {
                 self.enter(id, touch, Part::Results, vouches);
@@ -552,7 +499,6 @@ impl<'a> Walker<'a> {
         let touches = &self.touches[self.flights[id as usize].number as usize];
         let own = group(touches);
         let written = touches.guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE)).copied();
-        let is_near = self.is_near_barrier();
         let mut list = std::mem::take(if is_results { &mut self.writers[at] } else { &mut self.readers[at] });
         let flights = &mut self.flights;
         list.retain(|entry| {
@@ -560,8 +506,7 @@ impl<'a> Walker<'a> {
             if entry.flight == id {
                 return true;
             }
-            let is_held = !is_results && flight.drained && is_near;
-            if !(if is_results { flight.results } else { flight.reads }) && !is_held {
+            if !(if is_results { flight.results } else { flight.reads }) {
                 return false;
             }
             let other = &self.touches[flight.number as usize];
@@ -631,9 +576,6 @@ impl<'a> Walker<'a> {
         let mut list = std::mem::take(if is_war { &mut self.readers[at] } else { &mut self.writers[at] });
         let after = &self.touches[number];
         let flights = &self.flights;
-        if is_war && self.is_near_barrier() && list.iter().any(|entry| flights[entry.flight as usize].drained) {
-            self.held[number] = true;
-        }
         list.retain(|entry| {
             let flight = &flights[entry.flight as usize];
             if is_war { flight.reads } else { flight.results }

@@ -136,12 +136,13 @@ fn reach_all(instructions: &[Instruction], blocks: &[Block], mut roots: BTreeSet
 
 /// Nothing, or a branch to itself.
 fn is_filler(instructions: &[Instruction], number: usize) -> bool {
+    instructions[number].opcode == Opcode::NOP || branches_to_itself(instructions, number)
+}
+
+/// Whether an instruction is a loop of its own.
+pub fn branches_to_itself(instructions: &[Instruction], number: usize) -> bool {
     let instruction = &instructions[number];
-    match instruction.opcode {
-        Opcode::NOP => true,
-        Opcode::BRA => target_of(instruction, number, instructions.len()) == Some(number),
-        _ => false,
-    }
+    instruction.opcode == Opcode::BRA && target_of(instruction, number, instructions.len()) == Some(number)
 }
 
 #[cfg(test)]

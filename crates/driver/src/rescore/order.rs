@@ -35,6 +35,8 @@ pub struct Order {
     pub pairs: BTreeSet<(Setter, usize)>,
     /// Those that must set a certain scoreboard, because it is counted.
     pub counted: BTreeMap<Setter, u8>,
+    /// Scoreboards that are counted, one bit each, also where only instructions with registers were.
+    pub named: u8,
     /// The scoreboard that each of the pairs' setters had.
     pub scoreboards: BTreeMap<Setter, u8>,
 }
@@ -216,6 +218,9 @@ impl Finder<'_> {
         let (with, without): (Vec<Setter>, Vec<Setter>) = outstanding.iter().copied().partition(|&setter| self.has_registers(setter));
         if left > 0 && !with.is_empty() && !without.is_empty() {
             return Err(Obstacle::MixedCount { at: number as u64 });
+        }
+        if left > 0 {
+            self.order.named |= 1 << scoreboard;
         }
         self.order.counted.extend(without.into_iter().map(|setter| (setter, scoreboard as u8)));
         if left == 0 {

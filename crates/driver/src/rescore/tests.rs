@@ -133,3 +133,18 @@ fn a_wait_that_is_kept_comes_late_enough() {
     let new = rescored(&["[B------:R-:W0:-:S02] SYNCS.EXCH.64 URZ, [UR4], UR6", "BAR.SYNC.DEFER_BLOCKING 0x0", "EXIT"]).unwrap();
     assert_eq!(new[1].wait, 0);
 }
+
+#[test]
+fn a_count_of_loads_that_got_scoreboards_of_their_own_counts_nothing() {
+    let new = rescored(&[
+        "[B------:R-:W5:-:S02] LDS R6, [R2]",
+        "[B------:R-:W5:-:S02] LDS R7, [R2+0x4]",
+        "[B------:R-:W-:Y:S04] DEPBAR.LE SB5, 0x1",
+        "[B------:R-:W-:-:S05] FADD R8, R6, R6",
+        "[B-----5:R-:W-:-:S05] FADD R9, R7, R7",
+        "EXIT",
+    ])
+    .unwrap();
+    assert!(new.iter().all(|control| control.write_barrier != Some(5)));
+    assert_ne!(new[3].wait & 1 << new[0].write_barrier.unwrap(), 0);
+}

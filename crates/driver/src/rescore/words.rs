@@ -9,7 +9,7 @@ use oriole_hardware::{Class, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
 use super::Obstacle;
-use super::graph::{Surroundings, build};
+use super::graph::{Surroundings, branches_to_itself, build};
 use super::order::{self, Order, Part, Setter};
 
 const SCOREBOARDS: usize = 6;
@@ -45,6 +45,8 @@ pub fn regenerate(decoded: &[Instruction], around: &Surroundings<'_>, model: &Mo
             keep_stall(control, old[number]);
         }
         control.reuse |= old[number].reuse;
+        // Others must get their turn beside one that goes round for ever.
+        control.stay &= !branches_to_itself(decoded, number);
     }
     let_waits_see(&mut new, &code, model);
     Ok(new)
@@ -66,7 +68,7 @@ fn finishes_in_background(opcode: Opcode) -> bool {
 
 /// Moves everything else away from scoreboards that are counted, to the one of the others that is set least often.
 fn set_aside(controls: &mut [Control], order: &Order) {
-    let taken = order.counted.values().fold(0, |mask, &index| mask | 1 << index);
+    let taken = order.counted.values().fold(order.named, |mask, &index| mask | 1 << index);
     if taken == 0 || taken == ALL {
         return;
     }

@@ -208,7 +208,8 @@ impl<'a> Tracker<'a> {
             .flights
             .iter()
             .zip(&used)
-            .filter(|(_, used)| **used)
+            // Young ones say of those before them that they are done, where a path on which they are not meets this one.
+            .filter(|(flight, used)| **used || self.now - flight.issued < LONGEST)
             .map(|(flight, _)| Carried {
                 step: flight.step,
                 age: (self.now - flight.issued).min(LONGEST) as u8,
