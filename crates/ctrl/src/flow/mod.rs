@@ -77,7 +77,7 @@ pub fn assign_all(code: &Code<'_>, model: &Model, with_reasons: bool) -> Assignm
     let mut controls = boards::allocate(code, &paths, &touches, &waits, model, rules);
     let outcome = stalls::settle(code, &paths, &touches, model, rules, &mut controls, with_reasons);
     reuse::mark(code, &touches, rules, &mut controls);
-    yields::decide(&touches, rules, &mut controls);
+    yields::decide(code, &touches, rules, &mut controls);
     let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.causes });
     Assignment { controls, shortfalls: outcome.shortfalls, reasons }
 }
