@@ -24,6 +24,7 @@ mod machines;
 mod passes;
 mod prologue;
 mod registers;
+mod schedule;
 mod variables;
 
 use std::sync::Arc;
@@ -34,7 +35,9 @@ use oriole_ptx::ast::Module;
 
 pub use error::{CompileError, Fault};
 pub use machines::{Obstacle, obstacle};
+pub use oriole_sched::engine::Mode as ScheduleMode;
 pub use passes::{PASSES, Pass};
+pub use schedule::Scheduling;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -55,6 +58,8 @@ pub struct Options {
     pub print_after: Option<String>,
     /// Figures of the machine that go before the built-in ones. It must be for [`Options::target`].
     pub profile: Option<Arc<Profile>>,
+    /// Whether and how instructions are scheduled.
+    pub scheduling: Scheduling,
 }
 
 impl Options {
@@ -69,6 +74,7 @@ impl Options {
             verify: cfg!(debug_assertions),
             print_after: None,
             profile: None,
+            scheduling: Scheduling::ByLevel,
         }
     }
 }

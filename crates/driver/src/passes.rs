@@ -10,7 +10,7 @@ use oriole_regalloc::{Allocation, Environment};
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
-use crate::{Options, convention, layout, prologue};
+use crate::{Options, convention, layout, prologue, schedule};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,8 +40,10 @@ passes! {
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
     GIVE_WAY = 92 "give-way",
+    PRE_SCHEDULE = 97 "pre-schedule",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
+    POST_SCHEDULE = 110 "post-schedule",
     LAYOUT = 112 "layout",
     CONTROL = 116 "control",
     ENCODE = 122 "encode",
@@ -150,7 +152,9 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     way.after(GIVE_WAY)?;
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let allocation = convention::allocate(&mut way.function, &environment, options.verify)
+    let old = schedule::before_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
+    way.after(PRE_SCHEDULE)?;
+    let allocation = schedule::allocate(&mut way.function, old, &environment, options)
         .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
     if options.verify {
@@ -160,6 +164,8 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     convention::clear_barriers(&mut way.function, target);
     prologue::run(&mut way.function, target);
     way.after(PROLOGUE)?;
+    schedule::after_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
+    way.after(POST_SCHEDULE)?;
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {
