@@ -1,6 +1,7 @@
 //! How fast graphs are built and regions scheduled: `cargo bench -p oriole-sched --bench schedule`.
 //!
-//! The code is synthetic: loads, chains of products and sums, stores, in one block; wide, so that the ready list is long.
+//! The code is synthetic, in one block: loads, chains of products and sums, stores; and, as *wide*, stores to different offsets that are all
+//! ready at once.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -35,10 +36,14 @@ fn instructions(count: usize) -> Vec<Instruction> {
     code
 }
 
-fn measure(count: usize, costs: &Costs, model: &Model) -> (Duration, Duration, Duration) {
-    let instructions = instructions(count);
+fn wide(count: usize) -> Vec<Instruction> {
+    (0..count).map(|at| parse(&format!("STG.E desc[UR4][R4.64+{:#x}], R6", 4 * (at % 200_000))).expect("an instruction")).collect()
+}
+
+fn measure(instructions: &[Instruction], costs: &Costs, model: &Model) -> (Duration, Duration, Duration) {
+    let count = instructions.len();
     let start = Instant::now();
-    let code = from_machine::code(&instructions);
+    let code = from_machine::code(instructions);
     let building = start.elapsed();
     let start = Instant::now();
     let mut builder = Builder::new(model, code.registers());
@@ -63,8 +68,10 @@ fn main() {
     let costs = Costs::new(&profile);
     let sizes: &[usize] = if is_measured { &[1_000, 15_000, 200_000] } else { &[1_000] };
     for &size in sizes {
-        let (building, scheduling, checking) = measure(size, &costs, &profile.model);
-        let each = scheduling.as_nanos() / size as u128;
-        println!("{size} instructions: items {building:?}, graph and schedule {scheduling:?} ({each} ns each), check {checking:?}");
+        for (name, code) in [("mixed", instructions(size)), ("wide", wide(size))] {
+            let (building, scheduling, checking) = measure(&code, &costs, &profile.model);
+            let each = scheduling.as_nanos() / size as u128;
+            println!("{size} {name}: items {building:?}, graph and schedule {scheduling:?} ({each} ns each), check {checking:?}");
+        }
     }
 }

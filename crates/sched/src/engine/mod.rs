@@ -237,6 +237,9 @@ struct Engine<'a> {
     clock: Clock<'a>,
     ready: Ready,
     state: State,
+    /// Whether somebody waits for each node's scoreboard.
+    sets_scoreboard: Vec<bool>,
+    window: Vec<u32>,
 }
 
 /// What the description calls the state of the scheduler.
@@ -276,6 +279,8 @@ pub fn schedule(
         clock: Clock::new(costs),
         ready: Ready::default(),
         state: State { countdown: 0, hot_cold_active: true, hot_cold_budget: HOT_COLD_BUDGET, yield_pending: false, batch: None },
+        sets_scoreboard: (0..graph.items() as u32).map(|node| graph.successors(node).iter().any(|edge| edge.scoreboard)).collect(),
+        window: Vec::new(),
     };
     let mut schedule = Schedule { order: Vec::with_capacity(graph.items()), ..Schedule::default() };
     tracker.enter_region(code, graph.region.clone());
@@ -320,12 +325,10 @@ impl Engine<'_> {
     fn pick(&mut self, tracker: &Tracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
         self.ready.advance(self.clock.cycle, &self.heights);
         candidates.clear();
-        let Engine { ready, .. } = &self;
-        let window: Vec<u32> = ready.window();
-        for node in window {
-            let candidate = self.evaluate(node, tracker);
-            candidates.push(candidate);
-        }
+        let mut window = std::mem::take(&mut self.window);
+        self.ready.window(&mut window);
+        candidates.extend(window.iter().map(|&node| self.evaluate(node, tracker)));
+        self.window = window;
         let statistics = Statistics::gather(candidates, &self.settings.budget);
         let context = Context {
             mode: self.settings.mode,
@@ -344,7 +347,7 @@ impl Engine<'_> {
             if wins {
                 second = Some((best, reason));
                 best = challenger;
-            } else if second.is_none_or(|(second, _)| priority::beats(&candidates[challenger], &candidates[second], &context).0) {
+            } else if self.settings.trace && second.is_none_or(|(second, _)| priority::beats(&candidates[challenger], &candidates[second], &context).0) {
                 second = Some((challenger, reason));
             }
         }
@@ -360,8 +363,7 @@ impl Engine<'_> {
         let free = if item.opcode.is_some() { self.clock.free[unit] } else { 0 };
         let earliest = self.earliest[index];
         let busy = free.saturating_sub(self.clock.cycle) as i32;
-        let wants_scoreboard = self.graph.successors(node).iter().any(|edge| edge.scoreboard);
-        let crowded = i32::from(wants_scoreboard && self.clock.flying() >= SCOREBOARDS);
+        let crowded = i32::from(self.sets_scoreboard[index] && self.clock.flying() >= SCOREBOARDS);
         let over = |class: usize| tracker.live()[class] + change[class] - self.settings.budget.registers[class];
         let excess = (0..change.len()).filter(|&class| change[class] > 0).map(over).max().unwrap_or(i32::MIN);
         let excess_general = over(0).max(0).min(1 << 16);

@@ -49,8 +49,9 @@ impl Ready {
     }
 
     /// Those to look at, each once.
-    pub fn window(&self) -> Vec<u32> {
-        let mut window: Vec<u32> = self.by_height.iter().take(BY_HEIGHT).map(|&(_, node)| node).collect();
+    pub fn window(&self, window: &mut Vec<u32>) {
+        window.clear();
+        window.extend(self.by_height.iter().take(BY_HEIGHT).map(|&(_, node)| node));
         let tall = window.len();
         if self.by_position.len() > tall {
             for &node in self.by_position.iter().take(BY_POSITION) {
@@ -60,6 +61,5 @@ impl Ready {
             }
         }
         window.extend(self.waiting.iter().take(BY_TIME).map(|&(_, node)| node));
-        window
     }
 }
