@@ -154,8 +154,8 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
     let old = schedule::before_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
     way.after(PRE_SCHEDULE)?;
-    let allocation = schedule::allocate(&mut way.function, old, &environment, options)
-        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    let allocation =
+        schedule::allocate(&mut way.function, old, &environment, options).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
     if options.verify {
         check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;

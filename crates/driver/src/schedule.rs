@@ -12,6 +12,7 @@ use oriole_sched::engine::Mode;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::resource::Costs;
 
+use crate::image::HIDDEN_REGISTERS;
 use crate::{Options, convention};
 
 /// From this level on code is scheduled.
@@ -54,6 +55,7 @@ fn with_scheduler(
         machine,
         mode,
         register_limit: environment.limit(File::General),
+        hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
         verify: options.verify,
         trace: false,
@@ -103,7 +105,7 @@ pub fn allocate(
 /// Warps of a scheduler that stay resident with so many registers.
 fn warps(allocation: &Allocation, options: &Options) -> u32 {
     let machine = Machine::of(options.target);
-    let registers = allocation.registers_used.max(1).next_multiple_of(8);
+    let registers = (allocation.registers_used + HIDDEN_REGISTERS).next_multiple_of(8);
     (machine.registers_per_scheduler() / 32 / registers).min(most_warps(options))
 }
 

@@ -13,7 +13,7 @@ use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
 use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function, Inst};
-use oriole_support::Index;
+use oriole_support::{Index, IndexVec};
 
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
@@ -42,6 +42,8 @@ pub struct Scheduler<'a> {
     pub mode: Mode,
     /// General registers that a thread may have.
     pub register_limit: u32,
+    /// General registers that a thread gets beyond those that its code names.
+    pub hidden_registers: u32,
     /// Uniform registers that there are.
     pub uniform_limit: u32,
     /// Whether to check every new order.
@@ -134,51 +136,60 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
-        let mut stats = Stats::default();
         let mut tracker = Tracker::new(function.values.len());
-        let mut pieces: Vec<Piece> = Vec::new();
-        let mut old_peaks: Vec<Counts> = Vec::new();
-        for chunk in chunks(function) {
-            let push = |code: &mut Code, inst| from_ir::push_values(code, &numbers, function, inst);
-            pieces.push(Piece::new(function, &chunk, numbers.empty(function), push));
-        }
-        let borders: Vec<(Vec<u32>, Vec<u32>)> = function.layout.iter().map(|&block| live_at_borders(function, &liveness, block)).collect();
-        let mut all_borders = borders.iter();
-        for piece in &pieces {
-            for (_, range) in &piece.blocks {
-                let borders = all_borders.next().map_or(Borders { live_in: &[], live_out: &[] }, as_borders);
-                old_peaks.push(peak(&piece.code, range, &mut tracker, borders, range.clone()));
+        let piece_of = |function: &Function, chunk: &[Block]| {
+            Piece::new(function, chunk, numbers.empty(function), |code, inst| from_ir::push_values(code, &numbers, function, inst))
+        };
+        let chunks = chunks(function);
+        let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
+        let mut only_piece = None;
+        for chunk in &chunks {
+            let piece = piece_of(function, chunk);
+            for (block, range) in &piece.blocks {
+                let borders = LiveValues::of(function, &liveness, *block);
+                old_peaks[*block] = peak(&piece.code, range, &mut tracker, borders.as_borders(), range.clone());
             }
+            // Code of one piece is kept; of several it is made again, so that only one is there at a time.
+            only_piece = Some(piece).filter(|_| chunks.len() == 1);
         }
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
         let target = self.target(old);
-        stats.live_before = old[0];
-        let mut builder = pieces.first().map(|piece| Builder::new(self.model, piece.code.registers()));
-        let blocks = pieces.iter().flat_map(|piece| piece.blocks.iter().map(move |block| (piece, block)));
-        for (((piece, (block, range)), old), borders) in blocks.zip(old_peaks).zip(&borders) {
-            let Some(builder) = builder.as_mut() else { break };
-            let allowed = most_of(target, old);
-            let mut new_peak = old;
-            let mut chosen = None;
-            for mode in [self.mode, Mode::ReduceReg] {
-                let budget = Budget::new(mode, allowed, 0, (mode != self.mode).then_some(0));
-                let settings = Settings { mode, budget, trace: self.trace };
-                tracker.enter_block(&piece.code, range.clone(), as_borders(borders));
-                let attempt = self.attempt(&piece.code, range, builder, &mut tracker, &settings);
-                let found = peak(&piece.code, range, &mut tracker, as_borders(borders), attempt.order.iter().copied());
-                if found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed) {
-                    new_peak = found;
-                    chosen = Some(attempt);
-                    break;
-                }
-                if mode == Mode::ReduceReg {
-                    break;
-                }
+        let mut stats = Stats { live_before: old[0], ..Stats::default() };
+        for chunk in &chunks {
+            let piece = only_piece.take().unwrap_or_else(|| piece_of(function, chunk));
+            let mut builder = Builder::new(self.model, piece.code.registers());
+            for (block, range) in &piece.blocks {
+                let old = old_peaks[*block];
+                let live = LiveValues::of(function, &liveness, *block);
+                let (attempt, new) = self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old));
+                stats.live_after = stats.live_after.max(new.unwrap_or(old)[0]);
+                self.accept(function, &piece.code, *block, range, attempt, &mut stats)?;
             }
-            stats.live_after = stats.live_after.max(new_peak[0]);
-            self.accept(function, &piece.code, *block, range, chosen, &mut stats)?;
         }
         Ok(stats)
+    }
+
+    /// An order of a block that needs no more registers than allowed, and how many it needs.
+    fn within_budget(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        builder: &mut Builder<'_>,
+        tracker: &mut Tracker,
+        live: &LiveValues,
+        allowed: Counts,
+    ) -> (Option<Attempt>, Option<Counts>) {
+        let modes = [(self.mode, None), (Mode::ReduceReg, Some(0))];
+        for (mode, tighten_by) in modes {
+            let settings = Settings { mode, budget: Budget::new(mode, allowed, 0, tighten_by), trace: self.trace };
+            tracker.enter_block(code, range.clone(), live.as_borders());
+            let attempt = self.attempt(code, range, builder, tracker, &settings);
+            let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
+            if found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed) {
+                return (Some(attempt), Some(found));
+            }
+        }
+        (None, None)
     }
 
     /// Schedules a function on physical registers: phase 110.
@@ -203,10 +214,11 @@ impl Scheduler<'_> {
     /// The registers that cost nothing, given those that are live at once.
     fn target(&self, live: Counts) -> Counts {
         let for_warp = (self.machine.registers_per_scheduler() / 32) as i32;
-        let needed = (live[0] + GAPS + UNIT - 1) / UNIT * UNIT;
+        let beyond = GAPS + self.hidden_registers as i32;
+        let needed = (live[0] + beyond + UNIT - 1) / UNIT * UNIT;
         let warps = (for_warp / needed.max(UNIT)).clamp(1, self.machine.warps_per_scheduler() as i32);
-        let most = (for_warp / warps / UNIT * UNIT).min(self.register_limit as i32);
-        [(most - GAPS).max(1), PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
+        let most = (for_warp / warps / UNIT * UNIT - beyond).min(self.register_limit as i32 - GAPS);
+        [most.max(1), PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
     fn attempt(&self, code: &Code, range: &Range<usize>, builder: &mut Builder<'_>, tracker: &mut Tracker, settings: &Settings) -> Attempt {
@@ -267,16 +279,25 @@ impl Attempt {
     }
 }
 
-fn as_borders((live_in, live_out): &(Vec<u32>, Vec<u32>)) -> Borders<'_> {
-    Borders { live_in, live_out }
+/// Values that are live at the start of a block, results of phis included, and at its end.
+struct LiveValues {
+    at_start: Vec<u32>,
+    at_end: Vec<u32>,
 }
 
-/// Values that are live at the start of a block, results of phis included, and at its end.
-fn live_at_borders(function: &Function, liveness: &Liveness, block: Block) -> (Vec<u32>, Vec<u32>) {
-    let number = |value: oriole_ir::Value| value.position() as u32;
-    let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
-    let live_in = liveness.live_in(block).iter().copied().chain(phis).map(number).collect();
-    (live_in, liveness.live_out(block).iter().copied().map(number).collect())
+impl LiveValues {
+    fn of(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
+        let number = |value: oriole_ir::Value| value.position() as u32;
+        let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
+        LiveValues {
+            at_start: liveness.live_in(block).iter().copied().chain(phis).map(number).collect(),
+            at_end: liveness.live_out(block).iter().copied().map(number).collect(),
+        }
+    }
+
+    fn as_borders(&self) -> Borders<'_> {
+        Borders { live_in: &self.at_start, live_out: &self.at_end }
+    }
 }
 
 fn most_of(first: Counts, second: Counts) -> Counts {

@@ -192,7 +192,7 @@ fn address_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst
             OperandKind::Address(word) => form = mix(form, word),
             OperandKind::Value(part) => {
                 let suffixes = operand.suffixes.iter().filter(|&&suffix| suffix != Symbol::NAME_);
-                form = suffixes.fold(mix(form, 1_u8), |form, suffix| mix(form, suffix));
+                form = suffixes.fold(mix(form, 1_u8), mix);
                 code.address_registers.extend(numbers.registers(part));
             }
             OperandKind::Integer(number) => {

@@ -184,7 +184,7 @@ fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, desc
     let mut form = mix(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);
-        form = suffixes.fold(mix(form, 1_u8), |form, suffix| mix(form, suffix));
+        form = suffixes.fold(mix(form, 1_u8), mix);
     }
     let last = address.parts.last()?;
     Some(Address {

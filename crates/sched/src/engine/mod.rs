@@ -347,7 +347,9 @@ impl Engine<'_> {
             if wins {
                 second = Some((best, reason));
                 best = challenger;
-            } else if self.settings.trace && second.is_none_or(|(second, _)| priority::beats(&candidates[challenger], &candidates[second], &context).0) {
+            } else if self.settings.trace
+                && second.is_none_or(|(second, _)| priority::beats(&candidates[challenger], &candidates[second], &context).0)
+            {
                 second = Some((challenger, reason));
             }
         }
@@ -366,7 +368,7 @@ impl Engine<'_> {
         let crowded = i32::from(self.sets_scoreboard[index] && self.clock.flying() >= SCOREBOARDS);
         let over = |class: usize| tracker.live()[class] + change[class] - self.settings.budget.registers[class];
         let excess = (0..change.len()).filter(|&class| change[class] > 0).map(over).max().unwrap_or(i32::MIN);
-        let excess_general = over(0).max(0).min(1 << 16);
+        let excess_general = over(0).clamp(0, 1 << 16);
         Candidate {
             node,
             byte: 0,
@@ -378,7 +380,7 @@ impl Engine<'_> {
             yield_flag: priority::is_control(item) && self.state.yield_pending,
             is_shared: priority::is_shared(item),
             continues_batch: self.state.batch.is_some_and(|(batch, left)| batch == unit && left > 0),
-            stall_free: earliest <= self.clock.cycle,
+            stall_free: earliest.max(free) <= self.clock.cycle,
             barrier_group: self.barrier_group[index],
             latency_counter: earliest.saturating_sub(self.clock.cycle),
             contention: busy + crowded + if change[0] > 0 { 2 * excess_general } else { 0 },

@@ -9,7 +9,7 @@
 //! | 5 | hot | it starts a long way to memory: global memory, textures, surfaces |
 //! | 4 | hot, while that counts | bit 5, until the first such winner of a region or the budget of cold ones is used up |
 //! | 3 | same block | always: nothing is taken from other blocks |
-//! | 2 | stall-free | its operands are there |
+//! | 2 | stall-free | its operands are there and its unit is free |
 //! | 1 | critical | enough waiters are ready; while waiters are drained, it does not add registers |
 //! | 0 | tie | it waits for a scoreboard |
 //!
