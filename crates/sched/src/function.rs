@@ -228,9 +228,9 @@ impl Scheduler<'_> {
             let graph = builder.build(code, region.clone());
             let before = engine::estimate(code, &graph, self.costs, region.clone());
             let schedule = engine::schedule(code, &graph, self.costs, settings, tracker, None);
-            let is_better = schedule.cycles < before || settings.mode == Mode::ReduceReg;
-            attempt.cycles_before += u64::from(before);
-            attempt.cycles += u64::from(if is_better { schedule.cycles } else { before });
+            let is_better = schedule.length.is_shorter_than(before) || settings.mode == Mode::ReduceReg;
+            attempt.cycles_before += u64::from(before.issued);
+            attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if is_better {
                 attempt.order.extend(schedule.order);
                 attempt.picks.extend(schedule.picks);

@@ -126,13 +126,34 @@ pub struct Pick {
     pub cycle: u32,
 }
 
+/// How long an order takes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Length {
+    /// Cycles until the last instruction is issued.
+    pub issued: u32,
+    /// Cycles until results for those behind the region are there as well.
+    pub done: u32,
+}
+
+impl Length {
+    /// Whether it is better than another: what comes behind may need the issue slots or the results, so both count.
+    pub fn is_shorter_than(self, other: Length) -> bool {
+        self.issued + self.done < other.issued + other.done
+    }
+
+    fn add(&mut self, at: u32, tail: u32) {
+        self.issued = self.issued.max(at + 1);
+        self.done = self.done.max(at + tail.max(1));
+    }
+}
+
 /// A new order.
 #[derive(Clone, Default, Debug)]
 pub struct Schedule {
     /// Positions in the code.
     pub order: Vec<usize>,
-    /// Cycles until the last is issued and everything that is waited for inside has come.
-    pub cycles: u32,
+    /// How long it takes.
+    pub length: Length,
     /// How long each unit is used.
     pub usage: ResourceVector,
     /// The most scoreboards that were wanted at once.
@@ -188,20 +209,20 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// Cycles that the region takes in an order.
-pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> u32 {
+/// How long the region takes in an order.
+pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
     let mut earliest = vec![0; graph.nodes()];
     let mut left = graph.dependences().to_vec();
     let mut clock = Clock::new(costs);
-    let mut last = 0;
+    let mut length = Length::default();
     for position in order {
         let node = (position - graph.region.start) as u32;
         let item = &code.items[position];
         let at = clock.issue(item.class, item.opcode.is_none(), earliest[node as usize]);
-        last = last.max(at);
+        length.add(at, graph.tail(node));
         release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
     }
-    last + 1
+    length
 }
 
 /// Tells those who depend on a node when it was issued. Joins pass it on at once.
@@ -298,7 +319,7 @@ pub fn schedule(
         let position = graph.region.start + best.node as usize;
         let at = engine.place(&best, &mut inserted);
         tracker.step(code, &code.items[position]);
-        schedule.cycles = schedule.cycles.max(at + 1);
+        schedule.length.add(at, graph.tail(best.node));
         schedule.order.push(position);
         if settings.trace {
             let runner_up_at = runner_up.map(|(node, _)| graph.region.start + node as usize);

@@ -64,6 +64,8 @@ pub struct Graph {
     first: Vec<u32>,
     edges: Vec<Edge>,
     dependences: Vec<u32>,
+    /// Cycles until results that nobody in the region reads are there.
+    tails: Vec<u16>,
 }
 
 impl Graph {
@@ -93,12 +95,19 @@ impl Graph {
         &self.dependences
     }
 
-    /// For each node the most cycles that must pass from its issue to the issue of the last that depends on it.
+    /// Cycles from an item's issue until its results are there, if they are for somebody behind the region.
+    pub fn tail(&self, node: u32) -> u32 {
+        self.tails[node as usize].into()
+    }
+
+    /// For each node the most cycles that must pass from its issue until the last that depends on it has issued, and results that
+    /// leave the region are there.
     pub fn heights(&self) -> Vec<u32> {
         let mut heights = vec![0; self.nodes()];
         for &node in self.order.iter().rev() {
             let below = self.successors(node).iter().map(|edge| heights[edge.node as usize] + u32::from(edge.latency));
-            heights[node as usize] = below.max().unwrap_or(0);
+            let tail = self.tails.get(node as usize).copied().unwrap_or_default();
+            heights[node as usize] = below.max().unwrap_or(0).max(tail.into());
         }
         heights
     }
@@ -266,7 +275,18 @@ impl<'m> Builder<'m> {
             self.touch(code, &region, item, node);
             self.incoming.finish(node);
         }
-        self.incoming.graph(region)
+        let mut graph = self.incoming.graph(region);
+        graph.tails = self.tails(code, &graph);
+        graph
+    }
+
+    fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
+        let tail = |(node, item): (usize, &Item)| {
+            let is_read = || graph.successors(node as u32).iter().any(|edge| edge.kind == EdgeKind::Raw);
+            let leaves = item.opcode.is_some() && !code.writes(item).is_empty() && !is_read();
+            if leaves { self.model.base_latency(item.class) } else { 0 }
+        };
+        code.items[graph.region.clone()].iter().enumerate().map(tail).collect()
     }
 
     fn register(&mut self, register: u32) -> &mut Register {
