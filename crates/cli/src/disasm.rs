@@ -27,6 +27,7 @@ use crate::sass::program::{Program, SIZE, words_of};
 ///   $ oriole disasm --kernel saxpy a.out       one kernel of a host program
 ///   $ oriole disasm --arch sm_90a lib.fatbin   images for one target only
 ///   $ oriole disasm --control kernel.cubin     with control words, for `oriole asm`
+///   $ oriole disasm --control --why kernel.cubin  and the reasons of stalls, scoreboards and waits
 ///   $ oriole disasm --json kernel.cubin        as data
 ///   $ oriole disasm --raw --arch sm_80 code    16-byte words without a file around them
 ///
@@ -43,6 +44,9 @@ pub struct DisasmArguments {
     /// Print control words, and all that `oriole asm` needs to rebuild the file
     #[arg(long)]
     control: bool,
+    /// Print what each stall, scoreboard and wait is for, as Oriole sees it, and where Oriole would write another control word
+    #[arg(long, requires = "control", conflicts_with = "raw")]
+    why: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "control")]
     json: bool,
@@ -138,7 +142,7 @@ impl Output {
             return Ok(Some(file));
         }
         if arguments.control {
-            let mut listing = ControlListing::new(&program, &labels);
+            let mut listing = ControlListing::new(&program, &labels, arguments.why);
             listing.file(&mut self.text, &is_wanted)?;
             self.unknown += listing.unknown;
             return Ok(None);

@@ -6,6 +6,7 @@ mod compile;
 mod disasm;
 mod output;
 mod profile;
+mod rescore;
 mod roundtrip;
 mod run;
 mod sass;
@@ -34,6 +35,7 @@ enum Command {
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
     Verify(verify::VerifyArguments),
+    Rescore(rescore::RescoreArguments),
     Profile(profile::ProfileArguments),
     Run(run::RunArguments),
     #[command(hide = true)]
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Rescore(arguments) => rescore::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::GpuWorker(arguments) => run::work(&arguments),

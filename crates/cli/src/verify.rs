@@ -1,4 +1,4 @@
-//! `oriole verify`: is every register read late enough and overwritten late enough, on every path?
+//! `oriole verify`: the seven verifiers over every function of a file.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -6,38 +6,54 @@ use std::process::ExitCode;
 
 use clap::Args;
 use oriole_cubin::ImageKind;
-use oriole_hardware::Model;
-use oriole_isa::{Instruction, decode, print};
-use oriole_sim::hazard::{Finding, Severity, check_function};
+use oriole_isa::{Control, print};
+use oriole_sim::verify::{Finding, SectionReport, Tally, Verifier, verify};
 use serde::Serialize;
 
 use crate::check::read_input;
-use crate::sass::program::{CodeSection, Program, SIZE};
+use crate::sass::program::SIZE;
 
-/// Check the control words of machine code.
+/// Check machine code: control words, dependences on all paths, encoding, attributes.
 ///
 ///   $ oriole verify kernel.cubin
 ///   kernel.cubin: .text.kernel 0x0120: reads R4 3 cycles after the one that writes it; 5 are needed
 ///       0x00f0  [B------:R-:W-:-:S01]  IMAD R4, R2, R3, RZ
 ///       0x0120  [B------:R-:W-:-:S01]  LOP3.LUT R5, R4, 0x1, RZ, 0xc0, !PT
+///   verifier       checked  findings  notes
+///   completeness      5023         1      0
+///   ...
 ///   1 finding in 1184 instructions
 ///
 /// On these GPUs nothing but the control words keeps an instruction from reading a register before
-/// the value is there, or from overwriting one that is still to be read. This walks all paths of each
-/// function with the latencies of the target (`oriole profile` prints them) and reports every pair of
-/// instructions that may meet too early, whatever the input. It works on the bytes: on cubins that
-/// Oriole made and on those of others. Exit status 0 if there is nothing to report, 1 otherwise; notes
-/// (`--notes`) do not count.
+/// the value is there, or from overwriting one that is still to be read. Seven verifiers look at the
+/// bytes, whoever made them, each for another kind of mistake:
+///
+///   bounds        every control field holds something that the hardware does
+///   indices       every scoreboard named exists, and its instruction can set it
+///   waits         every wait finds its scoreboard set, and late enough to see it
+///   completeness  every dependence between registers is covered, on all paths
+///   format        every word can be read and written again; branches stay inside
+///   yields        the scheduler may turn to other warps where it must
+///   integrity     code, reuse cache, attributes and symbols agree
+///
+/// They use the latencies of the target (`oriole profile` prints them) and hold for any input. Exit
+/// status 0 if there is nothing to report, 1 otherwise; notes (`--notes`) do not count.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct VerifyArguments {
     /// Cubins, fatbins, object files, executables or libraries; `-` is standard input
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "list", value_name = "FILE")]
     files: Vec<String>,
+    /// Run only these verifiers, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = verifier_named, value_name = "NAME,...")]
+    only: Vec<Verifier>,
+    /// List the verifiers and what each makes sure of
+    #[arg(long)]
+    list: bool,
     /// Show oddities too that cannot do harm, such as waiting for a scoreboard that nothing sets
     #[arg(long)]
     notes: bool,
-    /// Print one JSON object for each finding
+    /// Print one JSON object for each finding, with the verifier's name
     #[arg(long)]
     json: bool,
     /// Findings to show for each function
@@ -45,10 +61,16 @@ pub struct VerifyArguments {
     show: usize,
 }
 
+fn verifier_named(name: &str) -> Result<Verifier, String> {
+    let known: Vec<&str> = Verifier::ALL.iter().map(|verifier| verifier.name()).collect();
+    Verifier::named(name).ok_or_else(|| format!("the verifiers are {}", known.join(", ")))
+}
+
 #[derive(Default)]
-struct Counts {
+struct Total {
     instructions: usize,
     findings: usize,
+    tallies: Vec<Tally>,
 }
 
 #[derive(Serialize)]
@@ -56,16 +78,28 @@ struct JsonFinding<'a> {
     file: &'a str,
     target: String,
     section: &'a str,
-    first: u64,
-    second: u64,
-    first_text: String,
-    second_text: String,
+    verifier: &'static str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_text: Option<String>,
     severity: &'static str,
-    problem: String,
+    problem: &'a str,
 }
 
 pub fn run(arguments: &VerifyArguments) -> ExitCode {
-    let mut total = Counts::default();
+    if arguments.list {
+        for verifier in Verifier::ALL {
+            let _ = writeln!(io::stdout(), "{verifier:<13} {}", verifier.about());
+        }
+        return ExitCode::SUCCESS;
+    }
+    let mut total = Total::default();
     let mut failed = false;
     for file in &arguments.files {
         if let Err(message) = check_file(arguments, file, &mut total) {
@@ -74,31 +108,43 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
         }
     }
     if !arguments.json {
-        let plural = if total.findings == 1 { "" } else { "s" };
-        let _ = writeln!(io::stdout(), "{} finding{plural} in {} instructions", total.findings, total.instructions);
+        let _ = io::stdout().lock().write_all(summary(&total).as_bytes());
     }
     if failed || total.findings > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Counts) -> Result<(), String> {
+fn summary(total: &Total) -> String {
+    let mut out = format!("{:<13} {:>10} {:>9} {:>6}\n", "verifier", "checked", "findings", "notes");
+    for Tally { verifier, checked, findings, notes } in &total.tallies {
+        let _ = writeln!(out, "{verifier:<13} {checked:>10} {findings:>9} {notes:>6}");
+    }
+    let plural = if total.findings == 1 { "" } else { "s" };
+    let _ = writeln!(out, "{} finding{plural} in {} instructions", total.findings, total.instructions);
+    out
+}
+
+fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Result<(), String> {
+    let verifiers = if arguments.only.is_empty() { &Verifier::ALL[..] } else { &arguments.only };
     let data = read_input(file).map_err(|error| error.to_string())?;
     let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;
     for image in images.iter().filter(|image| image.kind == ImageKind::Cubin) {
         let cubin = image.cubin().map_err(|error| error.to_string())?;
-        let program = Program::new(&cubin)?;
-        for section in &program.sections {
-            let code = decoded(&program, section)?;
-            let findings = findings_of(&program, section, &code);
-            total.instructions += code.len();
-            total.findings += findings.iter().filter(|finding| is_hazard(finding)).count();
-            let findings: Vec<&Finding> = findings.iter().filter(|finding| arguments.notes || is_hazard(finding)).collect();
-            let mut out = String::new();
-            for finding in findings.iter().take(if arguments.json { usize::MAX } else { arguments.show }) {
-                report(arguments, file, &program, section, finding, &mut out);
+        let report = verify(&cubin, verifiers)?;
+        for tally in report.tallies() {
+            match total.tallies.iter_mut().find(|other| other.verifier == tally.verifier) {
+                Some(other) => {
+                    other.checked += tally.checked;
+                    other.findings += tally.findings;
+                    other.notes += tally.notes;
+                }
+                None => total.tallies.push(tally),
             }
-            if !arguments.json && findings.len() > arguments.show {
-                let _ = writeln!(out, "{file}: {}: and {} more", section.name, findings.len() - arguments.show);
-            }
+        }
+        let target = report.target.to_string();
+        for section in &report.sections {
+            total.instructions += section.words.len();
+            total.findings += section.findings.iter().filter(|finding| finding.is_hazard()).count();
+            let out = show(arguments, file, &target, section);
             // A closed pipe is no reason to fail.
             let _ = io::stdout().lock().write_all(out.as_bytes());
         }
@@ -106,51 +152,55 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Counts) -> Re
     Ok(())
 }
 
-fn decoded(program: &Program<'_>, section: &CodeSection<'_>) -> Result<Vec<Instruction>, String> {
-    let unknown = |index: usize| format!("{} {:#06x}: the instruction table does not know this word", section.name, index as u64 * SIZE);
-    section.words.iter().enumerate().map(|(index, &word)| decode(word, program.target).ok_or_else(|| unknown(index))).collect()
-}
-
-fn is_hazard(finding: &Finding) -> bool {
-    finding.problem.severity() == Severity::Hazard
-}
-
-fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction]) -> Vec<Finding> {
-    let number = |address: u64| (address / SIZE) as usize;
-    let entries: Vec<usize> = section.symbols.iter().map(|&symbol| number(program.cubin.symbols()[symbol].value)).collect();
-    let indirect = |branch: usize| {
-        let targets = section.branch_targets_at(branch as u64 * SIZE).unwrap_or_default();
-        targets.iter().map(|&target| number(target.into())).collect()
-    };
-    check_function(code, &entries, &indirect, Model::of(program.target))
-}
-
-fn report(arguments: &VerifyArguments, file: &str, program: &Program<'_>, section: &CodeSection<'_>, finding: &Finding, out: &mut String) {
-    let address = |number: usize| number as u64 * SIZE;
-    let text = |number: usize| print(section.words[number], program.target, address(number)).unwrap_or_default();
-    if arguments.json {
-        let line = JsonFinding {
-            file,
-            target: program.target.to_string(),
-            section: section.name,
-            first: address(finding.first),
-            second: address(finding.second),
-            first_text: text(finding.first),
-            second_text: text(finding.second),
-            severity: if is_hazard(finding) { "hazard" } else { "note" },
-            problem: finding.problem.to_string(),
-        };
-        let _ = writeln!(out, "{}", serde_json::to_string(&line).unwrap_or_default());
-        return;
+fn show(arguments: &VerifyArguments, file: &str, target: &str, section: &SectionReport) -> String {
+    let findings: Vec<&Finding> = section.findings.iter().filter(|finding| arguments.notes || finding.is_hazard()).collect();
+    let mut out = String::new();
+    for finding in findings.iter().take(if arguments.json { usize::MAX } else { arguments.show }) {
+        if arguments.json {
+            let _ = writeln!(out, "{}", json(file, target, section, finding));
+        } else {
+            text(file, target, section, finding, &mut out);
+        }
     }
-    let note = if is_hazard(finding) { "" } else { "note: " };
-    let _ = writeln!(out, "{file}: {} {:#06x}: {note}{}", section.name, address(finding.second), finding.problem);
-    let line = |number: usize| {
-        let control = oriole_isa::Control::of(section.words[number]);
-        format!("    {:#06x}  [{control}]  {}", address(number), text(number))
-    };
-    if finding.first != finding.second {
-        let _ = writeln!(out, "{}", line(finding.first));
+    if !arguments.json && findings.len() > arguments.show {
+        let _ = writeln!(out, "{file}: {}: and {} more", section.name, findings.len() - arguments.show);
     }
-    let _ = writeln!(out, "{}", line(finding.second));
+    out
+}
+
+fn address(number: usize) -> u64 {
+    number as u64 * SIZE
+}
+
+fn assembler(target: &str, section: &SectionReport, number: usize) -> String {
+    let target = oriole_isa::Target::parse(target);
+    target.and_then(|target| print(section.words[number], target, address(number))).unwrap_or_default()
+}
+
+fn json(file: &str, target: &str, section: &SectionReport, finding: &Finding) -> String {
+    let first = finding.first.or(finding.at);
+    let line = JsonFinding {
+        file,
+        target: target.to_owned(),
+        section: &section.name,
+        verifier: finding.verifier.name(),
+        kind: finding.kind,
+        first: first.map(address),
+        second: finding.at.map(address),
+        first_text: first.map(|number| assembler(target, section, number)),
+        second_text: finding.at.map(|number| assembler(target, section, number)),
+        severity: if finding.is_hazard() { "hazard" } else { "note" },
+        problem: &finding.message,
+    };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+fn text(file: &str, target: &str, section: &SectionReport, finding: &Finding, out: &mut String) {
+    let note = if finding.is_hazard() { "" } else { "note: " };
+    let place = finding.at.map_or_else(String::new, |number| format!(" {:#06x}", address(number)));
+    let _ = writeln!(out, "{file}: {}{place}: {note}{} [{}]", section.name, finding.message, finding.verifier);
+    for number in finding.first.into_iter().chain(finding.at) {
+        let control = Control::of(section.words[number]);
+        let _ = writeln!(out, "    {:#06x}  [{control}]  {}", address(number), assembler(target, section, number));
+    }
 }

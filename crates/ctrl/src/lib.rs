@@ -1,9 +1,11 @@
 //! Control words: how long an instruction waits, which scoreboards it sets, which it waits for.
 //!
-//! On these machines the compiler is the hazard logic. [`serial`] is the version that is right by construction, for every
-//! optimization level until better ones exist: nothing is in flight when an instruction issues that it could depend on.
+//! On these machines the compiler is the hazard logic. [`flow`] works out what has to be waited for, and no more ([`opex`] does that for a
+//! function of the compiler); [`serial`] is right by construction and slow, for -O0: nothing is in flight when an instruction issues that
+//! it could depend on. docs/control.md tells all about it.
 
 pub mod flow;
+pub mod opex;
 pub mod serial;
 
 use oriole_ir::{Function, Inst};

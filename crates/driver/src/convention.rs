@@ -4,7 +4,7 @@
 
 use oriole_ir::{File, Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Symbol, Target};
 use oriole_isa::Symbols;
-use oriole_isel::{DYNAMIC_STACK, KEPT_STACK, RETURN_ADDRESS};
+use oriole_isel::{DYNAMIC_STACK, FIRST_LOST, KEPT_STACK, LOST, LOST_PREDICATES, RETURN_ADDRESS, is_runtime, runtime_names};
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, RegisterSet};
 
 /// Uniform registers from this one on are kernels' own: functions do not touch them.
@@ -37,14 +37,38 @@ pub fn is_kept_barrier(barrier: u16) -> bool {
     barrier >= FIRST_KEPT_BARRIER
 }
 
-/// Whether a function calls something.
+/// Whether a function calls something that may use all registers a function may.
 pub fn calls_something(function: &Function) -> bool {
-    function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL)))
+    let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL) && !function.callee(inst).is_some_and(is_runtime);
+    function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_call(inst)))
+}
+
+/// What functions of the runtime change.
+fn runtime_clobbers() -> Clobbers {
+    let mut general = set(FIRST_LOST..FIRST_LOST + LOST, |_| true);
+    general.insert(u16::from(RETURN_ADDRESS), 2);
+    Clobbers { general, predicates: set(0..LOST_PREDICATES, |_| true), ..Clobbers::NONE }
+}
+
+/// The registers for a function of the runtime.
+fn runtime_environment(target: Target, limit: u32) -> Environment {
+    let mut environment = Environment::new(target, limit);
+    let lost = runtime_clobbers();
+    environment.reserved = Clobbers {
+        general: set(0..256, |register| !lost.general.has(register)),
+        predicates: set(0..8, |register| !lost.predicates.has(register)),
+        ..Clobbers::ALL
+    };
+    environment
 }
 
 /// The registers for a function.
 pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_stack: bool) -> Environment {
+    if is_runtime(&function.name) {
+        return runtime_environment(target, limit);
+    }
     let mut environment = Environment::new(target, limit);
+    environment.known = runtime_names().map(|name| (name.to_owned(), runtime_clobbers())).collect();
     let calls = calls_something(function);
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !calls {
@@ -74,7 +98,7 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
 ///
 /// `verify` has the result checked.
 pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
-    if function.kind == FunctionKind::Device && !calls_something(function) {
+    if function.kind == FunctionKind::Device && !calls_something(function) && !is_runtime(&function.name) {
         let mut modest = environment.clone();
         modest.reserved.general = set(0..256, |register| is_kept(register) || register >= FIRST_MIXED);
         let mut attempt = function.clone();

@@ -3,7 +3,7 @@
 use oriole_cubin::build::Extern;
 use oriole_isel::{prototype, resolved_name};
 use oriole_ptx::ast::{AddressBase, Alias, Body, Function, FunctionId, FunctionKind, Initializer, Item, Linkage, Module, Operand};
-use oriole_ptx::table::Opcode;
+use oriole_ptx::table::{Modifier, Opcode};
 use rustc_hash::FxHashSet;
 
 use crate::Options;
@@ -60,6 +60,30 @@ pub fn wanted(module: &Module, options: &Options) -> Vec<FunctionId> {
 pub fn has_calls(module: &Module, function: &Function) -> bool {
     let is_call = |body: &Body| body.instructions.iter().any(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
     function.body.as_deref().is_some_and(is_call)
+}
+
+/// Functions in which threads may wait for all others of their warp: at a `barrier` without `.aligned`, there or in what they call.
+pub fn gathering(module: &Module) -> FxHashSet<String> {
+    let waits = |body: &Body| {
+        body.instructions
+            .iter()
+            .map(|instruction| &module.forms[instruction.form])
+            .any(|form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned))
+    };
+    let mut found: FxHashSet<String> = FxHashSet::default();
+    let name = |function: &Function| module.name(function.name).to_owned();
+    let with_body = || module.functions.iter().filter_map(|function| Some((function, function.body.as_deref()?)));
+    found.extend(with_body().filter(|(_, body)| waits(body)).map(|(function, _)| name(function)));
+    let mut known = 0;
+    while known < found.len() {
+        known = found.len();
+        let callers: Vec<String> = with_body()
+            .filter(|(function, _)| mentioned(module, function).iter().any(|callee| found.contains(resolved_name(module, callee))))
+            .map(|(function, _)| name(function))
+            .collect();
+        found.extend(callers);
+    }
+    found
 }
 
 /// Other names of a function that other files can see.

@@ -1,11 +1,14 @@
 //! A whole program: its functions in parallel, its variables, and the file they make together.
 
+use std::collections::BTreeSet;
+
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes};
 use oriole_cubin::info::{self, Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
 use oriole_isel::{Home, Homes, Layout, Linking};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, Module, Parameter};
 use rayon::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{CompileError, Fault};
 use crate::passes::{self, Finished};
@@ -58,9 +61,44 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         let fault = Fault::Unsupported(format!("a file for {}", options.target));
         return Err(vec![CompileError { module: 0, function: String::new(), span: None, fault }]);
     }
-    let layouts = layouts(modules, options)?;
-    let jobs = jobs(modules, &layouts, options);
-    let results: Vec<_> = jobs.par_iter().map(|job| passes::run(job.module, job.id, &job.homes, job.register_limit, options)).collect();
+    let mut layouts = layouts(modules, options)?;
+    let mut jobs = jobs(modules, &layouts, options);
+    let (mut finished, mut errors) = compile_functions(&jobs, options);
+    let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
+    if errors.is_empty() {
+        let first = jobs.len();
+        add_runtime(modules, layouts, &mut jobs, &finished)?;
+        let (runtime, failures) = compile_functions(&jobs[first..], options);
+        finished.extend(runtime);
+        errors.extend(failures);
+    }
+    if !options.relocatable {
+        errors.extend(unresolved(modules, &jobs, &finished));
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
+    let file = file(modules, layouts, &jobs, &finished, options).map_err(internal)?;
+    let cubin = file.build().and_then(|cubin| cubin.write()).map_err(|error| internal(error.to_string()))?;
+    let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, &file, options)).collect();
+    let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
+    let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
+    let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
+    let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
+    let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
+    let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps })
+}
+
+/// Compiles functions in parallel.
+fn compile_functions(jobs: &[Job<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
+    let mut gathering: FxHashMap<usize, FxHashSet<String>> = FxHashMap::default();
+    for job in jobs {
+        gathering.entry(job.module_number).or_insert_with(|| functions::gathering(job.module));
+    }
+    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &gathering[&job.module_number], options);
+    let results: Vec<_> = jobs.par_iter().map(run).collect();
     let mut finished = Vec::new();
     let mut errors = Vec::new();
     for (job, result) in jobs.iter().zip(results) {
@@ -74,23 +112,29 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
             })),
         }
     }
-    if !options.relocatable {
-        errors.extend(unresolved(modules, &jobs, &finished));
+    (finished, errors)
+}
+
+/// Adds the functions of the runtime that others call.
+fn add_runtime(
+    modules: &mut Vec<&Module>,
+    layouts: &mut Vec<Layout>,
+    jobs: &mut Vec<Job<'_>>,
+    finished: &[Finished],
+) -> Result<(), Vec<CompileError>> {
+    let called: BTreeSet<&str> = finished.iter().flat_map(|function| &function.callees).map(String::as_str).collect();
+    let ids: Vec<FunctionId> = called.into_iter().filter_map(oriole_isel::runtime_function).collect();
+    if ids.is_empty() {
+        return Ok(());
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
-    let file = file(modules, &layouts, &jobs, &finished, options).map_err(internal)?;
-    let cubin = file.build().and_then(|cubin| cubin.write()).map_err(|error| internal(error.to_string()))?;
-    let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, &file, options)).collect();
-    let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
-    let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
-    let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
-    let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
-    let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
-    let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps })
+    let (number, module) = (modules.len(), oriole_isel::runtime());
+    let layout = Layout::new(module, Linking::Whole).map_err(|error| {
+        vec![CompileError { module: number, function: String::new(), span: None, fault: Fault::Internal(error.feature) }]
+    })?;
+    jobs.extend(ids.into_iter().map(|id| Job { register_limit: convention::FEWEST_TO_ALLOCATE, ..Job::new(number, module, id, &layout) }));
+    modules.push(module);
+    layouts.push(layout);
+    Ok(())
 }
 
 fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
@@ -131,7 +175,8 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
 
 /// Functions that are called and defined nowhere.
 fn unresolved(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
-    let is_known = |name: &String| functions::is_drivers(name) || jobs.iter().any(|job| job.name() == name.as_str());
+    let is_known =
+        |name: &String| functions::is_drivers(name) || oriole_isel::is_runtime(name) || jobs.iter().any(|job| job.name() == name.as_str());
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         for name in function.callees.iter().chain(&function.taken_functions).filter(|name| !is_known(name)) {
@@ -301,7 +346,8 @@ fn copy_named(function: &build::Function, name: String) -> build::Function {
 }
 
 fn is_extern(job: &Job<'_>, name: &str) -> bool {
-    !job.module.functions.iter().any(|function| function.body.is_some() && job.module.name(function.name) == name)
+    !oriole_isel::is_runtime(name)
+        && !job.module.functions.iter().any(|function| function.body.is_some() && job.module.name(function.name) == name)
 }
 
 fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {

@@ -81,7 +81,12 @@ fn drop_jump(function: &mut Function, block: Block, next: Option<Block>) {
             function.blocks[block].insts.pop();
         }
         // `@P BRA next; BRA other` becomes `@!P BRA other`.
-        [first, last] if is_branch(function, last) && is_branch(function, first) && target_of(function, first) == Some(next) => {
+        [first, last]
+            if is_branch(function, last)
+                && is_branch(function, first)
+                && function.insts[first].modifiers.is_empty()
+                && target_of(function, first) == Some(next) =>
+        {
             let guard = function.insts[first].guard.map(|guard| Guard { negated: !guard.negated, ..guard });
             function.insts[last].guard = guard;
             let insts = &mut function.blocks[block].insts;

@@ -24,6 +24,7 @@ mod machines;
 mod passes;
 mod prologue;
 mod registers;
+pub mod rescore;
 mod schedule;
 mod variables;
 

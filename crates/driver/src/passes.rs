@@ -1,12 +1,13 @@
 //! The list of passes, and what one function goes through.
 
-use oriole_ctrl::{flow, serial};
+use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
 use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
+use rustc_hash::FxHashSet;
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
@@ -45,7 +46,8 @@ passes! {
     PROLOGUE = 104 "prologue",
     POST_SCHEDULE = 110 "post-schedule",
     LAYOUT = 112 "layout",
-    CONTROL = 116 "control",
+    SERIAL_CONTROL = 116 "serial-control",
+    CONTROL = 120 "control",
     ENCODE = 122 "encode",
 }
 
@@ -119,7 +121,16 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
 }
 
 /// Takes one function from PTX to machine code.
-pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, options: &Options) -> Result<Finished, Vec<Failure>> {
+///
+/// `gathering` has the names of functions in which threads may wait for all others of their warp.
+pub fn run(
+    module: &Module,
+    id: FunctionId,
+    homes: &Homes,
+    register_limit: u32,
+    gathering: &FxHashSet<String>,
+    options: &Options,
+) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let selected = select_function(module, id, target, homes)
@@ -146,7 +157,7 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
         dead::run(&mut way.function, target);
         way.after(REMOVE_DEAD)?;
     }
-    converge::run(&mut way.function, target);
+    converge::run(&mut way.function, target, &|name| gathering.contains(name) || oriole_isel::is_runtime(name));
     way.after(CONVERGE)?;
     give_way::run(&mut way.function, target);
     way.after(GIVE_WAY)?;
@@ -169,12 +180,15 @@ pub fn run(module: &Module, id: FunctionId, homes: &Homes, register_limit: u32, 
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {
-        serial::assign(&way.function, target, options.profile.as_deref())
+        let controls = serial::assign(&way.function, target, options.profile.as_deref());
+        way.after(SERIAL_CONTROL)?;
+        controls
     } else {
         let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-        flow::assign_function(&way.function, model)
+        let controls = opex::run(&mut way.function, target, model);
+        way.after(CONTROL)?;
+        controls
     };
-    way.after(CONTROL)?;
     let code = emit::run(&way.function, &controls, target).map_err(internal)?;
     way.after(ENCODE)?;
 

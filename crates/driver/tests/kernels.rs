@@ -8,6 +8,7 @@ use std::{env, fs};
 
 use oriole_driver::{Options, compile};
 use oriole_isa::Target;
+use oriole_sim::verify::{Verifier, verify_cubin};
 use rayon::prelude::*;
 
 const FIRST: &str = "sm_90a";
@@ -51,8 +52,13 @@ fn failure(&(file, target, level): &Job<'_>) -> Option<String> {
         return None;
     }
     let options = Options { level, verify: true, ..Options::new(target) };
-    let errors = compile(&[&checked.module], &options).err()?;
-    Some(errors[0].to_string())
+    match compile(&[&checked.module], &options) {
+        Err(errors) => Some(errors[0].to_string()),
+        Ok(compiled) => match verify_cubin(&compiled.cubin, &Verifier::ALL) {
+            Ok(report) => report.complaint(1),
+            Err(message) => Some(message),
+        },
+    }
 }
 
 #[test]

@@ -19,6 +19,9 @@ const ATTRIBUTE_COMPUTE_MINOR: c_int = 76;
 const FUNCTION_MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
 /// Dynamic shared memory that needs no permission.
 const DEFAULT_SHARED_LIMIT_BYTES: u32 = 48 * 1024;
+const LIMIT_STACK_BYTES: c_int = 0;
+/// Of each thread, for kernels that call themselves or through pointers; the driver's own choice of 1,024 is a matter of a few calls.
+const STACK_BYTES: usize = 16 * 1024;
 const LOG_BYTES: usize = 8192;
 const DEVICE_NAME_BYTES: usize = 256;
 
@@ -68,6 +71,7 @@ functions! {
     driver_version = b"cuDriverGetVersion" (*mut c_int);
     retain_context = b"cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
     set_context = b"cuCtxSetCurrent" (Handle);
+    set_limit = b"cuCtxSetLimit" (c_int, usize);
     synchronize = b"cuCtxSynchronize" ();
     load_module = b"cuModuleLoadDataEx" (*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
     unload_module = b"cuModuleUnload" (Handle);
@@ -121,6 +125,7 @@ impl Driver {
             self.check("cuDeviceGetAttribute", (f.device_attribute)(&mut minor, ATTRIBUTE_COMPUTE_MINOR, device))?;
             self.check("cuDevicePrimaryCtxRetain", (f.retain_context)(&mut context, device))?;
             self.check("cuCtxSetCurrent", (f.set_context)(context))?;
+            self.check("cuCtxSetLimit", (f.set_limit)(LIMIT_STACK_BYTES, STACK_BYTES))?;
         }
         self.architecture = (major * 10 + minor) as u32;
         Ok(())

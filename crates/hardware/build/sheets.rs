@@ -44,5 +44,7 @@ pub fn check_sheets() -> Result<(), String> {
     let units = Sheet { file: "data/units.tbl", text: include_str!("../data/units.tbl") };
     check_sheet(units, unit_rates!(checks))?;
     let costs = Sheet { file: "data/costs.tbl", text: include_str!("../data/costs.tbl") };
-    check_sheet(costs, timing_costs!(checks))
+    check_sheet(costs, timing_costs!(checks))?;
+    let control = Sheet { file: "data/control.tbl", text: include_str!("../data/control.tbl") };
+    check_sheet(control, control_facts!(checks))
 }

@@ -18,6 +18,11 @@ pub struct Class(u8);
 pub struct Port(pub(crate) u8);
 
 impl Port {
+    /// Dense, from 0, among the ports of a file; less than 32.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
     /// Its name in the table, among those of a file.
     pub fn name(self, file: File) -> &'static str {
         file_index(file).and_then(|file| Classes::get().table.ports[file].get(usize::from(self.0))).map_or("?", String::as_str)

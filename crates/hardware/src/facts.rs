@@ -138,3 +138,25 @@ macro_rules! timing_costs {
         }
     };
 }
+
+macro_rules! control_facts {
+    ($callback:ident) => {
+        $callback! {
+            least_stall: u32, "Least stall of any instruction.";
+            stall_cap: u32, "Most that a stall count holds.";
+            yield_needed: u32, "Stalls from this on are kept only where the scheduler may turn to other warps.";
+            yield_from: u32, "Instructions of fixed latency yield from this stall on.";
+            scoreboard_seen: u32, "Cycles from setting a scoreboard until a wait for it sees that.";
+            barrier_hold: u32, "Cycles from a barrier of the block to the first instruction that may have to wait for it.";
+            barrier_free_units: Vec<&'static str>, "Units whose instructions may follow a barrier at once.";
+            least_stalls: Vec<(&'static str, u32)>, "Least stalls by mnemonic.";
+            open_stalls: Vec<&'static str>, "Mnemonics with stall 0 and yield.";
+            settling: Vec<&'static str>, "Mnemonics before which everything in flight is waited for.";
+            fences: Vec<&'static str>, "Mnemonics that the next instruction waits for.";
+            reuse_units: Vec<&'static str>, "Units that read through the reuse cache.";
+            reuse_distance: u32, "How many instructions further on a kept register is read at most.";
+            loop_weight: u32, "How much more often a loop runs than what is around it.";
+            loop_levels: u32, "Nested loops that count.";
+        }
+    };
+}

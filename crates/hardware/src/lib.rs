@@ -6,6 +6,7 @@
 mod facts;
 
 pub mod class;
+pub mod control;
 pub mod costs;
 pub mod file;
 pub mod machine;
@@ -17,6 +18,7 @@ pub mod tables;
 pub mod units;
 
 pub use class::{Class, Classes, Port};
+pub use control::ControlRules;
 pub use file::{Profile, ProfileError};
 pub use model::{Kind, Model, Need, Time, Waits};
 pub use rate::ThroughputClass;

@@ -67,6 +67,8 @@ pub struct Model {
     waits: Vec<Waits>,
     base_latencies: Vec<u16>,
     longest_needs: Vec<u8>,
+    /// By kind, file and first port: the most cycles that any second port needs, scoreboards aside.
+    lasting: [[[u8; STRIDE]; 4]; 3],
 }
 
 /// What a class does with scoreboards.
@@ -112,7 +114,9 @@ impl Model {
         }
         let classes = Classes::get();
         let times = classes.all().map(|class| table.times.iter().find(|row| row.class == class.name()).map(time_of)).collect();
-        let mut model = Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new(), longest_needs: Vec::new() };
+        let lasting = lasting(&table);
+        let mut model =
+            Model { table, needs, guarded, times, waits: Vec::new(), base_latencies: Vec::new(), longest_needs: Vec::new(), lasting };
         let (late_results, late_sources) = (scoreboard_ports(&model.table, Kind::Raw), scoreboard_ports(&model.table, Kind::War));
         model.waits = classes.all().map(|class| waits_of(class, &late_results, &late_sources)).collect();
         let longest = longest_needs(&model.table);
@@ -142,6 +146,12 @@ impl Model {
         let more =
             file_index(file).map_or(0, |file| self.guarded[kind as usize][file][usize::from(first.0) * STRIDE + usize::from(second.0)]);
         Need { cycles: need.cycles + more, ..need }
+    }
+
+    /// After so many cycles no second instruction has to heed what a first one did by this port, scoreboards aside.
+    #[inline]
+    pub fn lasting(&self, kind: Kind, file: File, first: Port) -> u8 {
+        file_index(file).map_or(1, |file| self.lasting[kind as usize][file][usize::from(first.0)])
     }
 
     /// Whether results have to be waited for by scoreboard.
@@ -235,6 +245,20 @@ fn longest_needs(table: &LatencyTable) -> [[u8; STRIDE]; 4] {
         }
     }
     longest
+}
+
+/// For each kind, file and first port the most cycles that a cell of its row asks for.
+fn lasting(table: &LatencyTable) -> [[[u8; STRIDE]; 4]; 3] {
+    let mut lasting = [[[1; STRIDE]; 4]; 3];
+    for (lasting, grids) in lasting.iter_mut().zip(&table.grids) {
+        for (lasting, grid) in lasting.iter_mut().zip(grids) {
+            for (&(first, _), cell) in &grid.cells {
+                let lasting = &mut lasting[usize::from(first)];
+                *lasting = (*lasting).max(cell.cycles + cell.guarded);
+            }
+        }
+    }
+    lasting
 }
 
 fn longest_fixed(table: &LatencyTable) -> u8 {

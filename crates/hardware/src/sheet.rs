@@ -92,6 +92,24 @@ impl Reading for Vec<(u32, u32)> {
     }
 }
 
+/// Words between spaces; `-` is the empty list.
+impl Reading for Vec<&'static str> {
+    fn read(value: &'static str) -> Result<Vec<&'static str>, String> {
+        Ok(if value == "-" { Vec::new() } else { value.split_whitespace().collect() })
+    }
+}
+
+/// Pairs written `NAME:2`.
+impl Reading for Vec<(&'static str, u32)> {
+    fn read(value: &'static str) -> Result<Vec<(&'static str, u32)>, String> {
+        let pair = |word: &'static str| {
+            let (left, right) = word.split_once(':').ok_or_else(|| format!("`{word}` is no pair"))?;
+            Ok((left, u32::read(right)?))
+        };
+        value.split_whitespace().map(pair).collect()
+    }
+}
+
 const COMMENT: char = '#';
 const HEADING: &str = "machine ";
 

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::instruction::{Instruction, Op, Pseudo};
 use crate::memory::{MemoryAccess, MemoryId};
-use crate::operand::{Class, Guard, Operand, OperandKind, Part, Role};
+use crate::operand::{Class, Guard, Operand, OperandKind, Part, Reference, ReferenceKind, Role};
 
 define_index!(
     /// A virtual register: before SSA construction a variable.
@@ -192,6 +192,15 @@ impl Function {
     pub fn used(&self, inst: Inst) -> impl Iterator<Item = Part> + '_ {
         let guard = self.insts[inst].guard.and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part) } else { None });
         self.sources(inst).iter().filter_map(Operand::part).chain(guard)
+    }
+
+    /// The name of the function that an instruction calls, unless it does so through a register.
+    pub fn callee(&self, inst: Inst) -> Option<&str> {
+        let name = |operand: &Operand| match operand.kind {
+            OperandKind::Reference(Reference { kind: ReferenceKind::Call, symbol, .. }) => Some(self.symbols[symbol as usize].as_str()),
+            _ => None,
+        };
+        self.sources(inst).iter().find_map(name)
     }
 
     /// The operand that shares the register of a result.

@@ -154,7 +154,7 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) {
     select.b.function.frame_align = frame_align;
 }
 
-fn fixed(operand: Operand, register: u8) -> Operand {
+pub(crate) fn fixed(operand: Operand, register: u8) -> Operand {
     operand.with_role(Role::Fixed(register))
 }
 

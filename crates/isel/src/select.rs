@@ -11,6 +11,7 @@ use crate::dispatch;
 use crate::error::Unsupported;
 use crate::integer::Carry;
 use crate::ptx::Ptx;
+use crate::runtime;
 use crate::variables::Homes;
 
 /// A function after selection.
@@ -91,6 +92,8 @@ pub struct Select<'m> {
     pub(crate) descriptor: Option<Value>,
     /// Where this block's shared memory starts, worked out likewise.
     pub(crate) shared_start: Option<Value>,
+    /// Blocks that are rarely reached, which go behind all others.
+    pub(crate) unlikely: Vec<Block>,
     /// Whether the current block has ended.
     ended: bool,
     /// Answers of [`Select::encodes`].
@@ -124,6 +127,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         return_block: None,
         descriptor: None,
         shared_start: None,
+        unlikely: Vec::new(),
         ended: false,
         encodings: FxHashMap::default(),
     };
@@ -164,10 +168,13 @@ impl<'m> Select<'m> {
         errors
     }
 
-    fn finish(self) -> Selected {
+    fn finish(mut self) -> Selected {
+        self.b.function.layout.retain(|block| !self.unlikely.contains(block));
+        self.b.function.layout.append(&mut self.unlikely);
         Selected {
+            // Whoever calls a function of the runtime says which barriers that may use.
+            barriers: if runtime::is_runtime(&self.b.function.name) { 0 } else { self.barriers },
             function: self.b.function,
-            barriers: self.barriers,
             callees: self.callees,
             indirect_calls: self.indirect_calls,
             taken_functions: self.taken_functions,

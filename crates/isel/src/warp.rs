@@ -1,7 +1,7 @@
 //! What the threads of a warp do together: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`, `bar.warp.sync`
 //!
 //! The machine's instructions work on the threads that are active together. PTX names the threads that take part by a mask, wherever
-//! they are, so `WARPSYNC` brings these together first. It may be left out at the start of a kernel, where the whole warp still is.
+//! they are, so `WARPSYNC` brings these together first; [`converge`](oriole_opt::converge) takes it away where the whole warp still is.
 //! Threads with other masks may still be active with them: votes and matches count only those in the mask, reductions and elections
 //! need `WARPSYNC.EXCLUSIVE`, which keeps the others away.
 
@@ -33,19 +33,18 @@ fn members(select: &mut Select<'_>, operand: ast::Operand) -> Result<Members, Un
 }
 
 impl Select<'_> {
-    /// Brings threads together.
-    fn bring_together(&mut self, members: Members, exclusive: bool) {
-        let is_start = self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel;
-        if !(is_start && matches!(members, Members::All)) {
-            self.synchronize(members, exclusive);
-        }
+    /// Whether no thread can have gone another way yet.
+    pub(crate) fn is_warp_together(&self) -> bool {
+        let has_called = !self.callees.is_empty() || !self.indirect_calls.is_empty();
+        self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel && !has_called
     }
 
     /// Brings the whole warp together.
     pub(crate) fn bring_warp_together(&mut self) {
-        self.bring_together(Members::All, false);
+        self.synchronize(Members::All, false);
     }
 
+    /// Brings threads together.
     fn synchronize(&mut self, members: Members, exclusive: bool) {
         match members {
             Members::All if has_clusters(self.target) => {
@@ -95,7 +94,7 @@ pub(crate) fn shuffle(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
     let segment = lane_operand(select, ptx.operand(3), 0x1fff)?;
     if let Some(&mask) = ptx.operands.get(4) {
         let members = members(select, mask)?;
-        select.bring_together(members, false);
+        select.synchronize(members, false);
     }
     let template = format!("SHFL.{mode} $, $, {{}}, {{}}, {{}}");
     let (is_valid, result) = select.b.define_two([Class::P, Class::R], &template, &[value, lane, segment]);
@@ -117,7 +116,7 @@ pub(crate) fn vote(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
         None => Members::All,
     };
     if ptx.operands.len() > 2 {
-        select.bring_together(members, false);
+        select.synchronize(members, false);
     }
     let Members::Mask(mask) = members else {
         let result = match () {
@@ -164,7 +163,7 @@ pub(crate) fn matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     let value = select.any(ptx.operand(1), ty)?;
     let (value, size) = if ty.bits() == 64 { (value, ".U64") } else { (select.in_register(value), "") };
     let members = members(select, ptx.operand(2))?;
-    select.bring_together(members, false);
+    select.synchronize(members, false);
     let (destination, same) = select.pair(ptx.operand(0));
     match (ptx.has(Modifier::Any), members) {
         (false, Members::All) => {
@@ -218,7 +217,7 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
         _ if name.is_empty() => "REDUX $, {}".to_owned(),
         _ => format!("REDUX.{name}{sign} $, {{}}"),
     };
-    select.bring_together(members, true);
+    select.synchronize(members, true);
     let uniform = select.b.define(Class::UR, &template, &[value]);
     let result = select.b.define(Class::R, "MOV $, {}", &[uniform]);
     select.assign(ptx.operand(0), result)
@@ -231,7 +230,7 @@ pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     }
     let (leader, is_elected) = select.pair(ptx.operand(0));
     let members = members(select, ptx.operand(1))?;
-    select.bring_together(members, true);
+    select.synchronize(members, true);
     let (elected, lane) = select.b.define_two([Class::P, Class::UR], "ELECT $, $, PT", &[]);
     if leader != ast::Operand::Sink {
         let lane = select.b.define(Class::R, "MOV $, {}", &[lane]);

@@ -11,7 +11,8 @@
 //! that enter it and those that go round get blocks of their own to meet in. Otherwise there is no barrier, which costs time only: operations that need the
 //! whole warp bring their own `WARPSYNC`.
 //!
-//! Threads that would only end together do not wait for that.
+//! Threads that would only end together do not wait for that. Nor do any wait for threads that may be waiting for the whole warp in
+//! between, at a `barrier` without `.aligned`: the others may have to come to the next one for that.
 //!
 //! **Limits.** There are 16 barrier registers and none is spilled; of regions nested deeper than [`NESTING_AT_MOST`] the outermost go
 //! without.
@@ -49,8 +50,9 @@ struct Region {
     exit: Block,
 }
 
-/// Inserts convergence barriers and takes away synchronizations of warps that never diverged.
-pub fn run(function: &mut Function, _target: Target) -> Stats {
+/// Inserts convergence barriers and takes away synchronizations of warps that never diverged. `gathers` says of which functions, by name,
+/// a thread may not return before all others of its warp are there.
+pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     let divergent = divergent_branches(function, &flow);
@@ -61,7 +63,12 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     if divergent.is_empty() {
         return stats;
     }
-    let regions = find_regions(function, &flow, &divergent, &mut stats);
+    let mut regions = find_regions(function, &flow, &divergent, &mut stats);
+    let gathering: FxHashSet<Block> =
+        flow.reverse_post_order().iter().copied().filter(|&block| gathers_in(function, block, gathers)).collect();
+    let found = regions.len();
+    regions.retain(|region| gathering.is_empty() || !leads_through(&flow, *region, &gathering));
+    stats.skipped += found - regions.len();
     stats.barriers = regions.len();
     insert(function, &regions);
     stats
@@ -129,6 +136,29 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
         }
     }
     limit_nesting(&dominators, regions, stats)
+}
+
+/// Whether a block calls a function that waits for the whole warp.
+fn gathers_in(function: &Function, block: Block, gathers: &dyn Fn(&str) -> bool) -> bool {
+    function.blocks[block]
+        .insts
+        .iter()
+        .any(|&inst| function.insts[inst].is_machine(Opcode::CALL) && function.callee(inst).is_some_and(gathers))
+}
+
+/// Whether a way through a region leads through one of some blocks.
+fn leads_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) -> bool {
+    let mut seen: FxHashSet<Block> = FxHashSet::default();
+    let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
+    while let Some(block) = work.pop() {
+        if block != region.exit && seen.insert(block) {
+            if blocks.contains(&block) {
+                return true;
+            }
+            work.extend(flow.successors(block));
+        }
+    }
+    false
 }
 
 /// Whether nothing is left to do for threads that meet in a block.

@@ -135,6 +135,7 @@ fn make_copy(function: &mut Function, inst: Inst, earlier: Inst) {
         .collect();
     let operands: SmallVec<[Operand; 6]> = pairs.iter().map(|pair| pair.0).chain(pairs.iter().map(|pair| pair.1)).collect();
     function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
+    function.insts[inst].memory = None;
     function.insts[inst].modifiers = Symbols::new();
     function.set_operands(inst, &operands, pairs.len());
 }

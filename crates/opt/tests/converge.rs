@@ -64,7 +64,7 @@ fn shape(function: &Function) -> Vec<String> {
 
 fn converged(edges: &[&[usize]]) -> (Vec<String>, converge::Stats) {
     let mut function = graph(edges);
-    let stats = converge::run(&mut function, target("sm_90"));
+    let stats = converge::run(&mut function, target("sm_90"), &|_| false);
     (shape(&function), stats)
 }
 
@@ -119,7 +119,7 @@ fn uniform_conditions_need_no_barrier() {
     builder.branch(None, two);
     builder.start(two);
     builder.emit("EXIT", &[]);
-    assert_eq!(converge::run(&mut builder.function, target("sm_90")), converge::Stats::default());
+    assert_eq!(converge::run(&mut builder.function, target("sm_90"), &|_| false), converge::Stats::default());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn threads_do_not_wait_to_end_together() {
     let end = *function.layout.last().unwrap();
     let exit = function.blocks[end].insts.pop().unwrap();
     function.blocks[end].insts = vec![exit];
-    let stats = converge::run(&mut function, target("sm_90"));
+    let stats = converge::run(&mut function, target("sm_90"), &|_| false);
     assert_eq!((stats.barriers, stats.skipped), (0, 1));
 }
 
@@ -275,7 +275,7 @@ fn warps_get_through_random_graphs() {
             .collect();
         let edges: Vec<&[usize]> = edges.iter().map(Vec::as_slice).collect();
         let mut function = graph(&edges);
-        barriers += converge::run(&mut function, target("sm_90")).barriers;
+        barriers += converge::run(&mut function, target("sm_90"), &|_| false).barriers;
         for _ in 0..6 {
             let start = Group { threads: (0..THREADS).collect(), block: function.entry(), at: 0 };
             let mut warp = Warp { function: &function, groups: vec![start], set: vec![Vec::new(); THREADS], exited: BTreeSet::new() };
@@ -299,7 +299,7 @@ fn barriers_are_encoded_on_every_target() {
     for target in Target::all() {
         let mut function = graph(&[&[1, 2], &[3], &[3], &[]]);
         legalize::run(&mut function, target).unwrap();
-        converge::run(&mut function, target);
+        converge::run(&mut function, target, &|_| false);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 encode(&machine::machine_instruction(&function, inst, &|_| 64), target).unwrap();

@@ -396,7 +396,7 @@ impl Checker<'_> {
                 if let Spot::Register(file, register) = at {
                     let files = [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence];
                     let file = files[usize::from(file)];
-                    if self.env.clobbered(file).has(register) {
+                    if self.env.clobbered(self.old, inst, file).has(register) {
                         return error(format!("{inst:?} destroys {content:?} in {at:?}"));
                     }
                 }

@@ -1,6 +1,6 @@
 //! What the allocator may use.
 
-use oriole_ir::{File, Target};
+use oriole_ir::{File, Function, Inst, Target};
 
 use crate::registers::RegisterSet;
 
@@ -23,6 +23,8 @@ pub struct Environment {
     pub stack_pointer: u16,
     /// What a `CALL` leaves undefined.
     pub clobbers: Clobbers,
+    /// Functions of which it is known better, by name.
+    pub known: Vec<(String, Clobbers)>,
     /// Registers that no value is put into.
     pub reserved: Clobbers,
 }
@@ -81,6 +83,7 @@ impl Environment {
             barriers: 16,
             stack_pointer: 1,
             clobbers: Clobbers::ALL,
+            known: Vec::new(),
             reserved: Clobbers::NONE,
         }
     }
@@ -107,7 +110,9 @@ impl Environment {
     }
 
     /// What a call changes in a file.
-    pub(crate) fn clobbered(&self, file: File) -> RegisterSet {
-        self.clobbers.of(file)
+    pub(crate) fn clobbered(&self, function: &Function, call: Inst, file: File) -> RegisterSet {
+        let callee = function.callee(call);
+        let known = self.known.iter().find(|(name, _)| callee == Some(name.as_str()));
+        known.map_or(&self.clobbers, |(_, clobbers)| clobbers).of(file)
     }
 }

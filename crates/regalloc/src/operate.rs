@@ -156,7 +156,7 @@ impl Assigner<'_> {
             .map(|((operand, value), &next)| Made { value, next, operand, at: NOWHERE, tied_copy: None })
             .collect();
         let is_call = self.function.insts[inst].is_machine(Opcode::CALL);
-        let mut clobbered = if is_call { self.env.clobbered(self.file) } else { RegisterSet::EMPTY };
+        let mut clobbered = if is_call { self.env.clobbered(self.function, inst, self.file) } else { RegisterSet::EMPTY };
         for result in self.function.results(inst) {
             if let (Role::Fixed(to), Some(part)) = (result.role, result.part())
                 && self.class(part.value).file == self.file

@@ -24,7 +24,7 @@ fn main() {
     let start = Instant::now();
     let mut instructions = 0;
     let (mut passed, mut missing, mut failed) = (0, 0, 0);
-    let options = Options { instruction_limit: 1 << 24 };
+    let options = Options::limited(1 << 24);
     for file in files {
         let name = file.strip_prefix(tests).unwrap_or(&file).with_extension("");
         if !name.to_string_lossy().contains(filter) {

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod ptx;
 pub mod sass;
 pub mod timing;
+pub mod verify;
 
 pub use memory::{Fault, FaultKind, Memory};
 

@@ -14,7 +14,7 @@ use oriole_sim::hazard::{Severity, Watch, check_function};
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 
-const LIMIT: Options = Options { instruction_limit: 1 << 20 };
+const LIMIT: Options = Options::limited(1 << 20);
 const INSTRUCTION_BYTES: u64 = 16;
 
 /// Kernels with instructions that the simulator does not execute.

@@ -1,4 +1,4 @@
-//! What the compiler makes of the kernel tests runs without a hazard: everything for sm_90a at -O3, samples for the other targets and
+//! What the compiler makes of the kernel tests passes the seven verifiers and runs without a hazard: everything for sm_90a at -O3, samples for the other targets and
 //! levels, and with `ORIOLE_ORACLES` set to a folder with `ptxas`, samples of what ptxas makes.
 
 use std::collections::VecDeque;
@@ -14,8 +14,9 @@ use oriole_kernel_test::KernelTest;
 use oriole_sim::hazard::Watch;
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
+use oriole_sim::verify::{Verifier, verify_cubin};
 
-const LIMIT: Options = Options { instruction_limit: 1 << 26 };
+const LIMIT: Options = Options::limited(1 << 26);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -63,6 +64,10 @@ fn check(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<u64, String> {
 
 /// What the launch came to, or the first hazards.
 fn hazards(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<Result<u64, String>, String> {
+    let report = verify_cubin(cubin, &Verifier::ALL).map_err(|error| format!("{name}: {error}"))?;
+    if let Some(complaint) = report.complaint(4) {
+        return Err(format!("{name}: {complaint}"));
+    }
     let mut watch = Watch::new().limit(4);
     let outcome = run(test, cubin, &LIMIT, &mut watch).map(|report| report.warp_instructions);
     match watch.findings() {

@@ -14,7 +14,7 @@ use oriole_sim::hazard::{Dependence, Problem, Register, Severity, Sighting, Watc
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 
-const LIMIT: Options = Options { instruction_limit: 1 << 22 };
+const LIMIT: Options = Options::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 const SCOREBOARDS: u8 = 6;
 /// Every so many kernel tests are taken.
@@ -27,6 +27,7 @@ enum Kind {
     Fresh(u8),
     Stale(Register),
     Ignored,
+    Counted(u8),
     Note,
 }
 
@@ -38,6 +39,8 @@ fn kind(problem: &Problem) -> Kind {
         Problem::ScoreboardTooFresh { scoreboard, .. } => Kind::Fresh(scoreboard),
         Problem::StaleReuse { register } => Kind::Stale(register),
         Problem::StallIgnored { .. } => Kind::Ignored,
+        Problem::CountOutOfOrder { scoreboard } => Kind::Counted(scoreboard),
+        Problem::NotSettled { .. } => Kind::Note,
         Problem::NeverSet { .. } => Kind::Note,
     }
 }

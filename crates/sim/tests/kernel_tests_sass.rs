@@ -14,7 +14,7 @@ use oriole_kernel_test::KernelTest;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Options, Silent, Trace};
 
-const LIMIT: Options = Options { instruction_limit: 1 << 26 };
+const LIMIT: Options = Options::limited(1 << 26);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -7,12 +7,14 @@
 mod approx;
 mod atomics;
 mod barrier;
+mod barrier_apart;
 mod calls;
 mod compare;
 mod control;
 mod cvt;
 mod elementwise;
 mod float;
+mod found;
 mod half;
 mod integer;
 mod kernel;
@@ -43,9 +45,11 @@ pub fn all() -> Vec<Generated> {
         memory::tests,
         atomics::tests,
         barrier::tests,
+        barrier_apart::tests,
         control::tests,
         calls::tests,
         variables::tests,
+        found::tests,
     ] {
         tests.extend(family());
     }

@@ -8,6 +8,7 @@ use oriole_isa::Target;
 use oriole_kernel_test::{Expectation, Expected, KernelTest, Tolerance, Value};
 use oriole_ptx::ast::Module;
 use oriole_sim::hazard::Watch;
+use oriole_sim::verify::{Verifier, verify_cubin};
 use oriole_sim::{Launch, Memory, ptx, sass};
 
 use crate::reduce::Case;
@@ -35,7 +36,8 @@ pub enum FailureKind {
     Panic,
     /// The simulator cannot run the machine code to its end.
     Fault,
-    /// An instruction reads or overwrites a register too early on the hardware.
+    /// An instruction reads or overwrites a register too early on the hardware, or the cubin is wrong in another way that can be seen
+    /// without running it.
     Hazard,
     /// Memory differs.
     Difference,
@@ -105,6 +107,9 @@ impl Setup {
 
 const MOST_STEPS: u64 = 1 << 24;
 
+/// Seed of the second order in which the simulator lets threads run.
+const OTHER_ORDER: u64 = 1;
+
 /// The message of a panic.
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
@@ -162,18 +167,21 @@ fn compile_module(module: &Module, configuration: Configuration) -> Result<Vec<u
     })
 }
 
-fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<Vec<Vec<u8>>, Failure> {
+/// All buffers after the launch, as the simulator says, once for each of two orders in which it lets threads run.
+fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<[Vec<Vec<u8>>; 2], Failure> {
     guarded("simulator", Some(configuration), || {
         let fault = |error: sass::Error| Failure::new(FailureKind::Fault, Some(configuration), error.to_string());
         let code = sass::Code::load(cubin).map_err(fault)?;
         let mut setup = Setup::of(&case.test);
-        let options = sass::Options { instruction_limit: MOST_STEPS };
         let mut watch = Watch::new().limit(1);
-        code.run(&setup.launch, &mut setup.memory, &options, &mut watch).map_err(fault)?;
-        match watch.findings().first() {
-            Some(finding) => Err(Failure::new(FailureKind::Hazard, Some(configuration), finding.to_string())),
-            None => Ok(setup.contents()),
+        code.run(&setup.launch, &mut setup.memory, &sass::Options::limited(MOST_STEPS), &mut watch).map_err(fault)?;
+        if let Some(finding) = watch.findings().first() {
+            return Err(Failure::new(FailureKind::Hazard, Some(configuration), finding.to_string()));
         }
+        let mut again = Setup::of(&case.test);
+        let options = sass::Options { order: OTHER_ORDER, ..sass::Options::limited(MOST_STEPS) };
+        code.run(&again.launch, &mut again.memory, &options, &mut sass::Silent).map_err(fault)?;
+        Ok([setup.contents(), again.contents()])
     })
 }
 
@@ -193,21 +201,39 @@ fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Opt
     None
 }
 
+/// What the seven verifiers say, on all paths and not only on those that the case takes.
+fn verified(cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
+    guarded("verifiers", Some(configuration), || {
+        let complaint = verify_cubin(cubin, &Verifier::ALL).map_or_else(Some, |report| report.complaint(1));
+        complaint.map_or(Ok(()), |message| Err(Failure::new(FailureKind::Hazard, Some(configuration), message)))
+    })
+}
+
 /// What is wrong with machine code, if these must be the buffers after it has run.
 pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
-    let found = simulate(case, cubin, configuration)?;
-    match difference(&case.test, expected, &found) {
-        Some(message) => Err(Failure::new(FailureKind::Difference, Some(configuration), message)),
-        None => Ok(()),
+    verified(cubin, configuration)?;
+    for found in simulate(case, cubin, configuration)? {
+        if let Some(message) = difference(&case.test, expected, &found) {
+            return Err(Failure::new(FailureKind::Difference, Some(configuration), message));
+        }
     }
+    Ok(())
 }
 
 /// What is wrong with a case, in any of the configurations that can run it; and how many of them were compared.
 pub fn judge(case: &Case, configurations: &[Configuration]) -> Result<usize, Failure> {
+    judge_some(case, configurations, configurations.len())
+}
+
+/// The same for the first configurations that can run it, so many at most.
+pub fn judge_some(case: &Case, configurations: &[Configuration], most: usize) -> Result<usize, Failure> {
     let module = checked(&case.text)?;
     let expected = interpret_module(&module, case)?;
     let mut compared = 0;
     for &configuration in configurations {
+        if compared == most {
+            break;
+        }
         let machine = oriole_ptx::target::Target::parse(&configuration.target.to_string());
         if machine.is_none_or(|machine| obstacle(module.target, machine).is_some()) {
             continue;

@@ -60,6 +60,9 @@ struct Run {
     levels: Vec<u8>,
     #[arg(long, value_delimiter = ',', default_value = "sm_75,sm_80,sm_90a,sm_100a,sm_120a")]
     targets: Vec<String>,
+    /// Compiles each program for that many of the levels and targets, in turn; for all if not given.
+    #[arg(long)]
+    each: Option<usize>,
     #[arg(long, default_value_t = 1)]
     jobs: usize,
     /// Where reduced programs go.
@@ -200,7 +203,11 @@ fn run(options: &Run) -> Result<bool, String> {
                         break;
                     }
                     let program = generate(options.seeds.seed + number, options.seeds.size);
-                    match judge::judge(&Case::of(&program), &configurations) {
+                    let mut turn = configurations.clone();
+                    let each = options.each.unwrap_or(turn.len());
+                    let first = (program.seed as usize).wrapping_mul(each) % turn.len().max(1);
+                    turn.rotate_left(first);
+                    match judge::judge_some(&Case::of(&program), &turn, each) {
                         Ok(count) => {
                             compared.fetch_add(count, Ordering::Relaxed);
                         }

@@ -5,6 +5,7 @@ use oriole_sim::hazard;
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::ptx::{self, Finding, FindingKind, Program};
 use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, Watch, Writer};
+use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::case::{Case, Image};
 use super::outcome::{Outcome, Status, TraceWindow};
@@ -84,16 +85,31 @@ pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watchin
     };
     let Image { cubin, target, level } = image;
     let outcome = match Code::load(&cubin) {
-        Ok(code) => Simulation { code: &code, test: &test, length: if watching.trace { LONG_WINDOW } else { WINDOW } }.run(watching),
+        Ok(code) => {
+            let length = if watching.trace { LONG_WINDOW } else { WINDOW };
+            let verified = if watching.hazards { verified(&cubin) } else { Vec::new() };
+            Simulation { code: &code, test: &test, options: watching.options, verified, length }.run(watching)
+        }
         Err(error) => refused(Status::Invalid, format!("the cubin: {error}")),
     };
     Outcome { target, level, ..outcome }
+}
+
+/// What the verifiers find in machine code, a line each.
+fn verified(cubin: &[u8]) -> Vec<String> {
+    match verify_cubin(cubin, &Verifier::ALL) {
+        Ok(report) => report.findings().map(|(section, finding)| format!("{} {finding}", section.name)).collect(),
+        Err(message) => vec![message],
+    }
 }
 
 /// Machine code and the test that it must pass.
 struct Simulation<'a> {
     code: &'a Code,
     test: &'a KernelTest,
+    options: sass::Options,
+    /// What is wrong with the code on any path.
+    verified: Vec<String>,
     /// Instructions to show.
     length: usize,
 }
@@ -102,14 +118,14 @@ impl Simulation<'_> {
     /// One run from the test's buffers; they come back with it.
     fn launch<O: Observer>(&self, observer: &mut O) -> (Setup, Result<sass::Report, sass::Error>) {
         let mut setup = Setup::new(self.test);
-        let result = self.code.run(&setup.launch, &mut setup.memory, &sass::Options::default(), observer);
+        let result = self.code.run(&setup.launch, &mut setup.memory, &self.options, observer);
         (setup, result)
     }
 
     fn run(&self, watching: Watching) -> Outcome {
         let mut hazards = hazard::Watch::new();
         let (setup, result) = if watching.hazards { self.launch(&mut hazards) } else { self.launch(&mut Silent) };
-        let hazards: Vec<String> = hazards.findings().iter().map(ToString::to_string).collect();
+        let hazards: Vec<String> = hazards.findings().iter().map(ToString::to_string).chain(self.verified.iter().cloned()).collect();
         let mut outcome = match result {
             Ok(report) => {
                 let judged = Outcome::judge(self.test, |name| setup.contents(name));

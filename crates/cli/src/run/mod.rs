@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use oriole_isa::Target;
+use oriole_sim::sass;
 
 use case::Case;
 use outcome::{Outcome, Status};
@@ -45,9 +46,12 @@ pub struct RunArguments {
     /// Run this machine code instead of compiling the test
     #[arg(long, value_name = "FILE")]
     cubin: Option<String>,
-    /// Also report registers that are read or overwritten too early on the way
+    /// Also report registers that are read or overwritten too early on the way, and what `oriole verify` finds
     #[arg(long)]
     hazards: bool,
+    /// Seed of a random order in which warps and diverged threads run; 0 for a fixed one
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    order: u64,
     /// Print all instructions of the warp that wrote the first wrong element, or of the first warp
     #[arg(long)]
     trace: bool,
@@ -91,6 +95,15 @@ pub struct Watching {
     pub trace: bool,
     /// What the control words let happen too early.
     pub hazards: bool,
+    /// How threads run.
+    pub options: sass::Options,
+}
+
+impl RunArguments {
+    fn watching(&self) -> Watching {
+        let options = sass::Options { order: self.order, ..sass::Options::default() };
+        Watching { trace: self.trace, hazards: self.hazards, options }
+    }
 }
 
 pub fn run(arguments: &RunArguments) -> ExitCode {
@@ -136,7 +149,7 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
         for file in files {
             let run = |case: Case| match engine {
                 Engine::Ptx => engines::interpret(&case),
-                _ => engines::simulate(&case, goal, cubin.as_deref(), Watching { trace: arguments.trace, hazards: arguments.hazards }),
+                _ => engines::simulate(&case, goal, cubin.as_deref(), arguments.watching()),
             };
             report.add(file, &Case::read(file).map_or_else(|outcome| *outcome, run));
         }

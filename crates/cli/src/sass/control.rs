@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use oriole_driver::rescore::why::{Explained, explain};
 use oriole_isa::{Control, encode, parse_at, print_with};
 
 use super::labels::Labels;
@@ -23,13 +24,22 @@ pub struct ControlListing<'p> {
     program: &'p Program<'p>,
     labels: &'p Labels,
     frame: Listing<'p>,
+    /// Whether control words are explained.
+    with_reasons: bool,
     /// Words that the table does not know.
     pub unknown: usize,
 }
 
 impl<'p> ControlListing<'p> {
-    pub fn new(program: &'p Program<'p>, labels: &'p Labels) -> ControlListing<'p> {
-        ControlListing { program, labels, frame: Listing::new(program, labels), unknown: 0 }
+    pub fn new(program: &'p Program<'p>, labels: &'p Labels, with_reasons: bool) -> ControlListing<'p> {
+        ControlListing { program, labels, frame: Listing::new(program, labels), with_reasons, unknown: 0 }
+    }
+
+    /// What the analysis says about each instruction of a section; what it says instead if it gives up.
+    fn reasons(&self, section: &CodeSection<'_>) -> Result<Vec<Explained>, String> {
+        let cubin = self.program.cubin;
+        let function = cubin.functions().find(|function| function.section == section.index).ok_or("there is no such function")?;
+        explain(cubin, &function, self.program.target).map_err(|obstacle| obstacle.to_string())
     }
 
     /// The code of the functions that `wanted` asks for, and the rest of the file.
@@ -48,11 +58,19 @@ impl<'p> ControlListing<'p> {
     fn section(&mut self, out: &mut String, position: usize) {
         let section = &self.program.sections[position];
         let addresses = self.label_addresses(position, section);
+        let reasons = if self.with_reasons { self.reasons(section) } else { Ok(Vec::new()) };
+        if let Err(obstacle) = &reasons {
+            let _ = writeln!(out, "        // no reasons: {obstacle}");
+        }
+        let reasons = reasons.unwrap_or_default();
         let unknown = &mut self.unknown;
         self.frame.section_frame(out, position, &mut |out, address, word| {
             let (text, known) = line(self.program, self.labels, position, &addresses, address, word);
             *unknown += usize::from(!known);
             let _ = writeln!(out, "        /*{address:04x}*/  {text}");
+            if let Some(explained) = reasons.get((address / SIZE) as usize) {
+                explanation(out, explained, Control::of(word));
+            }
         });
         if !section.tail.is_empty() {
             let _ = writeln!(out, "        .bytes {}", hex(section.tail));
@@ -93,6 +111,17 @@ fn line(
         None => format!(".raw {word:#034x} ; // {text}"),
     };
     (line, true)
+}
+
+/// What a control word is for, or the one that the analysis would write, and what that is for.
+fn explanation(out: &mut String, explained: &Explained, written: Control) {
+    let without_reuse = |control: Control| Control { reuse: 0, ..control };
+    if without_reuse(explained.control) != without_reuse(written) {
+        let _ = writeln!(out, "                // Oriole: [{}]", explained.control);
+    }
+    for line in &explained.lines {
+        let _ = writeln!(out, "                //   {line}");
+    }
 }
 
 /// The bytes of the file without the code that is listed.

@@ -1,188 +1,429 @@
 //! Stalls: cycles for everything that has a fixed latency, counted along every path.
 //!
 //! What lies between two instructions is the sum of the stalls on the way. Where that is too little, the stall right in front of the
-//! second grows; at the start of a block it is the last of each block before. Stalls only grow, so going round until nothing changes
-//! ends.
+//! second grows; at the start of a block it is the last of those blocks before it on whose paths something is missing. Stalls only grow,
+//! so going round until nothing changes ends.
+//!
+//! For each register and port only the last access is remembered, and only until no second instruction needs to heed it, so the time is
+//! proportional to the length of the code.
+//!
+//! Besides registers, three things take time: a wait sees a scoreboard only a moment after it was set; behind a barrier of the block
+//! everything but arithmetic keeps away for a while; and some instructions want a stall whatever comes behind them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use oriole_hardware::{ControlRules, Kind, Model, Port};
+use oriole_isa::{Control, File, Opcode};
+use smallvec::SmallVec;
 
-use oriole_hardware::{Kind, Model};
-use oriole_isa::{Control, Opcode};
+use super::Code;
+use super::paths::{Paths, Todo};
+use super::touch::{Drain, REGISTERS, Register, Touches, file_of, need};
+use super::waits::KindOf;
 
-use super::touch::{REGISTERS, Touch, Touches, need};
-use super::{Code, LONGEST_STALL};
+/// Why an instruction stalls as long as it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallCause {
+    /// It always does.
+    Own,
+    /// The next one touches a register of a first instruction that needs so many cycles.
+    Register { first: u32, kind: KindOf, register: Register, cycles: u8 },
+    /// The next one waits for a scoreboard that was just set.
+    Scoreboard { first: u32, board: u8 },
+    /// A barrier of the block is not yet heeded.
+    Barrier { first: u32 },
+    /// The next one hands over to code that knows nothing of what is still to come.
+    Settle { first: u32 },
+}
 
-/// After as many cycles nothing of fixed latency is outstanding.
-const LONGEST: u32 = 40;
-/// Between setting a scoreboard and waiting for it.
-const SCOREBOARD_STALL: u8 = 2;
+/// An instruction before which no stall is long enough: so many cycles are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    pub before: usize,
+    pub cycles: u32,
+}
 
-/// What was issued a short while ago: how many cycles, at least.
-type State = BTreeMap<usize, u32>;
+/// The last access to a register by a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Access {
+    register: Register,
+    port: Port,
+    write: bool,
+    guarded: bool,
+    /// When it was issued; in states between blocks, how many cycles ago.
+    at: i64,
+    first: u32,
+}
+
+impl Access {
+    fn is_same_place(&self, other: &Access) -> bool {
+        (self.register, self.port, self.write, self.guarded) == (other.register, other.port, other.write, other.guarded)
+    }
+}
+
+/// A moment that nobody remembers any more.
+const LONG_AGO: i64 = 1 << 20;
+/// As many scoreboards as a wait mask has bits.
+const BOARDS: usize = 6;
+
+/// What was issued a short while ago, where a block ends. Times are ages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    accesses: Vec<Access>,
+    /// For each scoreboard when it was set last, and by whom.
+    set: [(i64, u32); BOARDS],
+    barrier: (i64, u32),
+}
+
+impl State {
+    fn new() -> State {
+        State { accesses: Vec::new(), set: [(LONG_AGO, 0); BOARDS], barrier: (LONG_AGO, 0) }
+    }
+
+    fn merge(&mut self, other: &State) {
+        self.accesses.extend(&other.accesses);
+        for (one, two) in self.set.iter_mut().zip(&other.set) {
+            *one = (*one).min(*two);
+        }
+        self.barrier = self.barrier.min(other.barrier);
+    }
+
+    /// More time has passed.
+    fn age(&mut self, cycles: i64, model: &Model) {
+        for access in &mut self.accesses {
+            access.at += cycles;
+        }
+        self.accesses.retain(|access| access.at < lasting(model, access));
+        for (at, _) in self.set.iter_mut().chain([&mut self.barrier]) {
+            *at = (*at + cycles).min(LONG_AGO);
+        }
+    }
+}
+
+/// After so many cycles nobody has to heed an access.
+fn lasting(model: &Model, access: &Access) -> i64 {
+    let file = file_of(access.register);
+    let cycles = if access.write {
+        model.lasting(Kind::Raw, file, access.port).max(model.lasting(Kind::Waw, file, access.port))
+    } else {
+        model.lasting(Kind::War, file, access.port)
+    };
+    cycles.into()
+}
+
+/// What comes out.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub shortfalls: Vec<Shortfall>,
+    /// For each instruction why it stalls, if that was asked for.
+    pub causes: Vec<StallCause>,
+}
 
 /// Lengthens stalls until all fixed latencies are kept.
-pub fn settle(code: &Code<'_>, touches: &[Touches], model: &Model, controls: &mut [Control]) {
+pub fn settle(
+    code: &Code<'_>,
+    paths: &Paths,
+    touches: &[Touches],
+    model: &Model,
+    rules: &ControlRules,
+    controls: &mut [Control],
+    with_causes: bool,
+) -> Outcome {
     for (control, touched) in controls.iter_mut().zip(touches) {
-        control.stall = least_stall(touched, control);
+        let wants = rules.wants(touched.opcode);
+        control.stall = if wants.open_stall { 0 } else { wants.least_stall };
     }
-    let mut before: Vec<Vec<usize>> = vec![Vec::new(); code.blocks.len()];
-    for (number, block) in code.blocks.iter().enumerate() {
-        for &next in &block.successors {
-            before[next].push(number);
-        }
-    }
-    let mut walker = Walker { code, touches, model, controls, before, at: vec![Vec::new(); REGISTERS], used: Vec::new() };
+    let causes = if with_causes { vec![StallCause::Own; controls.len()] } else { Vec::new() };
+    let mut walker = Walker {
+        code,
+        touches,
+        model,
+        rules,
+        controls,
+        at: vec![SmallVec::new(); REGISTERS],
+        used: Vec::new(),
+        set: [(-LONG_AGO, 0); BOARDS],
+        barrier: (-LONG_AGO, 0),
+        outcome: Outcome { shortfalls: Vec::new(), causes },
+    };
     let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
-    let mut todo: BTreeSet<usize> = (0..code.blocks.len().min(1)).collect();
-    while let Some(block) = todo.pop_first() {
+    let mut todo = Todo::new(code.blocks.len());
+    paths.roots.iter().for_each(|&root| todo.push(root));
+    while let Some(block) = todo.pop() {
+        let first = code.blocks[block].range.clone().next();
         let mut entry = State::new();
-        for state in walker.before[block].iter().filter_map(|&before| left[before].as_ref()) {
-            merge(&mut entry, state);
+        for &before in &paths.before[block] {
+            let before = before as usize;
+            let Some(state) = &mut left[before] else { continue };
+            let grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
+            if grown > 0 {
+                state.age(grown, model);
+                for &next in &code.blocks[before].successors {
+                    if next != block {
+                        todo.push(next);
+                    }
+                }
+            }
+            entry.merge(state);
         }
-        let (state, grown) = walker.walk(block, &entry);
-        todo.extend(grown.into_iter().filter(|&before| left[before].is_some()));
+        let state = walker.walk(block, &entry);
         if left[block].as_ref() != Some(&state) {
             left[block] = Some(state);
-            todo.extend(&code.blocks[block].successors);
+            code.blocks[block].successors.iter().for_each(|&next| todo.push(next));
         }
     }
-}
-
-/// The least age on either path.
-fn merge(into: &mut State, from: &State) {
-    for (&number, &age) in from {
-        let old = into.entry(number).or_insert(age);
-        *old = age.min(*old);
-    }
-}
-
-/// What an instruction takes whatever comes behind it.
-fn least_stall(touches: &Touches, control: &Control) -> u8 {
-    match touches.opcode {
-        Opcode::BMOV => LONGEST_STALL,
-        Opcode::BRA
-        | Opcode::BRX
-        | Opcode::EXIT
-        | Opcode::CALL
-        | Opcode::RET
-        | Opcode::BSYNC
-        | Opcode::BREAK
-        | Opcode::WARPSYNC
-        | Opcode::BPT => 5,
-        Opcode::BAR | Opcode::NANOSLEEP | Opcode::YIELD => 6,
-        _ if control.write_barrier.is_some() || control.read_barrier.is_some() => SCOREBOARD_STALL,
-        _ => 1,
-    }
+    let mut outcome = walker.outcome;
+    outcome.shortfalls.sort_unstable_by_key(|one| (one.before, std::cmp::Reverse(one.cycles)));
+    outcome.shortfalls.dedup_by_key(|one| one.before);
+    outcome
 }
 
 struct Walker<'a> {
     code: &'a Code<'a>,
     touches: &'a [Touches],
     model: &'a Model,
+    rules: &'a ControlRules,
     controls: &'a mut [Control],
-    before: Vec<Vec<usize>>,
-    /// For each register who touched it lately: number, touch, whether it writes, when.
-    at: Vec<Vec<(usize, Touch, bool, i64)>>,
-    used: Vec<u16>,
+    /// For each register who touched it lately.
+    at: Vec<SmallVec<[Access; 4]>>,
+    used: Vec<Register>,
+    set: [(i64, u32); BOARDS],
+    barrier: (i64, u32),
+    outcome: Outcome,
 }
 
+/// Cycles that are missing before an instruction, and why.
+type Missing = (i64, StallCause);
+
 impl Walker<'_> {
-    /// Goes through a block; what is outstanding at its end, and blocks before it whose last stall grew.
-    fn walk(&mut self, block: usize, state: &State) -> (State, Vec<usize>) {
+    /// Goes through a block; what is outstanding at its end.
+    fn walk(&mut self, block: usize, entry: &State) -> State {
         for register in self.used.drain(..) {
             self.at[usize::from(register)].clear();
         }
-        let mut recent: BTreeMap<usize, i64> = BTreeMap::new();
-        for (&number, &age) in state {
-            self.launch(number, -i64::from(age));
-            recent.insert(number, -i64::from(age));
+        for access in &entry.accesses {
+            self.remember(Access { at: -access.at, ..*access });
         }
+        self.set = entry.set.map(|(age, first)| (-age, first));
+        self.barrier = (-entry.barrier.0, entry.barrier.1);
         let range = self.code.blocks[block].range.clone();
         let mut now: i64 = 0;
-        let mut grown = Vec::new();
         for number in range.clone() {
-            let missing = self.missing(number, now).max(self.unsettled(number, now, &recent));
-            if missing > 0 {
-                if number == range.start {
-                    grown.extend(self.lengthen_before(block, missing));
-                } else {
-                    let stall = &mut self.controls[number - 1].stall;
-                    let longer = (u32::from(*stall) + missing as u32).min(LONGEST_STALL.into()) as u8;
-                    now += i64::from(longer - *stall);
-                    *stall = longer;
+            if number > range.start {
+                let (missing, cause) = self.missing(number, now);
+                if missing > 0 {
+                    now += self.lengthen(range.start, number, missing, cause);
                 }
             }
             self.launch(number, now);
-            recent.insert(number, now);
-            now += i64::from(self.controls[number].stall);
+            now += cycles_of(self.controls[number]);
         }
-        let age = |issued: i64| (now - issued).max(0) as u32;
-        let left = recent.into_iter().map(|(number, issued)| (number, age(issued))).filter(|&(_, age)| age < LONGEST).collect();
-        (left, grown)
+        self.leave(now)
     }
 
-    fn launch(&mut self, number: usize, issued: i64) {
-        let touches = &self.touches[number];
-        for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
-            for &touch in list {
-                self.at[usize::from(touch.register)].push((number, touch, write, issued));
-                self.used.push(touch.register);
+    fn leave(&mut self, now: i64) -> State {
+        let mut state = State::new();
+        self.used.sort_unstable();
+        self.used.dedup();
+        for &register in &self.used {
+            for access in &self.at[usize::from(register)] {
+                let age = now - access.at;
+                if age < lasting(self.model, access) {
+                    state.accesses.push(Access { at: age, ..*access });
+                }
             }
+        }
+        state.set = self.set.map(|(at, first)| if now - at >= LONG_AGO { (LONG_AGO, 0) } else { (now - at, first) });
+        for set in &mut state.set {
+            if set.0 >= i64::from(self.rules.facts.scoreboard_seen) {
+                *set = (LONG_AGO, 0);
+            }
+        }
+        let age = now - self.barrier.0;
+        state.barrier = if age >= i64::from(self.rules.facts.barrier_hold) { (LONG_AGO, 0) } else { (age, self.barrier.1) };
+        state
+    }
+
+    fn remember(&mut self, access: Access) {
+        let list = &mut self.at[usize::from(access.register)];
+        if list.is_empty() {
+            self.used.push(access.register);
+        }
+        match list.iter_mut().find(|other| other.is_same_place(&access)) {
+            Some(other) if other.at < access.at => *other = access,
+            Some(_) => {}
+            None => list.push(access),
+        }
+    }
+
+    fn launch(&mut self, number: usize, now: i64) {
+        let touches = &self.touches[number];
+        let first = number as u32;
+        for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
+            for touch in list {
+                self.remember(Access { register: touch.register, port: touch.port, write, guarded: touches.guarded, at: now, first });
+            }
+        }
+        let control = self.controls[number];
+        for board in [control.write_barrier, control.read_barrier].into_iter().flatten() {
+            if let Some(set) = self.set.get_mut(usize::from(board)) {
+                *set = (now, first);
+            }
+        }
+        if touches.opcode == Opcode::BAR {
+            self.barrier = (now, first);
         }
     }
 
     /// Cycles that are missing in front of an instruction.
-    fn missing(&self, number: usize, now: i64) -> i64 {
+    fn missing(&self, number: usize, now: i64) -> Missing {
         let touches = &self.touches[number];
-        let mut missing = 0;
+        let mut worst = (0, StallCause::Own);
+        let mut hold = |missing: i64, cause: StallCause| {
+            if missing > worst.0 {
+                worst = (missing, cause);
+            }
+        };
         for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
             for touch in list {
-                for &(first, other, other_writes, issued) in self.at[usize::from(touch.register)].iter().rev() {
-                    let elapsed = now - issued;
-                    if elapsed >= i64::from(LONGEST) {
-                        // Those of this block stand in the order of issue, behind those that were carried into it.
-                        if issued >= 0 {
-                            break;
-                        }
-                        continue;
-                    }
-                    let kind = match (other_writes, write) {
-                        (true, false) => Kind::Raw,
-                        (false, true) => Kind::War,
-                        (true, true) => Kind::Waw,
-                        (false, false) => continue,
-                    };
-                    let need = need(self.model, kind, touch.register, other.port, touch.port, self.touches[first].guarded);
-                    missing = missing.max(i64::from(need.cycles) - elapsed);
+                for access in &self.at[usize::from(touch.register)] {
+                    let (missing, cause) = self.missing_for(access, touch.port, write, now);
+                    hold(missing, cause);
                 }
             }
         }
-        missing
-    }
-
-    /// Cycles that are missing until everything of fixed latency is done, if what follows knows nothing of it.
-    fn unsettled(&self, number: usize, now: i64, recent: &BTreeMap<usize, i64>) -> i64 {
-        if !self.touches[number].settles_all {
-            return 0;
-        }
-        let after = i64::from(self.controls[number].stall);
-        let missing = |(&first, &issued): (&usize, &i64)| {
-            let touches = &self.touches[first];
-            if touches.writes.is_empty() { 0 } else { i64::from(self.model.longest_need(touches.class)) - after - (now - issued) }
-        };
-        recent.iter().rev().take(3 * LONGEST as usize).map(missing).max().unwrap_or(0)
-    }
-
-    /// Lengthens the last stall of every block before; those blocks.
-    fn lengthen_before(&mut self, block: usize, missing: i64) -> Vec<usize> {
-        let before = self.before[block].clone();
-        for &other in &before {
-            let range = &self.code.blocks[other].range;
-            if let Some(last) = range.clone().last() {
-                let stall = &mut self.controls[last].stall;
-                *stall = (i64::from(*stall) + missing).min(LONGEST_STALL.into()) as u8;
+        self.missing_beside_registers(number, now, &self.set, self.barrier, &mut hold);
+        if touches.drain == Drain::Everything {
+            let after = cycles_of(self.controls[number]);
+            for &register in &self.used {
+                for access in self.at[usize::from(register)].iter().filter(|access| access.write) {
+                    let cycles = i64::from(self.model.lasting(Kind::Raw, file_of(register), access.port));
+                    hold(cycles - after - (now - access.at), StallCause::Settle { first: access.first });
+                }
             }
         }
-        before
+        worst
     }
+
+    /// Cycles that are missing between an access and one that follows.
+    fn missing_for(&self, access: &Access, port: Port, write: bool, now: i64) -> Missing {
+        let kind = match (access.write, write) {
+            (true, false) => Kind::Raw,
+            (false, true) => Kind::War,
+            (true, true) => Kind::Waw,
+            (false, false) => return (0, StallCause::Own),
+        };
+        let cycles = need(self.model, kind, access.register, access.port, port, access.guarded).cycles;
+        let cause = StallCause::Register { first: access.first, kind: kind.into(), register: access.register, cycles };
+        (i64::from(cycles) - (now - access.at), cause)
+    }
+
+    /// The same for scoreboards and barriers.
+    fn missing_beside_registers(
+        &self,
+        number: usize,
+        now: i64,
+        set: &[(i64, u32); BOARDS],
+        barrier: (i64, u32),
+        hold: &mut dyn FnMut(i64, StallCause),
+    ) {
+        let wait = self.controls[number].wait;
+        if wait != 0 {
+            for (board, &(at, first)) in set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
+                let seen = i64::from(self.rules.facts.scoreboard_seen);
+                hold(seen - (now - at), StallCause::Scoreboard { first, board: board as u8 });
+            }
+        }
+        // A register may hold what an instruction before the barrier is still to read.
+        let overwrites = self.touches[number].writes.iter().any(|touch| file_of(touch.register) == File::General);
+        if overwrites || !self.rules.may_follow_barrier(self.touches[number].class) {
+            hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
+        }
+    }
+
+    /// Lengthens the stall in front of an instruction, then those before it; by how much in all.
+    fn lengthen(&mut self, start: usize, number: usize, missing: i64, cause: StallCause) -> i64 {
+        let mut left = missing;
+        let first = match cause {
+            StallCause::Register { first, .. } | StallCause::Settle { first } => first as usize,
+            _ => number - 1,
+        };
+        for at in (start.max(first.min(number - 1))..number).rev() {
+            let added = self.lengthen_one(at, left, cause);
+            left -= added;
+            if added > 0 && at + 1 < number {
+                (at + 1..number).for_each(|moved| self.postpone(moved, added));
+            }
+            if left == 0 {
+                return missing;
+            }
+        }
+        self.outcome.shortfalls.push(Shortfall { before: number, cycles: left as u32 });
+        missing - left
+    }
+
+    fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause) -> i64 {
+        if self.rules.wants(self.touches[at].opcode).open_stall {
+            return 0;
+        }
+        let stall = &mut self.controls[at].stall;
+        let cap = self.rules.facts.stall_cap as i64;
+        let added = missing.min(cap - i64::from(*stall));
+        *stall += added as u8;
+        if added > 0 && !self.outcome.causes.is_empty() {
+            self.outcome.causes[at] = cause;
+        }
+        added
+    }
+
+    /// An instruction of this block turns out to issue later.
+    fn postpone(&mut self, number: usize, cycles: i64) {
+        let first = number as u32;
+        for touch in self.touches[number].reads.iter().chain(&self.touches[number].writes) {
+            for access in self.at[usize::from(touch.register)].iter_mut().filter(|access| access.first == first) {
+                access.at += cycles;
+            }
+        }
+        for set in self.set.iter_mut().chain([&mut self.barrier]).filter(|set| set.1 == first) {
+            set.0 += cycles;
+        }
+    }
+
+    /// Lengthens the last stall of a block as far as the first instruction of one behind it wants; by how much.
+    fn lengthen_end(&mut self, before: usize, number: usize, state: &State) -> i64 {
+        let touches = &self.touches[number];
+        let mut worst = (0, StallCause::Own);
+        let mut hold = |missing: i64, cause: StallCause| {
+            if missing > worst.0 {
+                worst = (missing, cause);
+            }
+        };
+        for access in &state.accesses {
+            let access = Access { at: -access.at, ..*access };
+            for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
+                for touch in list.iter().filter(|touch| touch.register == access.register) {
+                    let (missing, cause) = self.missing_for(&access, touch.port, write, 0);
+                    hold(missing, cause);
+                }
+            }
+            if touches.drain == Drain::Everything && access.write {
+                let cycles = i64::from(self.model.lasting(Kind::Raw, file_of(access.register), access.port));
+                hold(cycles - cycles_of(self.controls[number]) + access.at, StallCause::Settle { first: access.first });
+            }
+        }
+        let set = state.set.map(|(age, first)| (-age, first));
+        self.missing_beside_registers(number, 0, &set, (-state.barrier.0, state.barrier.1), &mut hold);
+        let (missing, cause) = worst;
+        if missing <= 0 {
+            return 0;
+        }
+        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_one(last, missing, cause));
+        if added < missing {
+            self.outcome.shortfalls.push(Shortfall { before: number, cycles: (missing - added) as u32 });
+        }
+        added
+    }
+}
+
+/// Cycles until the next instruction, at least. A stall of 0 takes two.
+fn cycles_of(control: Control) -> i64 {
+    if control.stall == 0 { 2 } else { control.stall.into() }
 }

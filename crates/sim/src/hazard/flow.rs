@@ -10,13 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_hardware::Model;
-use oriole_isa::{Instruction, Opcode, Value};
+use oriole_isa::{File, Instruction, Opcode, Value};
 
-use super::track::{Border, Carried, Tracker};
-use super::{Finding, Step};
+use super::track::{Border, Carried, Pending, Tracker};
+use super::{Finding, Problem, Register, Step};
 
 /// Where control goes behind an instruction.
-enum Next {
+pub(crate) enum Next {
     On,
     To(Vec<usize>),
     Call(Option<usize>),
@@ -32,8 +32,17 @@ pub fn check_function(
     model: &Model,
 ) -> Vec<Finding> {
     let steps: Vec<Step> = instructions.iter().map(|instruction| Step::new(instruction, model)).collect();
-    let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect();
-    let mut walk = Walk::new(&steps, &nexts, entries);
+    check_steps(&steps, &nexts(instructions, indirect), entries, model)
+}
+
+/// Where control goes behind each instruction of a section.
+pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<Next> {
+    (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect()
+}
+
+/// The same for those who have steps and flow already.
+pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<Finding> {
+    let mut walk = Walk::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
     walk.settle(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
@@ -73,6 +82,15 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
     }
 }
 
+/// What may be the case if one of these is; pairs are merged first, so that many small ones cost little more than one large one.
+fn merged(mut borders: Vec<Border>) -> Option<Border> {
+    while borders.len() > 1 {
+        let pair = |pair: &[Border]| if let [one, two] = pair { one.merge(two) } else { pair[0].clone() };
+        borders = borders.chunks(2).map(pair).collect();
+    }
+    borders.pop()
+}
+
 struct Walk<'a> {
     steps: &'a [Step],
     nexts: &'a [Next],
@@ -80,8 +98,12 @@ struct Walk<'a> {
     starts: Vec<usize>,
     /// For each block what may be in flight at its start; none if it was not reached.
     states: Vec<Option<Border>>,
+    /// For each block what came in since.
+    arrived: Vec<Vec<Border>>,
     /// For the start of called code: the calls of it with what was in flight there, and what it leaves.
     called: BTreeMap<usize, Called>,
+    /// For returns inside such code: the starts of the code that they return from.
+    returns: BTreeMap<usize, Vec<usize>>,
     todo: BTreeSet<usize>,
 }
 
@@ -89,6 +111,8 @@ struct Walk<'a> {
 struct Called {
     sites: BTreeMap<usize, Border>,
     left: Option<Border>,
+    /// What of that is its own.
+    own: Vec<Carried>,
     /// Numbers of its instructions.
     body: BTreeSet<usize>,
 }
@@ -106,8 +130,9 @@ impl<'a> Walk<'a> {
             starts.insert(number + 1);
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
-        let states = vec![None; starts.len()];
-        let mut walk = Walk { steps, nexts, starts, states, called: BTreeMap::new(), todo: BTreeSet::new() };
+        let (states, arrived) = (vec![None; starts.len()], vec![Vec::new(); starts.len()]);
+        let mut walk =
+            Walk { steps, nexts, starts, states, arrived, called: BTreeMap::new(), returns: BTreeMap::new(), todo: BTreeSet::new() };
         for &entry in entries.iter().chain([&0]) {
             walk.reach(entry, Border::default());
         }
@@ -129,7 +154,7 @@ impl<'a> Walk<'a> {
                 match &self.nexts[number] {
                     Next::On | Next::Call(_) => todo.push(number + 1),
                     Next::To(targets) => todo.extend(targets),
-                    Next::Return => {}
+                    Next::Return => self.returns.entry(number).or_default().push(target),
                 }
             }
             self.called.insert(target, Called { body, ..Called::default() });
@@ -144,26 +169,27 @@ impl<'a> Walk<'a> {
         self.starts.get(block + 1).copied().unwrap_or(self.steps.len())
     }
 
-    /// Adds to what may be in flight at the start of a block.
+    /// Adds to what may be in flight at the start of a block. It is merged when the block's turn comes: where many paths meet, all at once.
     fn reach(&mut self, start: usize, state: Border) {
         let Some(block) = self.block_of(start) else { return };
-        let merged = match &self.states[block] {
-            None => state,
-            Some(old) => {
-                let new = old.merge(&state);
-                if new == *old {
-                    return;
-                }
-                new
-            }
-        };
-        self.states[block] = Some(merged);
+        self.arrived[block].push(state);
         self.todo.insert(block);
+    }
+
+    /// What may be in flight at the start of a block, if that is more than before.
+    fn more(&mut self, block: usize) -> Option<Border> {
+        let arrived = merged(std::mem::take(&mut self.arrived[block]))?;
+        let state = match &self.states[block] {
+            None => arrived,
+            Some(old) => Some(old.merge(&arrived)).filter(|new| new != old)?,
+        };
+        self.states[block] = Some(state.clone());
+        Some(state)
     }
 
     fn settle(&mut self, tracker: &mut Tracker<'_>) {
         while let Some(block) = self.todo.pop_first() {
-            let Some(state) = self.states[block].clone() else { continue };
+            let Some(state) = self.more(block) else { continue };
             tracker.enter(self.steps, &state);
             let end = self.end_of(block);
             for number in self.starts[block]..end {
@@ -183,32 +209,33 @@ impl<'a> Walk<'a> {
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
-                    self.come_back(target);
+                    self.come_back(target, Some(end));
                 }
                 Next::Return => {
-                    let owners: Vec<usize> =
-                        self.called.iter().filter(|(_, called)| called.body.contains(&(end - 1))).map(|(&target, _)| target).collect();
-                    for target in owners {
-                        if let Some(called) = self.called.get_mut(&target) {
-                            called.left = Some(called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left)));
+                    for target in self.returns.get(&(end - 1)).cloned().unwrap_or_default() {
+                        let Some(called) = self.called.get_mut(&target) else { continue };
+                        let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
+                        if called.left.as_ref() != Some(&merged) {
+                            called.own = merged.flights.iter().filter(|one| called.body.contains(&(one.step as usize))).copied().collect();
+                            called.left = Some(merged);
+                            self.come_back(target, None);
                         }
-                        self.come_back(target);
                     }
                 }
             }
         }
     }
 
-    /// Goes on behind the calls of some code with what it leaves.
-    fn come_back(&mut self, target: usize) {
+    /// Goes on behind the calls of some code, or behind one of them, with what it leaves.
+    fn come_back(&mut self, target: usize, only: Option<usize>) {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
         let mut returns = Vec::new();
-        for (&behind, before) in &called.sites {
-            let is_here = |one: &&Carried| {
-                called.body.contains(&(one.step as usize)) || before.flights.binary_search_by_key(&one.step, |other| other.step).is_ok()
-            };
-            let flights = left.flights.iter().filter(is_here).copied().collect();
+        for (&behind, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
+            let is_left = |one: &Carried| left.flights.binary_search_by_key(&one.step, |other| other.step).ok().map(|at| left.flights[at]);
+            let mut flights: Vec<Carried> = before.flights.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
+            flights.sort_by_key(|one| one.step);
+            flights.dedup_by_key(|one| one.step);
             returns.push((behind, Border { flights, kept: Vec::new(), announced: left.announced }));
         }
         for (behind, state) in returns {
@@ -221,10 +248,35 @@ impl<'a> Walk<'a> {
         for (block, state) in self.states.iter().enumerate() {
             let Some(state) = state else { continue };
             tracker.enter(self.steps, state);
-            for number in self.starts[block]..self.end_of(block) {
+            let end = self.end_of(block);
+            for number in self.starts[block]..end {
                 tracker.issue(self.steps, number, &mut |finding| findings.push(finding));
+            }
+            if self.leaves(end - 1) {
+                for one in &tracker.leave(self.steps).flights {
+                    findings.extend(self.unsettled(one, end - 1));
+                }
             }
         }
         findings
+    }
+
+    /// Whether code that others made follows on an instruction.
+    fn leaves(&self, number: usize) -> bool {
+        match self.nexts[number] {
+            Next::Call(None) => true,
+            Next::Return => !self.returns.contains_key(&number),
+            _ => false,
+        }
+    }
+
+    fn unsettled(&self, one: &Carried, second: usize) -> Option<Finding> {
+        let step = &self.steps[one.step as usize];
+        let first = one.step as usize;
+        let register = step.writes.first()?.register;
+        // Kernels without a stack load its pointer and never wait for it.
+        let is_unused_stack = Some(register) == Register::new(File::General, 1) && one.results == Pending::Until(0);
+        let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
+        pending.then_some(Finding { second, first, problem: Problem::NotSettled { register } })
     }
 }

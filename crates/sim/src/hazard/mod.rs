@@ -50,6 +50,10 @@ pub enum Problem {
     ScoreboardTooFresh { scoreboard: u8, cycles: u32, needed: u32 },
     /// The first keeps a register in the reuse cache, the second finds it there, but it was overwritten in between.
     StaleReuse { register: Register },
+    /// Waits until some setters of a scoreboard are left, of which this one and another do not end in the order of issue.
+    CountOutOfOrder { scoreboard: u8 },
+    /// Code that others made comes next, which does not know that the first may still write the register.
+    NotSettled { register: Register },
     /// A stall of 12 cycles or more without leave to turn to another warp, which the hardware takes for one or two.
     StallIgnored { stall: u8 },
 }
@@ -145,6 +149,8 @@ impl std::fmt::Display for Problem {
                 write!(f, "waits for scoreboard {scoreboard} {} after it was set; {needed} are needed", plural(*cycles))
             }
             Problem::StaleReuse { register } => write!(f, "reads {register} from the reuse cache, where its old value was kept"),
+            Problem::CountOutOfOrder { scoreboard } => write!(f, "counts the setters of scoreboard {scoreboard}, which end in any order"),
+            Problem::NotSettled { register } => write!(f, "leaves to other code while {register} may still be written"),
             Problem::StallIgnored { stall } => write!(f, "stalls {stall} cycles without yield, which the hardware does not do"),
         }
     }

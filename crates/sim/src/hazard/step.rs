@@ -51,6 +51,7 @@ impl Step {
     /// What matters of an instruction.
     pub fn new(instruction: &Instruction, model: &Model) -> Step {
         let class = Class::of(instruction);
+        let is_redux = instruction.opcode == Opcode::REDUX;
         let written = instruction.written();
         let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
         let mut step = Step {
@@ -62,8 +63,8 @@ impl Step {
             guard: guard_of(instruction),
             results_wait: model.results_wait(class),
             sources_wait: model.sources_wait(class),
-            order: class.order(),
-            queue: class.queue(),
+            order: class.order().or_else(|| is_redux.then_some(REDUX_ORDER)),
+            queue: class.queue().or_else(|| is_redux.then_some(REDUX_ORDER)),
             announces: announced(instruction),
             tells_early: matches!(instruction.opcode, Opcode::ATOM | Opcode::ATOMS | Opcode::ATOMG),
             drains_queue: instruction.opcode == Opcode::BAR && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
@@ -94,6 +95,10 @@ impl Step {
     }
 }
 
+/// Reductions over a warp end in order, as ptxas' code for sm_110a counts on. The classes do not say so, so that compilers who ask them
+/// wait for each; the group is the last that there is room for.
+const REDUX_ORDER: u8 = super::track::GROUPS as u8 - 1;
+
 /// The counter of groups of matrix products, beside the six scoreboards.
 const MATRIX_GROUPS: u8 = 6;
 
@@ -102,7 +107,8 @@ fn is_matrix_group(instruction: &Instruction) -> bool {
 }
 
 fn announced(instruction: &Instruction) -> (u8, u8) {
-    let bit = |scoreboard: Option<u8>| scoreboard.map_or(0, |index| 1 << index);
+    // A number beyond the scoreboards that exist announces nothing.
+    let bit = |scoreboard: Option<u8>| scoreboard.filter(|&index| index < MATRIX_GROUPS).map_or(0, |index| 1 << index);
     let names_group = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"));
     let group = u8::from(is_matrix_group(instruction) && names_group) << MATRIX_GROUPS;
     let (results, reads) = (bit(instruction.control.write_barrier) | group, bit(instruction.control.read_barrier));
@@ -138,7 +144,9 @@ fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
         _ => None,
     };
     match (instruction.opcode, &instruction.operands.first()?.value) {
-        (Opcode::DEPBAR, Value::Register(File::Scoreboard, Some(scoreboard))) => Some((*scoreboard as u8, number(1)?)),
+        (Opcode::DEPBAR, Value::Register(File::Scoreboard, Some(scoreboard))) if *scoreboard < u16::from(MATRIX_GROUPS) => {
+            Some((*scoreboard as u8, number(1)?))
+        }
         (Opcode::WARPGROUP, Value::Name(_)) => Some((MATRIX_GROUPS, number(1)?)),
         _ => None,
     }

@@ -24,14 +24,16 @@ use super::{Finding, Problem, REGISTERS, Register};
 const LONGEST: i64 = 64;
 /// Six, and the counter of groups of matrix products.
 const SCOREBOARDS: usize = 7;
+/// From the issue of a barrier to the time when the warp stops for it.
+const BARRIER_CYCLES: i64 = 5;
 /// At most as many groups of classes finish, or read, in order.
-const GROUPS: usize = 16;
+pub(super) const GROUPS: usize = 16;
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// How many that read a register late and announce nothing are remembered; an overwriting one offends against each of them.
 const READERS: usize = 8;
 /// The counter of a scoreboard goes no further, so older setters than that need not be remembered for a count.
 const DEEPEST_COUNT: usize = 64;
-/// How many flights are recorded before those that matter no more are thrown away.
+/// How many flights are recorded at least before those that matter no more are thrown away.
 const CROWDED: usize = 512;
 
 /// How something of an instruction in flight becomes known to be done.
@@ -124,11 +126,15 @@ pub struct Tracker<'a> {
     now: i64,
     rank: u32,
     flights: Vec<Flight>,
+    /// How many of them are too many.
+    crowded: usize,
     /// For each register who touches it.
     entries: Vec<SmallVec<[Entry; 4]>>,
     touched: Vec<Register>,
     /// For each scoreboard who sets it and is not known to be done.
     setters: [Vec<u32>; SCOREBOARDS],
+    /// For each scoreboard whom a later one in order, which sets it, vouches for.
+    vouched: [Vec<u32>; SCOREBOARDS],
     /// For each order group the rank up to which all results, all reads are done.
     results_done: [u32; GROUPS],
     reads_done: [u32; GROUPS],
@@ -138,6 +144,10 @@ pub struct Tracker<'a> {
     cache: Cache,
     /// Scoreboards that were set so far.
     announced: u8,
+    /// The queue that a barrier empties, its rank, and its issue.
+    draining: Option<(usize, u32, i64)>,
+    /// The order in which groups of matrix products end, once one was seen.
+    matrix_order: Option<u8>,
     /// Whether the present instruction executes for sure: it has no guard, or it is known for which threads the guard holds.
     executes_surely: bool,
 }
@@ -150,15 +160,19 @@ impl<'a> Tracker<'a> {
             now: 0,
             rank: 0,
             flights: Vec::new(),
+            crowded: CROWDED,
             entries: vec![SmallVec::new(); REGISTERS],
             touched: Vec::new(),
             setters: Default::default(),
+            vouched: Default::default(),
             results_done: [0; GROUPS],
             reads_done: [0; GROUPS],
             predicate_written: [0; 8],
             pauses: Pauses::new(),
             cache: Cache::default(),
             announced: 0,
+            draining: None,
+            matrix_order: None,
             executes_surely: true,
         }
     }
@@ -174,6 +188,8 @@ impl<'a> Tracker<'a> {
         }
         self.flights.clear();
         self.setters = Default::default();
+        self.vouched = Default::default();
+        self.draining = None;
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         self.predicate_written = [self.rank; 8];
@@ -185,11 +201,16 @@ impl<'a> Tracker<'a> {
     }
 
     /// What is still in flight, by number of the instruction.
-    pub fn leave(&self, steps: &[Step]) -> Border {
+    pub fn leave(&mut self, steps: &[Step]) -> Border {
+        self.end_draining();
+        let used = self.used();
         let mut carried: Vec<Carried> = self
             .flights
             .iter()
-            .map(|flight| Carried {
+            .zip(&used)
+            // Young ones say of those before them that they are done, where a path on which they are not meets this one.
+            .filter(|(flight, used)| **used || self.now - flight.issued < LONGEST)
+            .map(|(flight, _)| Carried {
                 step: flight.step,
                 age: (self.now - flight.issued).min(LONGEST) as u8,
                 results: self.results_of(steps, flight),
@@ -204,6 +225,7 @@ impl<'a> Tracker<'a> {
             })
             .collect();
         carried.sort_by_key(|one| one.rank);
+        share_scoreboards(steps, &mut carried);
         let (mut last, mut dense) = (0, 0);
         for one in &mut carried {
             dense += u32::from(one.rank != last);
@@ -243,10 +265,12 @@ impl<'a> Tracker<'a> {
     ) {
         self.executes_surely = executes_surely;
         let step = &steps[number];
-        if self.flights.len() >= CROWDED {
+        if self.flights.len() >= self.crowded {
             self.compact(steps);
+            self.crowded = CROWDED.max(2 * self.flights.len());
         }
         self.pauses.resume(group, self.now);
+        self.end_draining();
         for scoreboard in 0..6 {
             if step.control.wait >> scoreboard & 1 == 1 {
                 self.wait(steps, number, scoreboard, 0, report);
@@ -266,7 +290,7 @@ impl<'a> Tracker<'a> {
             self.meet(steps, number, *touch, true, active, report);
         }
         if let Some(queue) = step.queue.filter(|_| step.drains_queue) {
-            self.reads_done[usize::from(queue)] = self.rank;
+            self.draining = Some((usize::from(queue), self.rank, self.now));
         }
         let (write, read) = step.announces;
         let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
@@ -281,6 +305,25 @@ impl<'a> Tracker<'a> {
         self.now += i64::from(cycles_of(step.control));
     }
 
+    /// A barrier stops the warp a few cycles after its issue; then all that was in front of it in the queue has read its sources.
+    fn end_draining(&mut self) {
+        if let Some((queue, rank, issued)) = self.draining
+            && self.now - issued >= BARRIER_CYCLES
+        {
+            self.reads_done[queue] = rank;
+            self.draining = None;
+        }
+    }
+
+    /// For each flight whether something can still meet it: it touches a register that nobody overwrote since, or sets a scoreboard that
+    /// nobody waited for since.
+    fn used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.flights.len()];
+        let entries = self.touched.iter().flat_map(|register| &self.entries[usize::from(register.0)]);
+        entries.map(|entry| entry.flight).chain(self.setters.iter().flatten().copied()).for_each(|flight| used[flight as usize] = true);
+        used
+    }
+
     /// How many instructions it remembers.
     pub fn in_flight(&self) -> usize {
         self.flights.len()
@@ -290,10 +333,15 @@ impl<'a> Tracker<'a> {
         let step = &steps[flight.step as usize];
         let number = self.flights.len() as u32;
         let announced = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
+        let set = step.announces.0 | step.announces.1;
         for scoreboard in 0..SCOREBOARDS {
             if (announced(flight.results) | announced(flight.reads)) >> scoreboard & 1 == 1 {
-                self.setters[scoreboard].push(number);
+                let list = if set >> scoreboard & 1 == 1 { &mut self.setters } else { &mut self.vouched };
+                list[scoreboard].push(number);
             }
+        }
+        if step.announces.0 >> MATRIX_GROUPS & 1 == 1 {
+            self.matrix_order = step.order;
         }
         self.flights.push(flight);
         let live_reads = flight.reads != Pending::Done;
@@ -327,11 +375,13 @@ impl<'a> Tracker<'a> {
             report(Finding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
         }
         if scoreboard == MATRIX_GROUPS && count == 0 {
-            let group = steps.iter().find(|step| step.announces.0 >> MATRIX_GROUPS & 1 == 1).and_then(|step| step.order);
-            if let Some(group) = group {
+            if let Some(group) = self.matrix_order {
                 self.results_done[usize::from(group)] = self.rank;
                 self.reads_done[usize::from(group)] = self.rank;
             }
+        }
+        if scoreboard != MATRIX_GROUPS && count > 0 {
+            self.count_in_order(steps, number, scoreboard, report);
         }
         let keep = self.setters[scoreboard].len().saturating_sub(count);
         let done: Vec<u32> = self.setters[scoreboard].drain(..keep).collect();
@@ -356,6 +406,29 @@ impl<'a> Tracker<'a> {
             if let Some(queue) = step.queue.map(usize::from).filter(|_| flight.vouches) {
                 self.reads_done[queue] = self.reads_done[queue].max(flight.rank);
             }
+        }
+        let vouched = if count == 0 { std::mem::take(&mut self.vouched[scoreboard]) } else { Vec::new() };
+        for vouched in vouched {
+            let flight = &mut self.flights[vouched as usize];
+            for pending in [&mut flight.results, &mut flight.reads] {
+                if matches!(*pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1) {
+                    *pending = Pending::Done;
+                }
+            }
+        }
+    }
+
+    /// That some setters of a scoreboard are done tells which ones only if they end in the order of issue.
+    fn count_in_order(&self, steps: &[Step], number: usize, scoreboard: usize, report: &mut dyn FnMut(Finding)) {
+        let order = |setter: &u32| {
+            let step = &steps[self.flights[*setter as usize].step as usize];
+            let by_results = step.announces.0 >> scoreboard & 1 == 1;
+            (by_results, if by_results { step.order } else { step.queue })
+        };
+        let [one, rest @ ..] = &self.setters[scoreboard][..] else { return };
+        if let Some(other) = rest.iter().find(|other| order(other) != order(one)) {
+            let first = self.flights[*other as usize].step as usize;
+            report(Finding { second: number, first, problem: Problem::CountOutOfOrder { scoreboard: scoreboard as u8 } });
         }
     }
 
@@ -503,7 +576,29 @@ impl<'a> Tracker<'a> {
         for register in &self.touched {
             self.entries[usize::from(register.0)].iter_mut().for_each(|entry| entry.flight = places[entry.flight as usize]);
         }
-        self.setters.iter_mut().flatten().for_each(|setter| *setter = places[*setter as usize]);
+        self.vouched.iter_mut().for_each(|vouched| vouched.retain(|&flight| used[flight as usize]));
+        self.setters.iter_mut().chain(&mut self.vouched).flatten().for_each(|flight| *flight = places[*flight as usize]);
+    }
+}
+
+/// Waiting for one that finishes, or reads, in order tells of all before it, whichever way control takes from here: they get its
+/// scoreboards too. They are given in the order of issue.
+fn share_scoreboards(steps: &[Step], carried: &mut [Carried]) {
+    let (mut results, mut reads) = ([0; GROUPS], [0; GROUPS]);
+    for equals in carried.chunk_by_mut(|one, other| one.rank == other.rank).rev() {
+        let later = (results, reads);
+        for one in equals {
+            let step = &steps[one.step as usize];
+            let (write, read) = step.announces;
+            if let (Pending::Until(mask), Some(group)) = (&mut one.results, step.order.map(usize::from)) {
+                results[group] |= if one.vouches { *mask & write } else { 0 };
+                *mask |= later.0[group];
+            }
+            if let (Pending::Until(mask), Some(group)) = (&mut one.reads, step.queue.map(usize::from)) {
+                reads[group] |= if one.vouches { *mask & (write | read) } else { 0 };
+                *mask |= later.1[group];
+            }
+        }
     }
 }
 

@@ -1,8 +1,18 @@
 //! Control flow: what makes threads go elsewhere, wait or end. The scheduler executes it, because it decides about groups of threads.
 //!
-//! A convergence barrier is a mask of threads in a `B` register. `BSSY` sets it to the active threads, `BSYNC` waits until all of its threads
-//! that have not exited wait there, `BREAK` takes threads out. Each thread has its own view of the register here, so that groups on
-//! different paths that use the same register do not disturb each other.
+//! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. `BSSY` adds the active threads, `BREAK`
+//! and `.CLEAR` take them out, a move into the register copies their bits. `BSYNC` waits until all threads of the mask that have not exited
+//! wait there, or at a `WARPSYNC`, or have given way (`YIELD`, `NANOSLEEP`); those that go on are in the mask no longer.
+//!
+//! That all these touch the bits of active threads only is inferred: ptxas executes `BSSY` again, on sm_75 with a `.CLEAR` in front, where other
+//! threads wait at the register already (irregular loops), and programs whose diverged threads call functions that save and
+//! restore registers would hang otherwise. That `BSYNC` does not wait for threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave a region
+//! to one without `BREAK`. That it does not wait for threads that gave way explains programs whose results are wrong on a GPU: their
+//! threads part at a loop with `YIELD`, and meet at a `BSYNC` and then at a `BAR`.
+//!
+//! `WARPSYNC` brings threads together that execute the same instruction; threads that wait at two of them do not meet. Those at
+//! `WARPSYNC.COLLECTIVE` do: one place is chosen, all threads execute what follows there, and at `ENDCOLLECTIVE` each goes on where its
+//! own `WARPSYNC.COLLECTIVE` says.
 
 use oriole_isa::{File, Opcode, Value};
 
@@ -32,12 +42,21 @@ pub enum Flow {
         condition: PredicateSource,
         barrier: usize,
     },
-    /// `WARPSYNC`: wait for the threads of a mask; with `.EXCLUSIVE` or `.COLLECTIVE`, no other group of the warp runs until they wait again or end.
+    /// `WARPSYNC`: wait for the threads of a mask; with `.EXCLUSIVE`, no other group of the warp runs until they wait again or end.
     Gather {
         condition: PredicateSource,
         mask: Source,
         exclusive: bool,
     },
+    /// `WARPSYNC.COLLECTIVE`: wait for the threads of a mask, wherever they do; then go on together.
+    Collect {
+        condition: PredicateSource,
+        mask: Source,
+        /// Where threads go in the end.
+        after: u64,
+    },
+    /// `ENDCOLLECTIVE`
+    Disperse,
     Yield,
     Block(BlockBarrier),
     Trap(String),
@@ -124,7 +143,8 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
         Opcode::BREAK => barrier(site).map(|(condition, barrier)| Action::Flow(Flow::Break { condition, barrier })),
         Opcode::BMOV => move_barrier(site),
         Opcode::WARPSYNC => gather(site),
-        Opcode::YIELD | Opcode::NANOSLEEP | Opcode::ENDCOLLECTIVE => Ok(Action::Flow(Flow::Yield)),
+        Opcode::ENDCOLLECTIVE => Ok(Action::Flow(Flow::Disperse)),
+        Opcode::YIELD | Opcode::NANOSLEEP => Ok(Action::Flow(Flow::Yield)),
         Opcode::BAR => block_barrier(site),
         Opcode::BPT => Ok(Action::Flow(Flow::Trap("the program trapped".into()))),
         Opcode::NOP | Opcode::PMTRIG | Opcode::PREEXIT | Opcode::ACQBULK | Opcode::DEPBAR => Ok(Action::Nothing),
@@ -212,10 +232,7 @@ fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
 fn set_barrier(site: &Site<'_>) -> Built {
     let (condition, barrier) = barrier(site)?;
     Ok(compute(move |warp, mask| {
-        let members = mask & warp.read_predicate(condition);
-        for lane in lanes_of(members) {
-            warp.barriers[barrier][lane] = members;
-        }
+        warp.barriers[barrier] |= mask & warp.read_predicate(condition);
     }))
 }
 
@@ -234,10 +251,10 @@ fn move_barrier(site: &Site<'_>) -> Built {
             }
             let barrier = barrier_number(&mut operands)?;
             Ok(compute(move |warp, mask| {
-                let values = warp.barriers[barrier];
+                let values = [warp.barriers[barrier]; 32];
                 warp.write(d, mask, &values);
                 if clear {
-                    lanes_of(mask).for_each(|lane| warp.barriers[barrier][lane] = 0);
+                    warp.barriers[barrier] &= !mask;
                 }
             }))
         }
@@ -246,18 +263,17 @@ fn move_barrier(site: &Site<'_>) -> Built {
             if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
                 return Ok(compute(move |warp, mask| {
-                    for lane in lanes_of(mask) {
-                        warp.barriers[barrier][lane] = warp.barriers[from][lane];
-                        if clear {
-                            warp.barriers[from][lane] = 0;
-                        }
+                    warp.barriers[barrier] = warp.barriers[barrier] & !mask | warp.barriers[from] & mask;
+                    if clear {
+                        warp.barriers[from] &= !mask;
                     }
                 }));
             }
             let value = operands.input()?.source;
             Ok(compute(move |warp, mask| {
                 let values = warp.read(value);
-                lanes_of(mask).for_each(|lane| warp.barriers[barrier][lane] = values[lane]);
+                let own = lanes_of(mask).fold(0, |bits, lane| bits | values[lane] & 1 << lane);
+                warp.barriers[barrier] = warp.barriers[barrier] & !mask | own;
             }))
         }
         // The mask of collective operations; who takes part is what the group is anyway.
@@ -270,7 +286,13 @@ fn gather(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let condition = operands.optional_predicate()?;
     let mask = if site.has(".ALL") { Source::Immediate(!0) } else { operands.input()?.source };
-    Ok(Action::Flow(Flow::Gather { condition, mask, exclusive: site.has(".EXCLUSIVE") || site.has(".COLLECTIVE") }))
+    if site.has(".COLLECTIVE") {
+        let Value::Relative(distance) = operands.take()?.value else {
+            return Err(site.unsupported("a collective operation without end"));
+        };
+        return Ok(Action::Flow(Flow::Collect { condition, mask, after: site.next().wrapping_add_signed(distance) }));
+    }
+    Ok(Action::Flow(Flow::Gather { condition, mask, exclusive: site.has(".EXCLUSIVE") }))
 }
 
 fn block_barrier(site: &Site<'_>) -> Built {

@@ -6,7 +6,7 @@ use super::fault::{Error, ErrorKind};
 use super::load::Code;
 use super::observe::Observer;
 use super::program::Program;
-use super::schedule::{Block, Engine};
+use super::schedule::{Block, Engine, Order};
 use super::warp::{Identity, LANES, Warp};
 use super::world::{Map, World};
 use crate::{Launch, Memory};
@@ -23,11 +23,20 @@ const PATIENCE: usize = 4;
 pub struct Options {
     /// Warp instructions after which a launch is given up.
     pub instruction_limit: u64,
+    /// Seed of a random order of warps and groups of threads; 0 for a fixed one.
+    pub order: u64,
+}
+
+impl Options {
+    /// A number of instructions, and the rest as usual.
+    pub const fn limited(instruction_limit: u64) -> Options {
+        Options { instruction_limit, order: 0 }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { instruction_limit: 1 << 36 }
+        Options::limited(1 << 36)
     }
 }
 
@@ -70,6 +79,7 @@ impl Code {
         let mut resident: VecDeque<Block> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
         let mut clock = 0;
+        let mut order = Order::new(options.order);
         let mut printed = String::new();
         let mut blocks = blocks.into_iter().peekable();
         // Few blocks at a time, and more once those that run seem to wait for others.
@@ -98,10 +108,11 @@ impl Code {
                 printed: &mut printed,
                 clock,
             };
+            let limit_of_all = options.instruction_limit;
             let mut engine =
-                Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: options.instruction_limit };
+                Engine { program: &program, world, observer: &mut *observer, kernel: &launch.kernel, limit: limit_of_all, order };
             let is_finished = engine.run(&mut block, BLOCK_TURN)?;
-            clock = engine.world.clock;
+            (clock, order) = (engine.world.clock, engine.order);
             if is_finished {
                 free.push(block.slot);
                 fruitless = 0;

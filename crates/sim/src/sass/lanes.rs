@@ -8,7 +8,7 @@ use oriole_sem::warp::{Shuffle, shuffle};
 use super::memory::matrix;
 use super::site::Site;
 use super::step::{Built, compute, mask_of};
-use super::warp::{LANES, Lanes, first, lanes_of};
+use super::warp::{GARBAGE, LANES, Lanes, first, lanes_of};
 
 /// What an operation across threads does; none if the opcode belongs to no family here.
 pub fn build(site: &Site<'_>) -> Option<Built> {
@@ -35,7 +35,9 @@ fn shuffle_lanes(site: &Site<'_>) -> Built {
     Ok(compute(move |warp, mask| {
         let (a, b, c) = (warp.read(a), warp.read(b), warp.read(c));
         let sources: [(u32, bool); LANES] = std::array::from_fn(|lane| shuffle(mode, lane as u32, b[lane], c[lane]));
-        let values: Lanes = std::array::from_fn(|lane| a[sources[lane].0 as usize % LANES]);
+        // Nothing is known of what threads have that are not here.
+        let value = |source: usize| if mask >> source & 1 == 1 { a[source] } else { GARBAGE };
+        let values: Lanes = std::array::from_fn(|lane| value(sources[lane].0 as usize % LANES));
         warp.write(d, mask, &values);
         warp.write_predicate(p, mask, mask_of(|lane| sources[lane].1));
     }))

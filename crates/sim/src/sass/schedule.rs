@@ -4,6 +4,12 @@
 //! barriers and `WARPSYNC` collect threads until all that they wait for are there, and those at the same place go on as one group. A
 //! warp runs for a number of instructions and up to the next one that changes the flow of control, then the next warp of the block does; inside a warp, the group that is first changes
 //! each time. So a thread that spins until another has done something always comes to an end, and the order is the same in every run.
+//!
+//! Other orders are as good, and code that depends on one is wrong: [`Order`] chooses warps and groups at random, anew after each
+//! instruction that changes the flow of control.
+//!
+//! **Barriers of the block** count warps, as the hardware does: a part of a warp that executes `BAR` would stand for the whole. Since no
+//! correct program does that, it is an error here.
 
 use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
 use super::flow::{BarrierKind, BlockBarrier, Flow, Goal, Reduction};
@@ -15,6 +21,8 @@ use super::world::World;
 
 /// Instructions that a warp executes before the next one's turn.
 const TURN: u32 = 256;
+/// The same in a random order, at most.
+const SHORT_TURN: usize = 64;
 /// Barriers of a block.
 const BLOCK_BARRIERS: usize = 16;
 
@@ -28,13 +36,41 @@ struct Group {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// At a convergence barrier; the one behind the last is that of `WARPSYNC`.
+    /// At a convergence barrier.
     Convergence(usize),
+    /// At `WARPSYNC`.
+    Gather,
     /// At a barrier of the block.
     Block(usize),
+    /// At `WARPSYNC.COLLECTIVE`.
+    Collection,
 }
 
-const GATHER: usize = BARRIERS;
+/// Who is next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    /// The state of a random generator; 0 for a fixed order.
+    state: u64,
+}
+
+impl Order {
+    /// The order that a seed stands for.
+    pub fn new(seed: u64) -> Order {
+        Order { state: if seed == 0 { 0 } else { seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 } }
+    }
+
+    fn is_random(self) -> bool {
+        self.state != 0
+    }
+
+    /// A number below `count`.
+    fn choose(&mut self, count: usize) -> usize {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 32) as usize % count.max(1)
+    }
+}
 
 /// A warp and where its threads are.
 pub(super) struct Running {
@@ -42,8 +78,14 @@ pub(super) struct Running {
     groups: Vec<Group>,
     turn: usize,
     exited: Mask,
+    /// Threads that have given way to others and not run since.
+    yielded: Mask,
     /// Threads that run alone.
     exclusive: Mask,
+    /// Whom threads at `WARPSYNC` wait for.
+    wanted: Lanes,
+    /// Where threads at `WARPSYNC.COLLECTIVE` go in the end.
+    after_collection: [u32; LANES],
 }
 
 /// A block whose threads have not all exited.
@@ -74,13 +116,23 @@ pub(super) struct Engine<'a, 'c, O> {
     pub observer: &'a mut O,
     pub kernel: &'a str,
     pub limit: u64,
+    pub order: Order,
 }
 
 impl Block {
     pub fn new(number: u64, slot: usize, warps: Vec<Warp>, entry: u32) -> Block {
         let running = |warp: Warp| {
             let threads = warp.identity.threads;
-            Running { warp, groups: vec![Group { step: entry, threads, wait: None }], turn: 0, exited: !threads, exclusive: 0 }
+            Running {
+                warp,
+                groups: vec![Group { step: entry, threads, wait: None }],
+                turn: 0,
+                exited: !threads,
+                yielded: 0,
+                exclusive: 0,
+                wanted: [0; LANES],
+                after_collection: [0; LANES],
+            }
         };
         let count = warps.len();
         let barrier = Barrier { arrived: vec![0; count], holds: vec![0; count], wanted: 0, reduction: None };
@@ -98,8 +150,9 @@ impl<O: Observer> Engine<'_, '_, O> {
         let end = self.world.clock + budget;
         loop {
             let before = self.world.clock;
+            let first = if self.order.is_random() { self.order.choose(block.warps.len()) } else { 0 };
             for warp in 0..block.warps.len() {
-                self.run_warp(block, warp)?;
+                self.run_warp(block, (first + warp) % block.warps.len())?;
             }
             if block.is_finished() {
                 return Ok(true);
@@ -115,10 +168,11 @@ impl<O: Observer> Engine<'_, '_, O> {
 
     /// One turn of a warp.
     fn run_warp(&mut self, block: &mut Block, number: usize) -> Result<(), Error> {
-        let mut left = TURN;
+        let mut left = if self.order.is_random() { 1 + self.order.choose(SHORT_TURN) as u32 } else { TURN };
         while left > 0 {
             let running = &mut block.warps[number];
-            let Some(index) = running.next_ready() else { break };
+            let Some(index) = running.next_ready(&mut self.order) else { break };
+            running.yielded &= !running.groups[index].threads;
             let flow = self.run_group(block.number, &mut block.warps[number], index, &mut left)?;
             match flow {
                 Some((flow, active)) => self.execute(block, number, index, flow, active)?,
@@ -248,28 +302,46 @@ impl<O: Observer> Engine<'_, '_, O> {
             Flow::Converge { condition, barrier } => {
                 let waiting = active & running.warp.read_predicate(*condition);
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, *barrier);
+                running.wait_at(index, waiting, Wait::Convergence(*barrier));
             }
             Flow::Gather { condition, mask, exclusive } => {
                 let waiting = active & running.warp.read_predicate(*condition);
                 let masks = running.warp.read(*mask);
                 for lane in lanes_of(waiting) {
-                    running.warp.barriers[GATHER][lane] = masks[lane];
+                    running.wanted[lane] = masks[lane];
                 }
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, GATHER);
+                running.wait_at(index, waiting, Wait::Gather);
                 if *exclusive && running.groups.iter().any(|group| group.wait.is_none() && group.threads & waiting != 0) {
                     running.exclusive = waiting;
                 }
             }
+            Flow::Collect { condition, mask, after } => {
+                let waiting = active & running.warp.read_predicate(*condition);
+                let masks = running.warp.read(*mask);
+                let Some(after) = self.program.index(*after) else {
+                    let message = format!("a collective operation that ends at {after:#x}, where no instruction is");
+                    return Err(self.error(ErrorKind::Fault, message, &running.warp, step, first(active)));
+                };
+                for lane in lanes_of(waiting) {
+                    running.wanted[lane] = masks[lane];
+                    running.after_collection[lane] = after;
+                }
+                running.groups[index].step += 1;
+                running.wait_at(index, waiting, Wait::Collection);
+            }
+            Flow::Disperse => running.disperse(index, active),
             Flow::Break { condition, barrier } => {
                 let leaving = active & running.warp.read_predicate(*condition);
                 running.groups[index].step += 1;
-                running.leave(leaving, *barrier);
+                running.warp.barriers[*barrier] &= !leaving;
+                running.release();
             }
             Flow::Yield => {
                 running.groups[index].step += 1;
                 running.turn = running.turn.wrapping_add(1);
+                running.yielded |= active;
+                running.release();
             }
             Flow::Block(barrier) => {
                 running.groups[index].step += 1;
@@ -321,9 +393,10 @@ impl<O: Observer> Engine<'_, '_, O> {
             return Error::new(ErrorKind::Deadlock, "nothing can run");
         };
         let what = match group.wait {
-            Some(Wait::Convergence(GATHER)) => "WARPSYNC".to_owned(),
+            Some(Wait::Gather) => "WARPSYNC".to_owned(),
             Some(Wait::Convergence(barrier)) => format!("convergence barrier B{barrier}"),
             Some(Wait::Block(barrier)) => format!("barrier {barrier} of the block"),
+            Some(Wait::Collection) => "WARPSYNC.COLLECTIVE".to_owned(),
             None => "nothing".to_owned(),
         };
         let message = format!("deadlock: all {threads} threads of the block that are left wait, the first at {what}");
@@ -365,10 +438,14 @@ impl<'a, 'c, O> HasSteps<'a> for Engine<'a, 'c, O> {
 
 impl Running {
     /// The next group in turn that does not wait.
-    fn next_ready(&self) -> Option<usize> {
+    fn next_ready(&self, order: &mut Order) -> Option<usize> {
         let count = self.groups.len();
         if self.exclusive != 0 {
             return self.groups.iter().position(|group| group.wait.is_none() && group.threads & self.exclusive != 0);
+        }
+        if order.is_random() {
+            let ready: Vec<usize> = (0..count).filter(|&index| self.groups[index].wait.is_none()).collect();
+            return if ready.is_empty() { None } else { Some(ready[order.choose(ready.len())]) };
         }
         (0..count).map(|offset| (self.turn + offset) % count).find(|&index| self.groups[index].wait.is_none())
     }
@@ -391,58 +468,91 @@ impl Running {
         }
     }
 
-    /// Lets threads of a group, which is behind the instruction already, wait at a convergence barrier.
-    fn wait_at(&mut self, index: usize, threads: Mask, barrier: usize) {
+    /// Lets threads of a group, which is behind the instruction already, wait for others of their warp.
+    fn wait_at(&mut self, index: usize, threads: Mask, wait: Wait) {
         if threads == 0 {
             return;
         }
-        let group = self.groups[index];
-        let is_complete = |lane: usize| self.warp.barriers[barrier][lane] & !self.exited & !threads == 0;
-        if threads == group.threads && lanes_of(threads).all(is_complete) {
-            return;
-        }
+        let step = self.groups[index].step;
         self.take(index, threads);
-        self.groups.push(Group { step: group.step, threads, wait: Some(Wait::Convergence(barrier)) });
+        self.groups.push(Group { step, threads, wait: Some(wait) });
         self.release();
     }
 
-    /// Takes threads out of a convergence barrier.
-    fn leave(&mut self, threads: Mask, barrier: usize) {
-        let members = lanes_of(threads).fold(0, |members, lane| members | self.warp.barriers[barrier][lane]);
-        for lane in lanes_of(members | threads) {
-            self.warp.barriers[barrier][lane] &= !threads;
+    /// Sends threads behind their collective operations.
+    fn disperse(&mut self, index: usize, threads: Mask) {
+        self.take(index, threads);
+        let mut rest = threads;
+        while rest != 0 {
+            let step = self.after_collection[first(rest)];
+            let same = lanes_of(rest).filter(|&lane| self.after_collection[lane] == step).fold(0, |mask, lane| mask | 1 << lane);
+            rest &= !same;
+            self.groups.push(Group { step, threads: same, wait: None });
         }
-        self.release();
     }
 
-    /// Lets every thread go on whose convergence barrier is complete; those at the same place become one group.
+    /// The threads that wait for something.
+    fn waiting(&self, wait: Wait) -> Mask {
+        self.groups.iter().filter(|group| group.wait == Some(wait)).fold(0, |mask, group| mask | group.threads)
+    }
+
+    /// Lets every thread go on that waits for others of its warp and need not.
     fn release(&mut self) {
-        for barrier in 0..=GATHER {
-            let here = Some(Wait::Convergence(barrier));
-            let waiting = self.groups.iter().filter(|group| group.wait == here).fold(0, |mask, group| mask | group.threads);
-            if waiting == 0 {
-                continue;
+        self.release_gathered();
+        self.release_collected();
+        let elsewhere = self.exited | self.yielded | self.waiting(Wait::Gather) | self.waiting(Wait::Collection);
+        for barrier in 0..BARRIERS {
+            let wait = Wait::Convergence(barrier);
+            let waiting = self.waiting(wait);
+            if waiting != 0 && self.warp.barriers[barrier] & !elsewhere & !waiting == 0 {
+                self.warp.barriers[barrier] &= !waiting;
+                self.set_free(wait, waiting);
             }
-            let masks: &Lanes = &self.warp.barriers[barrier];
-            // Threads of an outer call of the same function may wait at the same barrier with another mask.
-            let is_complete =
-                |lane: &usize| lanes_of(masks[*lane] & !self.exited).all(|other| waiting >> other & 1 == 1 && masks[other] == masks[*lane]);
-            let free = lanes_of(waiting).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
-            if free == 0 {
-                continue;
-            }
-            let mut released: Vec<Group> = Vec::new();
-            for group in self.groups.iter_mut().filter(|group| group.wait == here) {
-                let threads = group.threads & free;
-                group.threads &= !free;
-                match released.iter_mut().find(|other| other.step == group.step) {
-                    Some(other) => other.threads |= threads,
-                    None => released.push(Group { step: group.step, threads, wait: None }),
-                }
-            }
-            self.groups.retain(|group| group.threads != 0);
-            self.groups.extend(released.into_iter().filter(|group| group.threads != 0));
         }
+    }
+
+    /// Threads that execute the same `WARPSYNC` for the same threads go on once these all do.
+    fn release_gathered(&mut self) {
+        let groups: Vec<Group> = self.groups.iter().filter(|group| group.wait == Some(Wait::Gather)).copied().collect();
+        let mut free = 0;
+        for group in &groups {
+            let here = groups.iter().filter(|other| other.step == group.step).fold(0, |mask, other| mask | other.threads);
+            let is_complete = |lane: &usize| {
+                let members = self.wanted[*lane] & !self.exited;
+                members & !here == 0 && lanes_of(members).all(|other| self.wanted[other] == self.wanted[*lane])
+            };
+            free |= lanes_of(group.threads).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
+        }
+        if free != 0 {
+            self.set_free(Wait::Gather, free);
+        }
+    }
+
+    /// Threads that are all at `WARPSYNC.COLLECTIVE` go on at the place of the first.
+    fn release_collected(&mut self) {
+        let waiting = self.waiting(Wait::Collection);
+        let is_complete = |lane: &usize| self.wanted[*lane] & !self.exited & !waiting == 0;
+        let Some(lane) = lanes_of(waiting).find(is_complete) else { return };
+        let free = self.wanted[lane] & waiting;
+        let Some(step) = self.groups.iter().find(|group| group.threads >> first(free) & 1 == 1).map(|group| group.step) else { return };
+        self.groups.iter_mut().for_each(|group| group.threads &= !free);
+        self.groups.retain(|group| group.threads != 0);
+        self.groups.push(Group { step, threads: free, wait: None });
+    }
+
+    /// Lets threads go on; those at the same place become one group.
+    fn set_free(&mut self, wait: Wait, free: Mask) {
+        let mut released: Vec<Group> = Vec::new();
+        for group in self.groups.iter_mut().filter(|group| group.wait == Some(wait)) {
+            let threads = group.threads & free;
+            group.threads &= !free;
+            match released.iter_mut().find(|other| other.step == group.step) {
+                Some(other) => other.threads |= threads,
+                None => released.push(Group { step: group.step, threads, wait: None }),
+            }
+        }
+        self.groups.retain(|group| group.threads != 0);
+        self.groups.extend(released.into_iter().filter(|group| group.threads != 0));
     }
 }
 
@@ -452,6 +562,18 @@ impl Block {
         let running = &mut self.warps[number];
         let (ids, counts) = (running.warp.read(barrier.number.source), running.warp.read(barrier.threads.source));
         let holds = running.warp.read_predicate(barrier.predicate);
+        if active != !running.exited {
+            let what = format!("a part of a warp, {active:#010x} of {:#010x}, is at a barrier of the block", !running.exited);
+            return Err(Fault::of(first(active), what));
+        }
+        let lane = first(active);
+        let is_other = |other: &usize| {
+            barrier.number.of(&ids, *other) != barrier.number.of(&ids, lane)
+                || barrier.threads.of(&counts, *other) != barrier.threads.of(&counts, lane)
+        };
+        if let Some(other) = lanes_of(active).find(is_other) {
+            return Err(Fault::of(other, "threads of a warp are at different barriers of the block"));
+        }
         let mut rest = active;
         let mut ready = Vec::new();
         let step = running.groups[index].step;

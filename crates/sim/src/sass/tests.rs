@@ -42,6 +42,10 @@ fn launch(code: &Code, blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
 }
 
 fn launch_limited(code: &Code, blocks: u32, threads: u32, instruction_limit: u64) -> Result<Vec<u32>, Error> {
+    launch_with(code, blocks, threads, &Options::limited(instruction_limit))
+}
+
+fn launch_with(code: &Code, blocks: u32, threads: u32, options: &Options) -> Result<Vec<u32>, Error> {
     let mut memory = Memory::new();
     let buffer = memory.allocate("buffer", vec![0; 256]);
     let launch = Launch {
@@ -51,7 +55,7 @@ fn launch_limited(code: &Code, blocks: u32, threads: u32, instruction_limit: u64
         shared_bytes: 0,
         arguments: vec![buffer.to_le_bytes().to_vec()],
     };
-    code.run(&launch, &mut memory, &Options { instruction_limit }, &mut Silent)?;
+    code.run(&launch, &mut memory, options, &mut Silent)?;
     let bytes = memory.contents(buffer).unwrap();
     Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
 }
@@ -119,12 +123,12 @@ fn threads_that_leave_or_exit_are_not_waited_for() {
 #[test]
 fn a_barrier_survives_in_a_register() {
     let lines = program(&[
-        "BSSY B0, 0xc0",
+        "BSSY B0, 0xb0",
         "BMOV.32.CLEAR R9, B0",
-        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
-        "@P0 BRA 0x90",
-        "NOP",
         "BMOV.32 B0, R9",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0xa0",
+        "NOP",
         "BSYNC B0",
         "VOTE.ALL R7, PT, PT",
         "STG.E desc[UR4][R4.64], R7",
@@ -255,6 +259,82 @@ fn a_deadlock_is_named() {
     let error = run(&lines, 1, 64).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Deadlock);
     assert!(error.message.contains("all 64 threads") && error.message.contains("barrier 1"), "{error}");
+}
+
+#[test]
+fn a_part_of_a_warp_at_a_barrier_is_an_error() {
+    let lines = program(&["ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 BAR.SYNC.DEFER_BLOCKING 0x1", "EXIT"]);
+    let error = run(&lines, 1, 32).unwrap_err();
+    assert!(error.kind == ErrorKind::Fault && error.message.contains("a part of a warp, 0x000000ff of 0xffffffff"), "{error}");
+    // Threads that have ended are not missing.
+    let lines = program(&["ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@!P0 EXIT", "BAR.SYNC.DEFER_BLOCKING 0x1", "EXIT"]);
+    run(&lines, 1, 32).unwrap();
+}
+
+#[test]
+fn warpsync_does_not_meet_at_two_places() {
+    let lines = program(&["ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 BRA 0x80", "WARPSYNC.ALL", "EXIT", "WARPSYNC.ALL", "EXIT"]);
+    let error = run(&lines, 1, 32).unwrap_err();
+    assert!(error.kind == ErrorKind::Deadlock && error.message.contains("WARPSYNC"), "{error}");
+}
+
+#[test]
+fn collective_operations_meet_at_two_places() {
+    // Both groups count all threads of the warp at one of two places, and go on behind their own.
+    let lines = program(&[
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0xb0",
+        "WARPSYNC.COLLECTIVE.ALL 0x90",
+        "VOTE.ANY R9, PT, PT",
+        "ENDCOLLECTIVE",
+        "MOV R10, 0x1",
+        "BRA 0xf0",
+        "WARPSYNC.COLLECTIVE.ALL 0xe0",
+        "VOTE.ANY R9, PT, PT",
+        "ENDCOLLECTIVE",
+        "MOV R10, 0x2",
+        "LOP3.LUT R9, R9, R10, RZ, 0x3c, !PT",
+        "STG.E desc[UR4][R4.64], R9",
+        "EXIT",
+    ]);
+    let values = run(&lines, 1, 32).unwrap();
+    assert_eq!((values[0], values[31]), (!0 ^ 2, !0 ^ 1));
+}
+
+#[test]
+fn a_barrier_set_twice_keeps_those_who_wait() {
+    // Threads below 8 wait at the barrier when the others set it again.
+    let lines = program(&[
+        "MOV R8, 0x0",
+        "BSSY B0, 0xd0",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0xc0",
+        "ISETP.EQ.U32.AND P1, PT, R8, 0x2, PT",
+        "@P1 BRA 0xc0",
+        "IADD3 R8, R8, 0x1, RZ",
+        "BRA 0x50",
+        "BSYNC B0",
+        "VOTE.ANY R9, PT, PT",
+        "STG.E desc[UR4][R4.64], R9",
+        "EXIT",
+    ]);
+    assert!(run(&lines, 1, 32).unwrap()[..32].iter().all(|&value| value == !0));
+}
+
+#[test]
+fn other_orders_give_the_same() {
+    let lines = program(&[
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "BSSY B0, 0x90",
+        "@P0 BRA 0x80",
+        "IADD3 R0, R0, 0x64, RZ",
+        "BSYNC B0",
+        "STG.E desc[UR4][R4.64], R0",
+        "EXIT",
+    ]);
+    let code = assemble(&lines);
+    let of = |order| launch_with(&code, 2, 64, &Options { order, ..Options::limited(1 << 20) }).unwrap();
+    assert!((1..9).all(|order| of(order) == of(0)));
 }
 
 #[test]

@@ -137,8 +137,8 @@ pub struct Warp {
     uniform: Vec<u32>,
     predicates: [Mask; PREDICATE_ROWS],
     uniform_predicates: [Mask; PREDICATE_ROWS],
-    /// Convergence barriers: the mask that each thread sees, and behind them what `WARPSYNC` waits for.
-    pub barriers: Box<[Lanes; BARRIERS + 1]>,
+    /// Convergence barriers: the threads that take part.
+    pub barriers: [Mask; BARRIERS],
     /// What the last reduction at a barrier of the block gave.
     pub barrier_result: u32,
     /// Who its threads are.
@@ -176,7 +176,7 @@ impl Warp {
             uniform,
             predicates,
             uniform_predicates: predicates,
-            barriers: Box::new([[0; LANES]; BARRIERS + 1]),
+            barriers: [0; BARRIERS],
             barrier_result: 0,
             identity,
             local: Vec::new(),
@@ -273,7 +273,7 @@ impl Warp {
 }
 
 /// What registers hold at the start.
-const GARBAGE: u32 = 0xdead_beef;
+pub const GARBAGE: u32 = 0xdead_beef;
 
 /// The first thread of a mask.
 #[inline]

@@ -213,7 +213,7 @@ fn record(
     own: &[u64],
     resident: usize,
 ) -> Result<Trace, Failure> {
-    let options = RunOptions { instruction_limit: effort.limit };
+    let options = RunOptions::limited(effort.limit);
     let mut recorder = Recorder::new(figures);
     for group in own.chunks(resident.max(1)) {
         code.run_blocks(launch, memory, &options, &mut recorder, group.iter().copied()).map_err(|error| Failure(error.to_string()))?;

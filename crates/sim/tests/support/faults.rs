@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A fault replaces the first text by the second in the line with the mark, and says which problem that is, at which pair of lines, and
-//! whether an H200 computed something wrong. `{label}` in an instruction stands for the address of a label.
+//! whether an H200 computed something wrong (`not run`: nobody asked it yet). `{label}` in an instruction stands for the address of a label.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -177,7 +177,7 @@ impl Fault {
         let second = words.next().map_or(Some(first), number)?;
         let breaks_h200 = match h200 {
             "wrong" => true,
-            "right" => false,
+            "right" | "not run" => false,
             _ => return None,
         };
         Some(Fault { name: name.into(), mark: mark.into(), old: old.into(), new: new.into(), kind, first, second, breaks_h200 })
@@ -198,6 +198,8 @@ pub fn kind_of(problem: &Problem) -> String {
         Problem::NeverSet { scoreboard } => format!("never-set {scoreboard}"),
         Problem::ScoreboardTooFresh { scoreboard, .. } => format!("too-fresh {scoreboard}"),
         Problem::StaleReuse { register } => format!("stale-reuse {register}"),
+        Problem::CountOutOfOrder { scoreboard } => format!("count-out-of-order {scoreboard}"),
+        Problem::NotSettled { register } => format!("not-settled {register}"),
         Problem::StallIgnored { stall } => format!("stall-ignored {stall}"),
     }
 }

@@ -1,0 +1,229 @@
+//! `oriole rescore`: new control words for machine code that is there already.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use oriole_cubin::Cubin;
+use oriole_driver::rescore::{Options, Part, Rescored, Section, Tally, rescore};
+use oriole_hardware::{Model, Profile};
+use oriole_isa::{Instruction, decode};
+use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
+use oriole_sim::verify::{Verifier, verify_cubin};
+
+use crate::check::read_input;
+use crate::output::write_file;
+use crate::sass::program::{CodeSection, Program, SIZE};
+
+/// Give machine code new control words.
+///
+///   $ oriole rescore kernel.cubin -o faster.cubin --stats
+///   function  instructions        stalls         waits   scoreboards       reuse       yields
+///   saxpy               24      55 →  51       6 →   6       6 →   5      0 → 0       12 → 0
+///
+/// Keeps every instruction, register and place, and works out stalls, yields, scoreboards and waits anew,
+/// over all paths of each function, by the hardware model. Works on cubins of any maker; nothing else
+/// in the file changes. The outcome is checked as `oriole verify` does. A function that cannot be followed
+/// (an unknown instruction, an indirect branch to nobody knows where) or whose outcome has findings stays
+/// as it is; it is named, and the exit status is 1. The file is written in any case.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct RescoreArguments {
+    /// Cubin; `-` is standard input
+    #[arg(value_name = "CUBIN")]
+    file: String,
+    /// Where the new cubin goes; `-` is standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<String>,
+    /// Change these functions only
+    #[arg(long, value_name = "NAME")]
+    function: Vec<String>,
+    /// Print what control words add up to, before and after
+    #[arg(long)]
+    stats: bool,
+    /// Print the same as JSON, one object for each function
+    #[arg(long)]
+    json: bool,
+    /// Check the outcome on all paths; this is the default
+    #[arg(long, overrides_with = "no_check")]
+    check: bool,
+    /// Do not check the outcome
+    #[arg(long)]
+    no_check: bool,
+    /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
+    #[arg(long, value_name = "FILE")]
+    hw_profile: Option<String>,
+}
+
+pub fn run(arguments: &RescoreArguments) -> ExitCode {
+    match rescore_file(arguments) {
+        Ok(is_whole) => ExitCode::from(u8::from(!is_whole)),
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all functions have new words.
+fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
+    if arguments.output.is_none() && !arguments.stats && !arguments.json {
+        return Err("there is nothing to do without -o, --stats or --json".to_owned());
+    }
+    let of_file = |error: String| format!("{}: {error}", arguments.file);
+    let data = read_input(&arguments.file).map_err(|error| of_file(error.to_string()))?;
+    let profile = arguments.hw_profile.as_deref().map(read_profile).transpose()?.map(Arc::new);
+    let options = Options { functions: arguments.function.clone(), profile };
+    let mut rescored = rescore(&data, &options).map_err(of_file)?;
+    if arguments.check || !arguments.no_check {
+        let model = options.profile.as_deref().map_or(&**Model::of(rescored.target), |profile| &profile.model);
+        check(&data, &mut rescored, model)?;
+        if options.profile.is_none() {
+            verify(&mut rescored)?;
+        }
+    }
+    if let Some(output) = &arguments.output {
+        let bytes = rescored.bytes();
+        let written = if output == "-" { io::stdout().lock().write_all(&bytes) } else { write_file(output, &bytes) };
+        written.map_err(|error| format!("{output}: {error}"))?;
+    }
+    let report = if arguments.json { json(&rescored) } else { String::new() };
+    let report = if arguments.stats && !arguments.json { table(&rescored) } else { report };
+    // A closed pipe is no reason to fail.
+    let _ = io::stdout().lock().write_all(report.as_bytes());
+    for section in &rescored.sections {
+        if let Some(obstacle) = &section.obstacle {
+            eprintln!("error: {}: {} stays as it is: {obstacle}", arguments.file, section.function);
+        }
+    }
+    Ok(rescored.sections.iter().all(|section| section.obstacle.is_none()))
+}
+
+fn read_profile(file: &str) -> Result<Profile, String> {
+    let bytes = read_input(file).map_err(|error| format!("{file}: {error}"))?;
+    let name = if file == "-" { "<stdin>" } else { file };
+    Profile::from_text(name, &String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
+}
+
+/// Rounds of checking and adding waits.
+const ROUNDS: usize = 8;
+
+/// Puts old words back where the new ones have a hazard. The checker forgets where paths meet in which order instructions were issued, and
+/// then asks for waits that are not needed; it gets them.
+fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), String> {
+    let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
+    let program = Program::new(&cubin)?;
+    for section in rescored.sections.iter_mut().filter(|section| section.obstacle.is_none()) {
+        let Some(code) = program.sections.iter().find(|code| code.index == section.index) else { continue };
+        for round in 0..=ROUNDS {
+            let hazards = hazards(&program, code, section, model);
+            let Some(first) = hazards.first() else { break };
+            let missing: Vec<_> = hazards.iter().filter_map(missing_wait).collect();
+            if round == ROUNDS || missing.len() < hazards.len() {
+                let at = first.second as u64 * SIZE;
+                section.refuse(format!("the new words have {} hazards; the first: {at:#06x} {}", hazards.len(), first.problem));
+                break;
+            }
+            for (before, after, part) in missing {
+                section.wait_for(before, after, part);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts old words back where one of the verifiers of `oriole verify` finds fault with the new ones.
+fn verify(rescored: &mut Rescored) -> Result<(), String> {
+    let report = verify_cubin(&rescored.bytes(), &Verifier::ALL)?;
+    for section in rescored.sections.iter_mut().filter(|section| section.obstacle.is_none()) {
+        let name = format!(".text.{}", section.function);
+        let found = report.findings().find(|(other, _)| other.name == name);
+        if let Some((_, finding)) = found {
+            section.refuse(format!("a verifier does not like the new words: {finding}"));
+        }
+    }
+    Ok(())
+}
+
+fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &Section, model: &Model) -> Vec<Finding> {
+    let new: Vec<Instruction> = section.new.iter().filter_map(|&word| decode(word, program.target)).collect();
+    findings_of(program, code, &new, model).into_iter().filter(|finding| finding.problem.severity() == Severity::Hazard).collect()
+}
+
+/// The wait whose absence is a finding.
+fn missing_wait(finding: &Finding) -> Option<(usize, usize, Part)> {
+    let (Problem::NotWaited { kind, .. } | Problem::NotAnnounced { kind, .. }) = finding.problem else { return None };
+    let part = if kind == Dependence::WriteAfterRead { Part::Reads } else { Part::Results };
+    Some((finding.first, finding.second, part))
+}
+
+/// Names and figures of a tally.
+fn figures(tally: &Tally) -> [(&'static str, u64); 5] {
+    [
+        ("stalls", tally.stalls),
+        ("waits", tally.waits),
+        ("scoreboards", tally.scoreboards),
+        ("reuse", tally.reuses),
+        ("yields", tally.yields),
+    ]
+}
+
+fn table(rescored: &Rescored) -> String {
+    let total = |pick: fn(&(Tally, Tally)) -> Tally| rescored.sections.iter().map(|section| pick(&section.tallies())).sum();
+    let mut lines: Vec<(&str, Tally, Tally)> = rescored.sections.iter().map(line).collect();
+    if lines.len() > 1 {
+        lines.push(("total", total(|tallies| tallies.0), total(|tallies| tallies.1)));
+    }
+    let width = lines.iter().map(|(name, ..)| name.chars().count()).chain(["function".len()]).max().unwrap_or(0);
+    let mut text = format!("{:width$}  instructions", "function");
+    for (name, _) in figures(&Tally::default()) {
+        let _ = write!(text, "  {name:>17}");
+    }
+    text.push('\n');
+    for (name, old, new) in lines {
+        let _ = write!(text, "{name:width$}  {:>12}", old.instructions);
+        for ((_, before), (_, after)) in figures(&old).into_iter().zip(figures(&new)) {
+            let _ = write!(text, "  {before:>7} → {after:>7}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn line(section: &Section) -> (&str, Tally, Tally) {
+    let (old, new) = section.tallies();
+    (&section.function, old, new)
+}
+
+fn json(rescored: &Rescored) -> String {
+    let mut text = String::new();
+    for section in &rescored.sections {
+        let (old, new) = section.tallies();
+        let object = |tally: &Tally| serde_json::Map::from_iter(figures(tally).map(|(name, figure)| (name.to_owned(), figure.into())));
+        let line = serde_json::json!({
+            "function": section.function,
+            "target": rescored.target.to_string(),
+            "instructions": old.instructions,
+            "changed": section.obstacle.is_none(),
+            "added_waits": section.added_waits,
+            "obstacle": section.obstacle.as_ref().map(ToString::to_string),
+            "before": object(&old),
+            "after": object(&new),
+        });
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// What the checker finds in a section with these instructions, by the figures of a model.
+fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<Finding> {
+    let number = |address: u64| (address / SIZE) as usize;
+    let entries: Vec<usize> = section.symbols.iter().map(|&symbol| number(program.cubin.symbols()[symbol].value)).collect();
+    let indirect = |branch: usize| {
+        let targets = section.branch_targets_at(branch as u64 * SIZE).unwrap_or_default();
+        targets.iter().map(|&target| number(target.into())).collect()
+    };
+    check_function(code, &entries, &indirect, model)
+}

@@ -1,0 +1,108 @@
+//! Phase 120: control words for a function of the compiler, with the instructions that have to be added for them.
+//!
+//! A stall holds fifteen cycles. Where a fixed latency is longer and nothing stands between the two, an instruction that does nothing goes
+//! there with the rest of the cycles. That changes what lies between others too, so all is worked out again; it only gets longer, and one
+//! round more usually finds nothing to add.
+
+use oriole_hardware::{Class, ControlRules, Model};
+use oriole_ir::{Function, Inst, Op};
+use oriole_isa::{Instruction, Opcode, Symbols, Target, decode, encode};
+use oriole_opt::machine::machine_instruction;
+use oriole_support::Index;
+
+use crate::Controls;
+use crate::flow::stalls::Shortfall;
+use crate::flow::{Block, Code, assign_all};
+
+/// Rounds after which even the worst has been spread over enough instructions.
+const MOST_ROUNDS: usize = 8;
+
+/// Control words for all instructions; adds some where stalls cannot be long enough.
+pub fn run(function: &mut Function, target: Target, model: &Model) -> Controls {
+    for _ in 1..MOST_ROUNDS {
+        let (controls, shortfalls) = assign(function, target, model);
+        if shortfalls.is_empty() {
+            return controls;
+        }
+        add_pauses(function, &shortfalls);
+    }
+    assign(function, target, model).0
+}
+
+fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<Shortfall>) {
+    let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
+    let rules = ControlRules::of(model);
+    let instruction = |&inst: &Inst| {
+        let instruction = machine_instruction(function, inst, &|_| 0);
+        if rules.reads_through_cache(Class::of(&instruction)) { as_encoded(instruction, target) } else { instruction }
+    };
+    let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
+    let code = Code { instructions: &instructions, blocks: blocks_of(function) };
+    let done = assign_all(&code, model, false);
+    let mut controls = Controls::new(function);
+    for (&inst, control) in order.iter().zip(done.controls) {
+        controls.set(inst, control);
+    }
+    (controls, done.shortfalls)
+}
+
+/// The instruction as it will stand in the code: only its form says through which slots of the reuse cache its operands go, and the
+/// contest of forms may exchange sources.
+fn as_encoded(instruction: Instruction, target: Target) -> Instruction {
+    encode(&instruction, target).ok().and_then(|word| decode(word, target)).unwrap_or(instruction)
+}
+
+/// Puts a `NOP` before each instruction that comes too early.
+fn add_pauses(function: &mut Function, shortfalls: &[Shortfall]) {
+    let mut starts = Vec::with_capacity(function.layout.len());
+    let mut start = 0;
+    for &block in &function.layout {
+        starts.push(start);
+        start += function.blocks[block].insts.len();
+    }
+    for shortfall in shortfalls.iter().rev() {
+        // Empty blocks begin where the next one does; the last that begins there has the instruction.
+        let place = starts.partition_point(|&start| start <= shortfall.before) - 1;
+        let block = function.layout[place];
+        let at = shortfall.before - starts[place];
+        let pause = function.new_inst(Op::Machine(Opcode::NOP), Symbols::new(), None, &[], 0);
+        function.blocks[block].insts.insert(at, pause);
+    }
+}
+
+/// The blocks that have instructions, with what may follow each.
+fn blocks_of(function: &Function) -> Vec<Block> {
+    let filled: Vec<oriole_ir::Block> = function.layout.iter().copied().filter(|&block| !function.blocks[block].insts.is_empty()).collect();
+    let mut number_of = vec![None; function.blocks.len()];
+    for (number, block) in filled.iter().enumerate() {
+        number_of[block.position()] = Some(number);
+    }
+    // An empty block is where the next one starts.
+    let mut following = None;
+    for &block in function.layout.iter().rev() {
+        let number = number_of[block.position()].or(following);
+        number_of[block.position()] = number;
+        following = number;
+    }
+    let mut start = 0;
+    let mut blocks = Vec::with_capacity(filled.len());
+    for (number, &block) in filled.iter().enumerate() {
+        let end = start + function.blocks[block].insts.len();
+        let mut successors: Vec<usize> = function.successors(block).iter().filter_map(|next| number_of[next.position()]).collect();
+        if falls_through(function, block) && number + 1 < filled.len() {
+            successors.push(number + 1);
+        }
+        successors.sort_unstable();
+        successors.dedup();
+        blocks.push(Block { range: start..end, successors });
+        start = end;
+    }
+    blocks
+}
+
+fn falls_through(function: &Function, block: oriole_ir::Block) -> bool {
+    let Some(&last) = function.blocks[block].insts.last() else { return true };
+    let data = &function.insts[last];
+    let ends = [Opcode::BRA, Opcode::BRX, Opcode::EXIT, Opcode::RET].iter().any(|&opcode| data.is_machine(opcode));
+    !ends || data.guard.is_some()
+}

@@ -1,0 +1,150 @@
+//! Small pieces of code and the control words that they must get on sm_90a. The figures are those of docs/latency.md.
+
+use oriole_ctrl::flow::{Assignment, Block, Code, assign_all};
+use oriole_hardware::Model;
+use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
+
+fn code(lines: &[&str]) -> Vec<Instruction> {
+    let target = Target::parse("sm_90a").unwrap();
+    let read = |(number, line): (usize, &&str)| {
+        let instruction = parse_at(line, number as u64 * 16, &|_| None).unwrap_or_else(|error| panic!("{line}: {error:?}"));
+        decode(encode(&instruction, target).unwrap(), target).unwrap()
+    };
+    lines.iter().enumerate().map(read).collect()
+}
+
+fn assign_blocks(lines: &[&str], blocks: Vec<Block>) -> Assignment {
+    let instructions = code(lines);
+    assign_all(&Code { instructions: &instructions, blocks }, Model::of(Target::parse("sm_90a").unwrap()), true)
+}
+
+/// One block.
+fn words(lines: &[&str]) -> Vec<Control> {
+    assign_blocks(lines, vec![Block { range: 0..lines.len(), successors: Vec::new() }]).controls
+}
+
+fn block(start: usize, end: usize, successors: &[usize]) -> Block {
+    Block { range: start..end, successors: successors.to_vec() }
+}
+
+#[test]
+fn a_result_is_waited_for_where_it_is_read_first() {
+    let words = words(&["LDG.E R0, desc[UR4][R2.64]", "IADD3 R8, R4, R5, RZ", "IADD3 R6, R0, R4, RZ", "IADD3 R7, R0, R5, RZ", "EXIT"]);
+    let board = words[0].write_barrier.expect("the load sets a scoreboard");
+    assert_eq!([words[1].wait, words[2].wait, words[3].wait], [0, 1 << board, 0]);
+    assert_eq!(words[0].read_barrier, None);
+}
+
+#[test]
+fn a_source_that_is_read_late_is_waited_for_where_it_is_overwritten() {
+    let words = words(&["STG.E desc[UR4][R2.64], R0", "IADD3 R8, R4, R5, RZ", "IADD3 R0, R4, R5, RZ", "EXIT"]);
+    let board = words[0].read_barrier.expect("the store sets a scoreboard");
+    assert_eq!((words[0].write_barrier, words[1].wait, words[2].wait), (None, 0, 1 << board));
+}
+
+#[test]
+fn of_two_from_a_unit_that_works_in_order_only_the_newer_is_waited_for() {
+    let words = words(&["MUFU.RCP R0, R2", "MUFU.RCP R1, R3", "FADD R4, R0, R1", "EXIT"]);
+    assert_eq!(words[0].write_barrier, None);
+    assert_eq!(words[2].wait, 1 << words[1].write_barrier.expect("the newer one sets a scoreboard"));
+}
+
+#[test]
+fn an_instruction_with_a_guard_stands_for_nobody() {
+    let words = words(&["MUFU.RCP R0, R2", "@P0 MUFU.RCP R1, R3", "FADD R4, R0, R1", "EXIT"]);
+    let boards = [words[0].write_barrier, words[1].write_barrier].map(|board| 1 << board.expect("both set a scoreboard"));
+    assert_eq!(words[2].wait, boards[0] | boards[1]);
+}
+
+#[test]
+fn one_waits_for_what_was_waited_for_at_the_same_place_with_one_scoreboard() {
+    let words = words(&["LDG.E R0, desc[UR4][R2.64]", "LDG.E R1, desc[UR4][R4.64]", "IADD3 R6, R0, R1, RZ", "EXIT"]);
+    assert_eq!(words[0].write_barrier, words[1].write_barrier);
+    assert_eq!(words[2].wait.count_ones(), 1);
+}
+
+#[test]
+fn results_of_a_loop_are_waited_for_in_the_next_round() {
+    let lines = ["IADD3 R6, R0, R6, RZ", "IADD3 R8, R4, R5, RZ", "LDG.E R0, desc[UR4][R2.64]", "@P0 BRA 0x0", "EXIT"];
+    let words = assign_blocks(&lines, vec![block(0, 4, &[0, 1]), block(4, 5, &[])]).controls;
+    assert_eq!(words[0].wait, 1 << words[2].write_barrier.expect("the load sets a scoreboard"));
+}
+
+#[test]
+fn a_wait_on_one_path_does_not_save_it_on_the_other() {
+    let lines = ["LDG.E R0, desc[UR4][R2.64]", "@P0 BRA 0x30", "IADD3 R6, R0, R5, RZ", "IADD3 R7, R0, R5, RZ", "EXIT"];
+    let words = assign_blocks(&lines, vec![block(0, 2, &[1, 2]), block(2, 3, &[2]), block(3, 5, &[])]).controls;
+    let wait = 1 << words[0].write_barrier.expect("the load sets a scoreboard");
+    assert_eq!([words[2].wait, words[3].wait], [wait, wait]);
+}
+
+#[test]
+fn stalls_are_as_long_as_the_latency_and_no_longer() {
+    let far = words(&["IADD3 R0, R4, R5, RZ", "IADD3 R8, R4, R5, RZ", "IADD3 R1, R0, R5, RZ", "EXIT"]);
+    assert_eq!([far[0].stall, far[1].stall], [1, 3]);
+    let other_unit = words(&["IADD3 R0, R4, R5, RZ", "IMAD R1, R0, R5, RZ", "EXIT"]);
+    assert_eq!(other_unit[0].stall, 5);
+    let guard = words(&["ISETP.NE.AND P0, PT, R4, R5, PT", "@P0 EXIT", "EXIT"]);
+    assert_eq!((guard[0].stall, guard[0].stay), (13, false));
+}
+
+#[test]
+fn only_the_path_on_which_cycles_are_missing_gets_them() {
+    let lines = ["@P0 BRA 0x30", "IADD3 R0, R4, R5, RZ", "BRA 0x40", "IADD3 R8, R4, R5, RZ", "IADD3 R1, R0, R5, RZ", "EXIT"];
+    let blocks = vec![block(0, 1, &[1, 2]), block(1, 3, &[3]), block(3, 4, &[3]), block(4, 6, &[])];
+    let words = assign_blocks(&lines, blocks).controls;
+    assert_eq!((words[1].stall, words[2].stall, words[3].stall), (1, 5, 1));
+}
+
+#[test]
+fn a_scoreboard_is_not_waited_for_in_the_cycle_after_it_was_set() {
+    let close = words(&["LDG.E R0, desc[UR4][R2.64]", "IADD3 R6, R0, R5, RZ", "EXIT"]);
+    let far = words(&["LDG.E R0, desc[UR4][R2.64]", "IADD3 R8, R4, R5, RZ", "IADD3 R6, R0, R5, RZ", "EXIT"]);
+    assert_eq!((close[0].stall, far[0].stall), (2, 1));
+}
+
+#[test]
+fn arithmetic_may_follow_a_barrier_and_memory_keeps_away() {
+    let words = words(&["BAR.SYNC.DEFER_BLOCKING 0x0", "IADD3 R8, R4, R5, RZ", "LDS R0, [R2]", "EXIT"]);
+    assert_eq!((words[0].stall, words[1].stall), (1, 5));
+}
+
+#[test]
+fn an_acquire_waits_for_the_load_before_the_cache_is_emptied() {
+    let words = words(&["LDG.E.STRONG.GPU R0, desc[UR4][R2.64]", "CCTL.IVALL", "IADD3 R6, R0, R5, RZ", "EXIT"]);
+    assert_eq!(words[1].wait, 1 << words[0].write_barrier.expect("the load sets a scoreboard"));
+    assert_eq!(words[2].wait, 0);
+}
+
+#[test]
+fn a_latency_beyond_the_longest_stall_is_spread_or_reported() {
+    let product = "HMMA.16816.F32 R8, R0, R4, R8";
+    let spread = assign_blocks(&[product, "NOP", "IADD3 R12, R8, R9, RZ", "EXIT"], vec![block(0, 4, &[])]);
+    assert_eq!(spread.controls[0].stall + spread.controls[1].stall, 24);
+    assert!(spread.shortfalls.is_empty());
+    let adjacent = assign_blocks(&[product, "IADD3 R12, R8, R9, RZ", "EXIT"], vec![block(0, 3, &[])]);
+    assert_eq!((adjacent.shortfalls[0].before, adjacent.shortfalls[0].cycles), (1, 9));
+}
+
+#[test]
+fn a_register_is_kept_for_the_next_one_unless_it_is_written() {
+    let kept = words(&["FFMA R0, R4, R5, R6", "FFMA R1, R4, R7, R8", "EXIT"]);
+    assert_eq!((kept[0].reuse, kept[1].reuse), (1, 0));
+    let other_slot = words(&["FFMA R0, R4, R5, R6", "FFMA R1, R5, R7, R8", "EXIT"]);
+    assert_eq!(other_slot[0].reuse, 0);
+    let written = words(&["FFMA R4, R4, R5, R6", "FFMA R1, R4, R7, R8", "EXIT"]);
+    assert_eq!(written[0].reuse, 0);
+    let guarded = words(&["@P0 FFMA R0, R4, R5, R6", "FFMA R1, R4, R7, R8", "EXIT"]);
+    assert_eq!(guarded[0].reuse, 0);
+}
+
+#[test]
+fn seven_in_flight_share_six_scoreboards() {
+    let mut lines: Vec<String> = (0..7).map(|at| format!("LDG.E R{}, desc[UR4][R2.64+{:#x}]", 10 + at, 4 * at)).collect();
+    lines.extend((0..7).map(|at| format!("IADD3 R{}, R{}, R4, RZ", 20 + at, 10 + at)));
+    lines.push("EXIT".to_owned());
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let words = words(&lines);
+    let used = words[..7].iter().fold(0u8, |mask, word| mask | 1 << word.write_barrier.expect("each sets a scoreboard"));
+    assert_eq!(used, 0x3f);
+}

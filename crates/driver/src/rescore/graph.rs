@@ -1,0 +1,187 @@
+//! Where control goes in decoded code.
+//!
+//! A section of code holds a function and those that it alone calls. Everything that is reached from somewhere unknown begins with
+//! nothing in flight, because calls and returns settle all: the starts of functions, of called code, and of code that nothing in sight
+//! leads to. An empty block in front of all others leads to them.
+
+use std::collections::BTreeSet;
+
+use oriole_ctrl::flow::Block;
+use oriole_isa::{Instruction, Opcode, Value};
+
+use super::Obstacle;
+
+/// What the file says about control flow beside the instructions.
+pub struct Surroundings<'a> {
+    /// Instructions at which functions begin, by number.
+    pub entries: Vec<usize>,
+    /// Where the indirect branch of this number can go, if that is known.
+    pub indirect: &'a dyn Fn(usize) -> Option<Vec<usize>>,
+    /// Whether what this instruction refers to is filled in when the file is linked or loaded.
+    pub is_relocated: &'a dyn Fn(usize) -> bool,
+}
+
+/// The flow of a section of code.
+pub struct Graph {
+    /// An empty block, then those of the code in its order.
+    pub blocks: Vec<Block>,
+    /// Instructions that only fill the section up, by number.
+    pub padding: BTreeSet<usize>,
+}
+
+/// What may come behind an instruction.
+#[derive(Default)]
+struct Next {
+    targets: Vec<usize>,
+    /// Control may go on with the next one.
+    on: bool,
+    /// A block ends here.
+    ends: bool,
+    /// Code that is called.
+    called: Option<usize>,
+}
+
+/// Finds the blocks of a section and what may follow each.
+pub fn build(instructions: &[Instruction], around: &Surroundings<'_>) -> Result<Graph, Obstacle> {
+    let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, around)).collect::<Result<_, _>>()?;
+    let mut entries: BTreeSet<usize> = around.entries.iter().copied().chain([0]).collect();
+    entries.extend(nexts.iter().filter_map(|next| next.called));
+    let mut starts = entries.clone();
+    for (number, next) in nexts.iter().enumerate().filter(|(_, next)| next.ends) {
+        starts.extend(&next.targets);
+        starts.insert(number + 1);
+    }
+    let starts: Vec<usize> = starts.into_iter().filter(|&start| start < instructions.len()).collect();
+    let number_of = |start: usize| starts.binary_search(&start).ok().map(|place| place + 1);
+    let mut blocks = vec![Block { range: 0..0, successors: Vec::new() }];
+    for (place, &start) in starts.iter().enumerate() {
+        let end = starts.get(place + 1).copied().unwrap_or(instructions.len());
+        let last = &nexts[end - 1];
+        let targets = last.targets.iter().copied().chain(last.on.then_some(end));
+        let successors: BTreeSet<usize> = targets.filter_map(number_of).collect();
+        blocks.push(Block { range: start..end, successors: successors.into_iter().collect() });
+    }
+    let roots = entries.iter().filter_map(|&entry| number_of(entry)).collect();
+    let (roots, padding) = reach_all(instructions, &blocks, roots);
+    blocks[0].successors = roots.into_iter().collect();
+    Ok(Graph { blocks, padding })
+}
+
+fn next_of(instructions: &[Instruction], number: usize, around: &Surroundings<'_>) -> Result<Next, Obstacle> {
+    let instruction = &instructions[number];
+    let is_conditional = !instruction.guard.is_always()
+        || instruction.operands.iter().any(|operand| operand.not || matches!(operand.value, Value::Register(_, Some(_))));
+    let inside = || target_of(instruction, number, instructions.len()).filter(|_| !(around.is_relocated)(number));
+    let here = number as u64;
+    let next = match instruction.opcode {
+        Opcode::BRA => {
+            let target = inside().ok_or(Obstacle::LeavesSection { at: here })?;
+            Next { targets: vec![target], on: is_conditional, ends: true, called: None }
+        }
+        Opcode::BRX => {
+            let targets = (around.indirect)(number).filter(|targets| !targets.is_empty());
+            let targets = targets.ok_or(Obstacle::UnknownTargets { at: here })?;
+            Next { targets, on: is_guarded(instruction), ends: true, called: None }
+        }
+        Opcode::WARPSYNC => match inside() {
+            Some(target) => Next { targets: vec![target], on: true, ends: true, called: None },
+            None => Next { on: true, ..Next::default() },
+        },
+        Opcode::EXIT => Next { on: is_conditional, ends: true, ..Next::default() },
+        Opcode::RET => Next { on: is_guarded(instruction), ends: true, ..Next::default() },
+        Opcode::CALL => Next { on: true, ends: true, called: inside(), ..Next::default() },
+        _ => Next { on: true, ..Next::default() },
+    };
+    Ok(next)
+}
+
+fn is_guarded(instruction: &Instruction) -> bool {
+    !instruction.guard.is_always()
+}
+
+/// The instruction that a relative operand names, if it is in the section.
+fn target_of(instruction: &Instruction, number: usize, length: usize) -> Option<usize> {
+    const SIZE: i64 = super::SIZE as i64;
+    let distance = instruction.operands.iter().find_map(|operand| match operand.value {
+        Value::Relative(distance) => Some(distance),
+        _ => None,
+    })?;
+    let target = number as i64 + 1 + distance.div_euclid(SIZE);
+    usize::try_from(target).ok().filter(|&target| distance % SIZE == 0 && target < length)
+}
+
+/// Makes roots of all blocks that nothing leads to, except what only fills the section up.
+fn reach_all(instructions: &[Instruction], blocks: &[Block], mut roots: BTreeSet<usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
+    let mut reached = vec![false; blocks.len()];
+    let mut todo: Vec<usize> = roots.iter().copied().collect();
+    let mut padding = BTreeSet::new();
+    for block in 1..=blocks.len() {
+        while let Some(block) = todo.pop() {
+            if !std::mem::replace(&mut reached[block], true) {
+                todo.extend(&blocks[block].successors);
+            }
+        }
+        if block == blocks.len() || reached[block] {
+            continue;
+        }
+        if blocks[block].range.clone().all(|number| is_filler(instructions, number)) {
+            padding.extend(blocks[block].range.clone());
+        } else {
+            roots.insert(block);
+            todo.push(block);
+        }
+    }
+    (roots, padding)
+}
+
+/// Nothing, or a branch to itself.
+fn is_filler(instructions: &[Instruction], number: usize) -> bool {
+    instructions[number].opcode == Opcode::NOP || branches_to_itself(instructions, number)
+}
+
+/// Whether an instruction is a loop of its own.
+pub fn branches_to_itself(instructions: &[Instruction], number: usize) -> bool {
+    let instruction = &instructions[number];
+    instruction.opcode == Opcode::BRA && target_of(instruction, number, instructions.len()) == Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::code;
+    use super::*;
+
+    fn successors(lines: &[&str], entries: &[usize]) -> Vec<(usize, Vec<usize>)> {
+        let around = Surroundings { entries: entries.to_vec(), indirect: &|_| None, is_relocated: &|_| false };
+        let graph = build(&code(lines), &around).unwrap();
+        graph.blocks.into_iter().map(|block| (block.range.start, block.successors)).collect()
+    }
+
+    #[test]
+    fn conditional_branches_go_both_ways() {
+        let found = successors(&["@P0 BRA 0x20", "NOP", "EXIT"], &[0]);
+        assert_eq!(found, [(0, vec![1]), (0, vec![2, 3]), (1, vec![3]), (2, vec![])]);
+    }
+
+    #[test]
+    fn code_that_nothing_leads_to_begins_with_nothing_in_flight() {
+        let found = successors(&["EXIT", "MOV R0, R1", "EXIT"], &[0]);
+        assert_eq!(found, [(0, vec![1, 2]), (0, vec![]), (1, vec![])]);
+    }
+
+    #[test]
+    fn what_fills_the_section_up_is_left_alone() {
+        let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+        let graph = build(&code(&["EXIT", "BRA 0x10", "NOP", "NOP"]), &around).unwrap();
+        assert_eq!(graph.padding.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(graph.blocks[0].successors, [1]);
+    }
+
+    #[test]
+    fn branches_to_who_knows_where_are_obstacles() {
+        let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+        assert!(matches!(build(&code(&["BRX R2 -0x10"]), &around), Err(Obstacle::UnknownTargets { at: 0 })));
+        assert!(matches!(build(&code(&["NOP", "BRA 0x1000"]), &around), Err(Obstacle::LeavesSection { at: 1 })));
+        let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| true };
+        assert!(matches!(build(&code(&["BRA 0x0"]), &around), Err(Obstacle::LeavesSection { at: 0 })));
+    }
+}

@@ -1,0 +1,258 @@
+//! `rescore`: new control words for machine code that is there already.
+//!
+//! Takes a cubin, whoever made it, keeps every instruction, register and place, throws away stalls, yields, scoreboards, waits and reuse
+//! flags, and puts those of `ctrl` in their place. Only these bits of the file change. A section whose code cannot be followed to the
+//! end ([`Obstacle`]) stays as it is.
+//!
+//! ```
+//! # let ptx = b".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }";
+//! # let checked = oriole_ptx::check(ptx, &oriole_ptx::Options::default());
+//! # let target = oriole_isa::Target::parse("sm_90a").unwrap();
+//! # let cubin = oriole_driver::compile(&[&checked.module], &oriole_driver::Options::new(target)).unwrap().cubin;
+//! use oriole_driver::rescore::{Options, rescore};
+//!
+//! let rescored = rescore(&cubin, &Options::default()).unwrap();
+//! assert!(rescored.sections.iter().all(|section| section.obstacle.is_none()));
+//! assert_eq!(rescored.bytes().len(), cubin.len());
+//! ```
+
+mod graph;
+mod order;
+mod tally;
+#[cfg(test)]
+mod tests;
+pub mod why;
+mod words;
+
+use std::fmt;
+use std::sync::Arc;
+
+use oriole_cubin::Cubin;
+use oriole_cubin::info::{Code, Value};
+use oriole_cubin::section::Content;
+use oriole_cubin::symbol::SymbolSection;
+use oriole_hardware::{Model, Profile};
+use oriole_isa::{Control, Instruction, Target, decode};
+use rayon::prelude::*;
+
+use graph::Surroundings;
+pub use order::Part;
+pub use tally::Tally;
+
+/// Bytes of an instruction.
+const SIZE: usize = 16;
+const SCOREBOARDS: u8 = 6;
+/// Cycles from setting a scoreboard to waiting for it.
+const SCOREBOARD_STALL: u8 = 2;
+
+/// What to do, and by whose figures.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Functions to change, by the names of their sections without `.text.`; all if there are none.
+    pub functions: Vec<String>,
+    /// Figures of the machine that go before the built-in ones.
+    pub profile: Option<Arc<Profile>>,
+}
+
+/// Why a section stays as it is. Places are numbers of instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The table of instructions does not know this word.
+    Unknown { at: u64 },
+    /// An indirect branch, and the file does not say where to.
+    UnknownTargets { at: u64 },
+    /// A branch that leaves the section, or whose target is filled in later.
+    LeavesSection { at: u64 },
+    /// `DEPBAR` counts instructions that other waits of the program are about.
+    MixedCount { at: u64 },
+    /// The section is not a whole number of instructions.
+    NotWhole,
+    /// Somebody who looked at the outcome did not like it.
+    Refused(String),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = |at: u64| at * SIZE as u64;
+        match self {
+            Obstacle::Unknown { at } => write!(f, "{:#06x}: the instruction table does not know this word", place(*at)),
+            Obstacle::UnknownTargets { at } => write!(f, "{:#06x}: the file does not say where this indirect branch goes", place(*at)),
+            Obstacle::LeavesSection { at } => write!(f, "{:#06x}: this branch leaves the section", place(*at)),
+            Obstacle::MixedCount { at } => {
+                write!(f, "{:#06x}: counts instructions with results together with others", place(*at))
+            }
+            Obstacle::NotWhole => f.write_str("the section is not a whole number of instructions"),
+            Obstacle::Refused(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// A section of code before and after.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Index in the cubin.
+    pub index: usize,
+    /// The function it is for.
+    pub function: String,
+    pub old: Vec<u128>,
+    /// The same as the old words where there is an obstacle.
+    pub new: Vec<u128>,
+    pub obstacle: Option<Obstacle>,
+    /// Waits that a checker asked for.
+    pub added_waits: usize,
+    offset: usize,
+}
+
+impl Section {
+    /// Puts the old words back.
+    pub fn refuse(&mut self, reason: String) {
+        self.new.clone_from(&self.old);
+        self.obstacle = Some(Obstacle::Refused(reason));
+    }
+
+    /// Lets an instruction wait for another one, whose results or sources it touches: for a checker that does not see why it need not.
+    /// Numbers are those of instructions.
+    pub fn wait_for(&mut self, first: usize, second: usize, part: Part) {
+        let (mut before, mut after) = (Control::of(self.new[first]), Control::of(self.new[second]));
+        let scoreboard = match part {
+            Part::Results => &mut before.write_barrier,
+            Part::Reads => &mut before.read_barrier,
+        };
+        after.wait |= 1 << *scoreboard.get_or_insert_with(|| self.least_used());
+        before.stall = before.stall.max(SCOREBOARD_STALL);
+        self.new[first] = with_control(self.new[first], before);
+        self.new[second] = with_control(self.new[second], after);
+        self.added_waits += 1;
+    }
+
+    /// The scoreboard that the fewest instructions set.
+    fn least_used(&self) -> u8 {
+        let mut times = [0; SCOREBOARDS as usize];
+        for control in self.new.iter().map(|&word| Control::of(word)) {
+            for index in control.write_barrier.into_iter().chain(control.read_barrier).filter(|&index| index < SCOREBOARDS) {
+                times[usize::from(index)] += 1;
+            }
+        }
+        (0..SCOREBOARDS).min_by_key(|&index| times[usize::from(index)]).unwrap_or(0)
+    }
+
+    /// What control words were and are.
+    pub fn tallies(&self) -> (Tally, Tally) {
+        (Tally::of(&self.old), Tally::of(&self.new))
+    }
+}
+
+/// A cubin with new control words.
+#[derive(Clone, Debug)]
+pub struct Rescored {
+    pub target: Target,
+    /// The sections that were asked for.
+    pub sections: Vec<Section>,
+    data: Vec<u8>,
+}
+
+impl Rescored {
+    /// The file.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.data.clone();
+        for section in &self.sections {
+            let code = &mut bytes[section.offset..section.offset + section.new.len() * SIZE];
+            for (place, word) in code.chunks_exact_mut(SIZE).zip(&section.new) {
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+/// Gives the code of a cubin new control words.
+pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
+    let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
+    let name = cubin.target_name();
+    let target = Target::parse(&name).ok_or_else(|| format!("there is no table of instructions for {name}"))?;
+    if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != target) {
+        return Err(format!("the hardware profile is for {}, not for {target}", profile.target));
+    }
+    let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
+    if let Some(missing) = options.functions.iter().find(|wanted| cubin.functions().all(|function| function.name != **wanted)) {
+        return Err(format!("the cubin has no function `{missing}`"));
+    }
+    let places = cubin.places().map_err(|error| error.to_string())?;
+    let wanted: Vec<oriole_cubin::Function<'_>> = cubin
+        .functions()
+        .filter(|function| options.functions.is_empty() || options.functions.iter().any(|wanted| wanted == function.name))
+        .collect();
+    let sections = wanted.par_iter().map(|function| {
+        let offset = places[function.section].offset as usize;
+        if data.get(offset..offset + function.code.len()) != Some(function.code) {
+            return Err(format!("the code of `{}` is not where the file says", function.name));
+        }
+        Ok(section(&cubin, function, offset, target, model))
+    });
+    let sections: Vec<Section> = sections.collect::<Result<_, _>>()?;
+    Ok(Rescored { target, sections, data: data.to_vec() })
+}
+
+fn section(cubin: &Cubin, function: &oriole_cubin::Function<'_>, offset: usize, target: Target, model: &Model) -> Section {
+    let (words, tail) = function.code.as_chunks::<SIZE>();
+    let old: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
+    let found = if tail.is_empty() { new_words(cubin, function, &old, target, model) } else { Err(Obstacle::NotWhole) };
+    let (new, obstacle) = match found {
+        Ok(new) => (new, None),
+        Err(obstacle) => (old.clone(), Some(obstacle)),
+    };
+    Section { index: function.section, function: function.name.to_owned(), old, new, obstacle, added_waits: 0, offset }
+}
+
+fn new_words(
+    cubin: &Cubin,
+    function: &oriole_cubin::Function<'_>,
+    old: &[u128],
+    target: Target,
+    model: &Model,
+) -> Result<Vec<u128>, Obstacle> {
+    let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
+    let decoded: Vec<Instruction> =
+        old.iter().enumerate().map(|(at, &word)| decode(word, target).ok_or_else(|| unknown(at))).collect::<Result<_, _>>()?;
+    let branches = indirect_branches(cubin, function.name);
+    let relocated = relocated(cubin, function.section);
+    let around = Surroundings {
+        entries: entries(cubin, function.section),
+        indirect: &|number| branches.iter().find(|(branch, _)| *branch == number).map(|(_, targets)| targets.clone()),
+        is_relocated: &|number| relocated.binary_search(&number).is_ok(),
+    };
+    let controls = words::regenerate(&decoded, &around, model)?;
+    Ok(old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect())
+}
+
+fn with_control(word: u128, control: Control) -> u128 {
+    word & !Control::MASK | control.bits()
+}
+
+/// Where the functions of a section begin, in numbers of instructions.
+fn entries(cubin: &Cubin, section: usize) -> Vec<usize> {
+    let inside = |place: &SymbolSection| matches!(place, SymbolSection::Section(index) if *index as usize == section);
+    let functions = cubin.symbols().iter().filter(|symbol| symbol.is_function() && inside(&symbol.section));
+    functions.map(|symbol| symbol.value as usize / SIZE).collect()
+}
+
+/// Instructions that are filled in later, in ascending order.
+fn relocated(cubin: &Cubin, section: usize) -> Vec<usize> {
+    let tables = cubin.sections().iter().filter(|table| table.info as usize == section);
+    let lists = tables.filter_map(|table| if let Content::Relocations(list) = &table.content { Some(list) } else { None });
+    let own = lists.flatten().filter(|relocation| !relocation.relocation_type.is_mercury());
+    let mut numbers: Vec<usize> = own.map(|relocation| relocation.offset as usize / SIZE).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn indirect_branches(cubin: &Cubin, function: &str) -> Vec<(usize, Vec<usize>)> {
+    let mut branches = Vec::new();
+    for attribute in cubin.function_attributes(function) {
+        if let (Code::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {
+            let numbers = |targets: &[u32]| targets.iter().map(|&target| target as usize / SIZE).collect();
+            branches.extend(list.iter().map(|branch| (branch.branch as usize / SIZE, numbers(&branch.targets))));
+        }
+    }
+    branches
+}

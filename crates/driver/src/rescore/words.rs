@@ -1,0 +1,173 @@
+//! New control words for a section of code.
+//!
+//! `ctrl` gives the words; what it cannot know from registers ([`order`]) is added: scoreboards and waits that the old words
+//! had for another reason, the old stalls of instructions that order others, and a scoreboard that is counted is kept clear of
+//! everything else.
+
+use oriole_ctrl::flow::{Code, assign};
+use oriole_hardware::{Class, Model};
+use oriole_isa::{Control, Instruction, Opcode};
+
+use super::Obstacle;
+use super::graph::{Surroundings, branches_to_itself, build};
+use super::order::{self, Order, Part, Setter};
+
+const SCOREBOARDS: usize = 6;
+/// Bits of all scoreboards.
+const ALL: u8 = (1 << SCOREBOARDS) - 1;
+/// From here on a stall needs the scheduler to be free to turn to other warps.
+const YIELDING_STALL: u8 = 12;
+
+/// The new control words of decoded instructions.
+pub fn regenerate(decoded: &[Instruction], around: &Surroundings<'_>, model: &Model) -> Result<Vec<Control>, Obstacle> {
+    let old: Vec<Control> = decoded.iter().map(|instruction| instruction.control).collect();
+    let graph = build(decoded, around)?;
+    let order = order::find(decoded, &old, &graph.blocks)?;
+    let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
+    for (&(number, part), &index) in &order.counted {
+        *scoreboard_in(&mut bare[number].control, part) = Some(index);
+    }
+    let code = Code { instructions: &bare, blocks: graph.blocks };
+    let mut new = assign(&code, model);
+    for (instruction, control) in decoded.iter().zip(&mut new) {
+        if finishes_in_background(instruction.opcode) {
+            (control.write_barrier, control.read_barrier) = (None, None);
+        }
+    }
+    set_aside(&mut new, &order);
+    keep_order(&mut new, &order, decoded, model);
+    for (number, control) in new.iter_mut().enumerate() {
+        if graph.padding.contains(&number) {
+            *control = old[number];
+            continue;
+        }
+        if order::orders(decoded[number].opcode) {
+            keep_stall(control, old[number]);
+        }
+        control.reuse |= old[number].reuse;
+        // Others must get their turn beside one that goes round for ever.
+        control.stay &= !branches_to_itself(decoded, number);
+    }
+    let_waits_see(&mut new, &code, model);
+    Ok(new)
+}
+
+fn without_control(instruction: &Instruction) -> Instruction {
+    let mut bare = instruction.clone();
+    bare.control = Control::default();
+    for operand in &mut bare.operands {
+        operand.reuse = false;
+    }
+    bare
+}
+
+/// Products of warp groups announce themselves on a counter of their own, which `WARPGROUP.DEPBAR` waits for.
+fn finishes_in_background(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
+}
+
+/// Moves everything else away from scoreboards that are counted, to the one of the others that is set least often.
+fn set_aside(controls: &mut [Control], order: &Order) {
+    let taken = order.counted.values().fold(order.named, |mask, &index| mask | 1 << index);
+    if taken == 0 || taken == ALL {
+        return;
+    }
+    let mut times = [0; SCOREBOARDS];
+    for (number, control) in controls.iter().enumerate() {
+        for (part, index) in [(Part::Results, control.write_barrier), (Part::Reads, control.read_barrier)] {
+            if let Some(index) = index.filter(|_| !order.counted.contains_key(&(number, part))) {
+                times[usize::from(index)] += 1;
+            }
+        }
+    }
+    let mut moved: [u8; SCOREBOARDS] = std::array::from_fn(|index| index as u8);
+    for from in 0..SCOREBOARDS {
+        if taken >> from & 1 == 0 || times[from] == 0 {
+            continue;
+        }
+        let free = (0..SCOREBOARDS).filter(|&index| taken >> index & 1 == 0);
+        let Some(to) = free.min_by_key(|&index| times[index]) else { return };
+        times[to] += times[from];
+        moved[from] = to as u8;
+    }
+    for control in controls {
+        let place = |index: u8| moved[usize::from(index)];
+        control.write_barrier = control.write_barrier.map(place);
+        control.read_barrier = control.read_barrier.map(place);
+        let waits = (0..SCOREBOARDS as u8).filter(|&index| control.wait >> index & 1 == 1);
+        control.wait = waits.fold(0, |mask, index| mask | 1 << place(index));
+    }
+}
+
+/// Scoreboards and waits that registers do not explain.
+fn keep_order(controls: &mut [Control], order: &Order, decoded: &[Instruction], model: &Model) {
+    for (&setter, &index) in &order.counted {
+        announce(controls, setter, index, decoded, model);
+    }
+    for &(setter, second) in &order.pairs {
+        let index = match scoreboard_of(controls, setter) {
+            Some(index) => index,
+            None => {
+                announce(controls, setter, order.scoreboards[&setter], decoded, model);
+                order.scoreboards[&setter]
+            }
+        };
+        controls[second].wait |= 1 << index;
+    }
+}
+
+fn scoreboard_of(controls: &[Control], (number, part): Setter) -> Option<u8> {
+    let mut control = controls[number];
+    *scoreboard_in(&mut control, part)
+}
+
+fn announce(controls: &mut [Control], (number, part): Setter, index: u8, decoded: &[Instruction], model: &Model) {
+    let control = &mut controls[number];
+    *scoreboard_in(control, part) = Some(index);
+    control.stall = control.stall.max(model.waits(Class::of(&decoded[number])).stall);
+}
+
+fn scoreboard_in(control: &mut Control, part: Part) -> &mut Option<u8> {
+    match part {
+        Part::Results => &mut control.write_barrier,
+        Part::Reads => &mut control.read_barrier,
+    }
+}
+
+/// A wait sees a scoreboard some cycles after it was set. Waits that were added or moved may stand right behind one that sets it.
+fn let_waits_see(controls: &mut [Control], code: &Code<'_>, model: &Model) {
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); code.instructions.len()];
+    for block in &code.blocks {
+        for number in block.range.clone().skip(1) {
+            before[number].push(number - 1);
+        }
+        let last = block.range.clone().last();
+        for next in block.successors.iter().filter_map(|&next| code.blocks[next].range.clone().next()) {
+            before[next].extend(last);
+        }
+    }
+    for (second, firsts) in before.iter().enumerate() {
+        for &first in firsts {
+            let control = controls[first];
+            let bit = |index: Option<u8>| index.map_or(0, |index| 1 << index);
+            let is_waited_for = (bit(control.write_barrier) | bit(control.read_barrier)) & controls[second].wait != 0;
+            if is_waited_for && control.stall != 0 {
+                let seen = model.waits(Class::of(&code.instructions[first])).stall;
+                controls[first].stall = control.stall.max(seen);
+            }
+        }
+    }
+}
+
+/// How long such an instruction holds up the next one is not known from registers, so it stalls at least as long as it did. A stall of
+/// zero with leave to turn to other warps is a long one.
+fn keep_stall(control: &mut Control, old: Control) {
+    if old.stall == 0 && control.stall <= 2 {
+        (control.stall, control.stay) = (0, old.stay);
+        return;
+    }
+    if old.stall > control.stall {
+        control.stall = old.stall;
+        control.stay = control.stay && old.stall < YIELDING_STALL;
+    }
+}

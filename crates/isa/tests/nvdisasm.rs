@@ -1,0 +1,187 @@
+//! Every value of every field, encoded and shown to nvdisasm.
+//!
+//! A table may be wrong in a way that no test of its own notices: decoder and encoder agree on a bit that the machine reads
+//! otherwise. So each form of each target is taken at a recorded word that nvdisasm accepts, each of its fields, flags and signs is
+//! given each of its values alone, the instruction goes through the contest of forms as a new one, and nvdisasm has to print what we
+//! print. Combinations that a target does not have are listed with both texts; a new or vanished one fails.
+//!
+//! Skipped with a line where nvdisasm is missing. `ORIOLE_BLESS=1` renews the list.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use oriole_isa::table::{Core, Form, FormId, Piece, Sign, Slot, Term};
+use oriole_isa::{Target, decode, encode, form_of, print};
+use support::{compare_with_list, folder, records, same_text};
+
+const LIST: &str = "nvdisasm-differences.txt";
+const HEADER: &str = "Values that a form has and a target refuses: target word | nvdisasm | oriole";
+const REFUSED: &str = "(refused)";
+const NO_TEXT: &str = "(no text)";
+
+/// New refusals after which a target is given up: each costs a start of nvdisasm.
+const MOST_REFUSALS: usize = 20;
+
+fn nvdisasm() -> Option<PathBuf> {
+    let oracles =
+        env::var_os("ORIOLE_ORACLES").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.oracles/bin"), PathBuf::from);
+    let tool = oracles.join("nvdisasm");
+    if !tool.exists() {
+        println!("skipped: no nvdisasm in {}", oracles.display());
+        return None;
+    }
+    Some(tool)
+}
+
+/// The words that differ from one in the value of one field, flag or sign.
+struct Variations {
+    base: u128,
+    words: Vec<u128>,
+}
+
+impl Variations {
+    fn of(form: &Form, base: u128) -> Vec<u128> {
+        let mut all = Variations { base, words: vec![base] };
+        all.pieces(form.modifiers);
+        form.operands.iter().for_each(|slot| all.slot(slot));
+        all.words
+    }
+
+    fn slot(&mut self, slot: &Slot) {
+        for sign in [slot.negate, slot.invert, slot.not, slot.absolute] {
+            if let Sign::When(bit, _) = sign {
+                self.words.push(self.base ^ 1 << bit);
+            }
+        }
+        match &slot.core {
+            Core::Field(_) => {
+                if let Core::Field(id) = slot.core {
+                    self.pieces(&[Piece::Field(id)]);
+                }
+            }
+            Core::Address(_, parts) => {
+                for part in *parts {
+                    self.pieces(part.suffixes);
+                    for term in part.terms {
+                        if let Term::Register { suffixes, .. } = term {
+                            self.pieces(suffixes);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.pieces(slot.suffixes);
+    }
+
+    fn pieces(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            match piece {
+                Piece::Field(id) => {
+                    let field = id.field();
+                    let named = (0..).zip(field.spellings).filter(|(_, spelling)| spelling.is_some());
+                    self.words.extend(named.map(|(value, _)| self.base & !field.bits.mask | field.bits.place(value)));
+                }
+                Piece::Flag { bit, .. } => self.words.push(self.base ^ 1 << bit),
+                Piece::Literal(_) | Piece::Reuse(_) | Piece::Alias => {}
+            }
+        }
+    }
+}
+
+/// What the encoder makes of a word as if it were a new instruction; none for values without a name, which fields that share bits
+/// may give each other.
+fn encoded_anew(word: u128, target: Target) -> Option<u128> {
+    if print(word, target, 0)?.contains("INVALID") {
+        return None;
+    }
+    let mut instruction = decode(word, target)?;
+    instruction.form = None;
+    instruction.residue = 0;
+    encode(&instruction, target).ok()
+}
+
+/// The text of each word, or the position of the first that nvdisasm refuses.
+fn ask(tool: &Path, target: Target, words: &[u128]) -> Result<Vec<String>, usize> {
+    let input = env::temp_dir().join(format!("oriole-nvdisasm-{}-{target}.bin", std::process::id()));
+    fs::write(&input, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).expect("words written");
+    let letter = if target.number() >= 90 { "a" } else { "" };
+    let output = Command::new(tool).args(["-b", &format!("SM{}{letter}", target.number())]).arg(&input).output().expect("nvdisasm");
+    fs::remove_file(&input).expect("words removed");
+    if !output.status.success() {
+        let message = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let address = message.split("at address 0x").nth(1).unwrap_or_else(|| panic!("{target}: {message}"));
+        let digits: String = address.chars().take_while(char::is_ascii_hexdigit).collect();
+        return Err(usize::from_str_radix(&digits, 16).expect("address") / 16);
+    }
+    let listing = String::from_utf8_lossy(&output.stdout);
+    let mut texts = vec![NO_TEXT.to_string(); words.len()];
+    for line in listing.lines() {
+        let Some((address, text)) = line.trim_start().strip_prefix("/*").and_then(|line| line.split_once("*/")) else { continue };
+        let text = text.split("/*").next().expect("text").trim().trim_end_matches(';').trim();
+        if let (Ok(address), false) = (usize::from_str_radix(address, 16), text.is_empty()) {
+            texts[address / 16] = text.to_string();
+        }
+    }
+    Ok(texts)
+}
+
+/// Words that the list says are refused, so that they need not be tried again.
+fn known_refusals() -> BTreeSet<String> {
+    let text = fs::read_to_string(folder().join(LIST)).unwrap_or_default();
+    text.lines().filter(|line| line.contains(REFUSED)).map(str::to_string).collect()
+}
+
+#[test]
+fn nvdisasm_reads_what_the_encoder_writes() {
+    let Some(tool) = nvdisasm() else { return };
+    let blessing = env::var_os("ORIOLE_BLESS").is_some();
+    let listed = if blessing { BTreeSet::new() } else { known_refusals() };
+    let mut bases: BTreeMap<(u16, FormId), (Target, u128)> = BTreeMap::new();
+    for record in records("corpus") {
+        if let Some(form) = form_of(record.word, record.target) {
+            bases.entry((record.target.number(), form)).or_insert((record.target, record.word));
+        }
+    }
+    let mut words: BTreeMap<u16, (Target, BTreeSet<u128>)> = BTreeMap::new();
+    for ((number, form), (target, base)) in bases {
+        let entry = words.entry(number).or_insert((target, BTreeSet::new()));
+        entry.1.extend(Variations::of(form.form(), base).into_iter().filter_map(|word| encoded_anew(word, target)));
+    }
+    assert_eq!(words.len(), 12, "targets with words");
+    let (mut total, mut found) = (0, BTreeSet::new());
+    for (target, distinct) in words.into_values() {
+        total += distinct.len();
+        let line = |word: u128, theirs: &str, at: u64| {
+            format!("{target} {word:032x} | {theirs} | {}", print(word, target, at).expect("encoded by the table"))
+        };
+        let (refused, mut rest): (Vec<u128>, Vec<u128>) = distinct.into_iter().partition(|&word| listed.contains(&line(word, REFUSED, 0)));
+        found.extend(refused.into_iter().map(|word| line(word, REFUSED, 0)));
+        let mut refusals = 0;
+        let texts = loop {
+            match ask(&tool, target, &rest) {
+                Ok(texts) => break texts,
+                Err(position) => {
+                    found.insert(line(rest.remove(position), REFUSED, 0));
+                    refusals += 1;
+                    assert!(blessing || refusals < MOST_REFUSALS, "{target}: nvdisasm refuses {found:#?}");
+                }
+            }
+        };
+        for (position, (&word, theirs)) in rest.iter().zip(&texts).enumerate() {
+            let at = 16 * position as u64;
+            let ours = print(word, target, at).expect("encoded by the table");
+            if !same_text(&ours, theirs) {
+                found.insert(line(word, theirs, at));
+            }
+        }
+    }
+    println!("{total} words, {} differ", found.len());
+    assert!(total > 90_000, "only {total} words");
+    compare_with_list(LIST, HEADER, &found);
+}

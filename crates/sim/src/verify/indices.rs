@@ -1,0 +1,53 @@
+//! Index validity: every scoreboard that is named exists, and the instruction that names it can set it.
+//!
+//! Proved for each instruction:
+//!
+//! - the two scoreboard fields hold 0 to 5, or 7 for none; there is no scoreboard 6 (`no-such-scoreboard`);
+//! - only instructions whose results come at a time of their own, or that read operands late, set scoreboards; all others are done by the
+//!   clock and have nothing to announce (`cannot-set`);
+//! - `DEPBAR` names a scoreboard that exists, and counts no further than a scoreboard does (`count-too-high`).
+
+use oriole_isa::{Control, File, Instruction, Opcode, Value};
+
+use super::{Ledger, Section};
+
+const NO_SUCH_SCOREBOARD: u8 = 6;
+const SCOREBOARDS: u16 = 6;
+/// Scoreboards are counters of six bits.
+const HIGHEST_COUNT: i64 = 63;
+
+pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
+    for (number, &word) in section.words.iter().enumerate() {
+        let control = Control::of(word);
+        for (what, scoreboard) in [("results", control.write_barrier), ("reads", control.read_barrier)] {
+            ledger.count(usize::from(scoreboard.is_some()));
+            if scoreboard == Some(NO_SUCH_SCOREBOARD) {
+                ledger.wrong("no-such-scoreboard", number, format!("names scoreboard 6 for its {what}; there are 0 to 5"));
+            }
+        }
+    }
+    for (number, step) in section.steps().iter().enumerate() {
+        let names_one = step.control.write_barrier.is_some() || step.control.read_barrier.is_some();
+        if names_one && !step.results_wait && !step.sources_wait {
+            ledger.wrong("cannot-set", number, "sets a scoreboard, but reads and writes by the clock");
+        }
+    }
+    for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::DEPBAR) {
+        depbar(number, instruction, ledger);
+    }
+}
+
+fn depbar(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
+    for operand in &instruction.operands {
+        ledger.count(1);
+        match operand.value {
+            Value::Register(File::Scoreboard, scoreboard) if scoreboard.is_none_or(|index| index >= SCOREBOARDS) => {
+                ledger.wrong("no-such-scoreboard", number, "waits for a scoreboard that does not exist");
+            }
+            Value::Integer(count) if count > HIGHEST_COUNT => {
+                ledger.wrong("count-too-high", number, format!("waits until {count} are left; a scoreboard counts to {HIGHEST_COUNT}"));
+            }
+            _ => {}
+        }
+    }
+}

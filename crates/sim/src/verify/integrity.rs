@@ -1,0 +1,189 @@
+//! Overall integrity: code, reuse cache, attributes and symbols say the same of each other.
+//!
+//! What no single instruction shows. Proved for each function:
+//!
+//! - no value is taken from the reuse cache whose register was overwritten since, on any path (`stale-reuse`);
+//! - control does not run off the end of the section on any path (`falls-off`), and each indirect branch has a list of targets, all of
+//!   them instructions of the section (`branch-list`);
+//! - the function has as many registers as its code touches (`registers`), and a kernel as many named barriers as it uses (`barriers`);
+//! - the attribute that lists the exits of a kernel lists exactly those (`exit-list`); every other list of instructions names
+//!   instructions of the section (`offset-list`);
+//! - symbols and relocations of the section lie inside it, on instructions (`symbol-outside`, `relocation-outside`);
+//! - `BSYNC` waits at convergence barriers that the code sets up (`no-convergence`).
+
+use std::collections::BTreeSet;
+
+use oriole_cubin::info::{Code, Value as AttributeValue};
+use oriole_cubin::symbol::SymbolSection;
+use oriole_isa::{File, Instruction, Opcode, Value, accesses};
+
+use crate::hazard::Problem;
+use crate::hazard::flow::Next;
+
+use super::completeness::take_over;
+use super::section::INSTRUCTION_BYTES;
+use super::{Ledger, Section};
+
+pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
+    ledger.count(section.words.len());
+    take_over(section, ledger, |problem| matches!(problem, Problem::StaleReuse { .. }).then_some("stale-reuse"));
+    flow(section, ledger);
+    registers(section, ledger);
+    barriers(section, ledger);
+    lists(section, ledger);
+    places(section, ledger);
+    convergence(section, ledger);
+}
+
+/// Which instructions control can reach; whether it runs off the end.
+fn flow(section: &Section<'_>, ledger: &mut Ledger) {
+    let nexts = section.nexts();
+    let mut reached = vec![false; nexts.len()];
+    let mut todo = section.entry_numbers();
+    todo.push(0);
+    let mut off = BTreeSet::new();
+    while let Some(number) = todo.pop() {
+        if number >= nexts.len() || std::mem::replace(&mut reached[number], true) {
+            continue;
+        }
+        let mut go = |to: usize| {
+            if to < nexts.len() {
+                todo.push(to);
+            } else {
+                off.insert(number);
+            }
+        };
+        match &nexts[number] {
+            Next::On => go(number + 1),
+            Next::To(targets) => targets.iter().for_each(|&target| go(target)),
+            Next::Call(target) => target.iter().copied().chain([number + 1]).for_each(go),
+            Next::Return => {}
+        }
+    }
+    for number in off {
+        ledger.wrong("falls-off", number, "lets control run off the end of the section");
+    }
+    branch_lists(section, &reached, ledger);
+}
+
+fn branch_lists(section: &Section<'_>, reached: &[bool], ledger: &mut Ledger) {
+    let is_indirect = |instruction: &Instruction| instruction.opcode == Opcode::BRX;
+    for (&branch, targets) in &section.indirect {
+        ledger.count(targets.len());
+        let number = branch as usize / INSTRUCTION_BYTES;
+        let named = section.decoded.get(number).and_then(Option::as_ref);
+        if !(branch as usize).is_multiple_of(INSTRUCTION_BYTES) || !named.is_some_and(|one| one.opcode.mnemonic().starts_with("BRX")) {
+            ledger.wrong("branch-list", None, format!("lists the targets of an indirect branch at {branch:#x}, where there is none"));
+        }
+        for &target in targets {
+            let is_instruction = (target as usize).is_multiple_of(INSTRUCTION_BYTES);
+            if !is_instruction || target as usize >= section.words.len() * INSTRUCTION_BYTES {
+                ledger.wrong("branch-list", number, format!("may lead to {target:#x}, which is no instruction of the section"));
+            }
+        }
+    }
+    for (number, _) in section.instructions().filter(|(number, one)| is_indirect(one) && reached.get(*number) == Some(&true)) {
+        if !section.indirect.contains_key(&((number * INSTRUCTION_BYTES) as u32)) {
+            ledger.wrong("branch-list", number, "is an indirect branch whose targets no attribute lists");
+        }
+    }
+}
+
+fn registers(section: &Section<'_>, ledger: &mut Ledger) {
+    let Some(allowed) = section.cubin.register_count(section.function) else { return };
+    for (number, instruction) in section.instructions() {
+        for access in accesses(instruction).iter().filter(|access| access.file == File::General) {
+            let last = access.first + access.count - 1;
+            if u32::from(last) >= allowed {
+                ledger.wrong("registers", number, format!("touches R{last}; the function has {allowed} registers"));
+            }
+        }
+    }
+    let index = section.cubin.find(section.name).unwrap_or_default();
+    let in_header = u32::from(section.cubin.sections()[index].text_info().registers());
+    if in_header != 0 && in_header != allowed {
+        ledger.note("registers", None, format!("has {allowed} registers by its attribute and {in_header} by its section"));
+    }
+}
+
+fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
+    let stated = section.attributes.iter().find_map(|attribute| match (attribute.code, &attribute.value) {
+        (Code::NUM_BARRIERS, AttributeValue::Byte(number)) => Some(i64::from(*number)),
+        _ => None,
+    });
+    let stated = stated.unwrap_or(0);
+    for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
+        let index =
+            instruction.operands.first().and_then(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
+        if index.is_some_and(|index| index >= stated) && section.is_kernel {
+            ledger.wrong("barriers", number, format!("uses a barrier that the function does not have; it has {stated}"));
+        }
+    }
+}
+
+fn lists(section: &Section<'_>, ledger: &mut Ledger) {
+    let end = section.words.len() * INSTRUCTION_BYTES;
+    for attribute in section.attributes {
+        let AttributeValue::Words(offsets) = &attribute.value else { continue };
+        let Some(name) = attribute.code.name().filter(|name| name.ends_with("INSTR_OFFSETS") || *name == "SYSCALL_OFFSETS") else {
+            continue;
+        };
+        ledger.count(offsets.len());
+        for &offset in offsets {
+            if !(offset as usize).is_multiple_of(INSTRUCTION_BYTES) || offset as usize >= end {
+                ledger.wrong("offset-list", None, format!("EIATTR_{name} names {offset:#x}, which is no instruction of the section"));
+            }
+        }
+        if attribute.code == Code::EXIT_INSTR_OFFSETS {
+            exits(section, offsets, ledger);
+        }
+    }
+}
+
+fn exits(section: &Section<'_>, listed: &[u32], ledger: &mut Ledger) {
+    let listed: BTreeSet<u32> = listed.iter().copied().collect();
+    let exits = section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::EXIT);
+    let found: BTreeSet<u32> = exits.map(|(number, _)| (number * INSTRUCTION_BYTES) as u32).collect();
+    for offset in listed.symmetric_difference(&found) {
+        let message =
+            if found.contains(offset) { "is an exit that the list of exits does not name" } else { "is named as an exit, but is none" };
+        ledger.wrong("exit-list", Some(*offset as usize / INSTRUCTION_BYTES).filter(|&number| number < section.words.len()), message);
+    }
+}
+
+fn places(section: &Section<'_>, ledger: &mut Ledger) {
+    let end = (section.words.len() * INSTRUCTION_BYTES) as u64;
+    let index = section.cubin.find(section.name);
+    let inside = |place: SymbolSection| matches!(place, SymbolSection::Section(other) if Some(other as usize) == index);
+    for symbol in section.cubin.symbols().iter().filter(|symbol| symbol.is_function() && inside(symbol.section)) {
+        ledger.count(1);
+        if !symbol.value.is_multiple_of(INSTRUCTION_BYTES as u64) || symbol.value.saturating_add(symbol.size) > end {
+            let message = format!("`{}` is at {:#x} with {:#x} bytes; the section has {end:#x}", symbol.name, symbol.value, symbol.size);
+            ledger.wrong("symbol-outside", None, message);
+        }
+    }
+    for relocation in &section.relocations {
+        ledger.count(1);
+        if relocation.offset >= end {
+            ledger.wrong(
+                "relocation-outside",
+                None,
+                format!("a relocation patches {:#x}; the section ends at {end:#x}", relocation.offset),
+            );
+        }
+    }
+}
+
+fn convergence(section: &Section<'_>, ledger: &mut Ledger) {
+    let of = |instruction: &Instruction| {
+        let register = |value: &Value| if let Value::Register(File::Convergence, Some(number)) = value { Some(*number) } else { None };
+        instruction.operands.iter().find_map(|operand| register(&operand.value))
+    };
+    let prepares = |instruction: &Instruction| instruction.opcode != Opcode::BSYNC && instruction.opcode != Opcode::BREAK;
+    let set: BTreeSet<u16> = section.instructions().filter(|(_, one)| prepares(one)).filter_map(|(_, one)| of(one)).collect();
+    for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BSYNC) {
+        if let Some(barrier) = of(instruction).filter(|barrier| !set.contains(barrier)) {
+            ledger.wrong("no-convergence", number, format!("waits at B{barrier}, which nothing sets up"));
+        }
+    }
+}

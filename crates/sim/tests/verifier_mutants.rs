@@ -1,0 +1,213 @@
+//! How much the seven verifiers see: control words of compiled kernels are changed at random, one field at a time, and the share of
+//! changes that is found is counted by kind of change. A change that is not found must be harmless: the simulator runs it and looks for
+//! hazards on the path that is taken, with the threads that take part.
+//!
+//! The code is what the compiler makes of kernel tests and, where ptxas is at hand, what ptxas makes of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use oriole_cubin::Cubin;
+use oriole_driver::{Options as Compiler, compile};
+use oriole_isa::{Control, Target, decode, form_of};
+use oriole_kernel_test::KernelTest;
+use oriole_sim::hazard::Watch;
+use oriole_sim::sass::Options;
+use oriole_sim::sass::kernel_test::run;
+use oriole_sim::verify::{Verifier, verify_cubin};
+
+const LIMIT: Options = Options { instruction_limit: 1 << 22 };
+const INSTRUCTION_BYTES: usize = 16;
+/// Every so many kernel tests are taken.
+const STEP: usize = 41;
+/// Changes of each kind to each kernel.
+const PER_KIND: usize = 6;
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % sides.max(1)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    StallOneLess,
+    StallOfOne,
+    WaitRemoved,
+    WaitSwapped,
+    ResultBoardRemoved,
+    ResultBoardSwapped,
+    ReadBoardRemoved,
+    ReadBoardSwapped,
+    BoardSix,
+    YieldRemoved,
+    YieldAtReuse,
+    ReuseAdded,
+    BitWithoutMeaning,
+}
+
+const CHANGES: [Change; 13] = [
+    Change::StallOneLess,
+    Change::StallOfOne,
+    Change::WaitRemoved,
+    Change::WaitSwapped,
+    Change::ResultBoardRemoved,
+    Change::ResultBoardSwapped,
+    Change::ReadBoardRemoved,
+    Change::ReadBoardSwapped,
+    Change::BoardSix,
+    Change::YieldRemoved,
+    Change::YieldAtReuse,
+    Change::ReuseAdded,
+    Change::BitWithoutMeaning,
+];
+
+/// The changed word, if the change can be made here.
+fn changed(change: Change, word: u128, target: Target, dice: &mut Dice) -> Option<u128> {
+    let control = Control::of(word);
+    let other = |board: u8, dice: &mut Dice| (board + 1 + dice.roll(5) as u8) % 6;
+    let waited: Vec<u8> = (0..6).filter(|board| control.wait >> board & 1 == 1).collect();
+    let new = match change {
+        Change::StallOneLess => Control { stall: (control.stall > 1).then(|| control.stall - 1)?, ..control },
+        Change::StallOfOne => Control { stall: (control.stall > 2).then_some(1)?, ..control },
+        Change::WaitRemoved => Control { wait: control.wait & !(1 << waited.get(dice.roll(waited.len()))?), ..control },
+        Change::WaitSwapped => {
+            let board = *waited.get(dice.roll(waited.len()))?;
+            Control { wait: control.wait & !(1 << board) | 1 << other(board, dice), ..control }
+        }
+        Change::ResultBoardRemoved => Control { write_barrier: control.write_barrier.and(None), ..boarded(control, true)? },
+        Change::ResultBoardSwapped => Control { write_barrier: Some(other(control.write_barrier?, dice)), ..control },
+        Change::ReadBoardRemoved => Control { read_barrier: None, ..boarded(control, false)? },
+        Change::ReadBoardSwapped => Control { read_barrier: Some(other(control.read_barrier?, dice)), ..control },
+        Change::BoardSix => Control { write_barrier: control.write_barrier.map(|_| 6), ..boarded(control, true)? },
+        Change::YieldRemoved => Control { stay: (control.stall >= 12 && !control.stay).then_some(true)?, ..control },
+        Change::YieldAtReuse => Control { stay: (control.reuse != 0 && control.stay).then_some(false)?, ..control },
+        Change::ReuseAdded => {
+            let instruction = decode(word, target)?;
+            let slots: Vec<u8> = (0..instruction.operands.len()).filter_map(|operand| instruction.reuse_slot(operand)).collect();
+            let slot = *slots.get(dice.roll(slots.len()))?;
+            (control.stay && control.reuse >> slot & 1 == 0).then_some(Control { reuse: control.reuse | 1 << slot, ..control })?
+        }
+        Change::BitWithoutMeaning => {
+            let form = form_of(word, target)?.form();
+            let free: Vec<u32> = (16..105).filter(|bit| (form.carried | form.mask) >> bit & 1 == 0).collect();
+            return Some(word ^ 1 << free.get(dice.roll(free.len()))?);
+        }
+    };
+    Some(word & !Control::MASK | new.bits())
+}
+
+fn boarded(control: Control, results: bool) -> Option<Control> {
+    let board = if results { control.write_barrier } else { control.read_barrier };
+    board.map(|_| control)
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    tried: usize,
+    found: usize,
+    /// Not found, and the path that is taken is clean.
+    harmless: usize,
+}
+
+fn mutate(name: &str, test: &KernelTest, cubin: &[u8], dice: &mut Dice, counts: &mut BTreeMap<Change, Count>) {
+    let report = verify_cubin(cubin, &Verifier::ALL).expect("it can be verified");
+    assert_eq!(report.complaint(4), None, "{name}");
+    let file = Cubin::read(cubin).expect("a cubin");
+    let target = report.target;
+    let functions: Vec<_> = file.functions().collect();
+    let [function] = &functions[..] else { return };
+    let start = cubin.windows(function.code.len()).position(|window| window == function.code).expect("the code is in the file");
+    let words = &report.sections[0].words;
+    for change in CHANGES {
+        for _ in 0..PER_KIND {
+            let candidates = (0..8 * words.len()).map(|_| dice.roll(words.len())).collect::<Vec<_>>();
+            let Some((number, word)) = candidates.iter().find_map(|&at| Some((at, changed(change, words[at], target, dice)?))) else {
+                break;
+            };
+            let mut bytes = cubin.to_vec();
+            let place = start + number * INSTRUCTION_BYTES;
+            bytes[place..place + INSTRUCTION_BYTES].copy_from_slice(&word.to_le_bytes());
+            let count = counts.entry(change).or_default();
+            count.tried += 1;
+            if !verify_cubin(&bytes, &Verifier::ALL).expect("it can be read").is_clean() {
+                count.found += 1;
+                continue;
+            }
+            let mut watch = Watch::new();
+            let outcome = run(test, &bytes, &LIMIT, &mut watch);
+            let missed = watch.findings().first();
+            assert!(missed.is_none(), "{name}: {change:?} at {:#x} is not found, but {}", number * INSTRUCTION_BYTES, missed.unwrap());
+            count.harmless += usize::from(outcome.is_ok());
+        }
+    }
+}
+
+fn tests() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for family in fs::read_dir(root).expect("the kernel tests").flatten() {
+        paths.extend(fs::read_dir(family.path()).expect("a family").flatten().map(|entry| entry.path()));
+    }
+    paths.sort();
+    paths.into_iter().step_by(STEP).collect()
+}
+
+fn judge(whose: &str, counts: &BTreeMap<Change, Count>) {
+    for (change, Count { tried, found, harmless }) in counts {
+        println!("{whose} {change:?}: {tried} tried, {found} found ({} %), {harmless} others clean while running", found * 100 / tried);
+    }
+    let share = |change: Change| counts.get(&change).map_or(100, |count| count.found * 100 / count.tried);
+    for sure in [Change::BoardSix, Change::YieldRemoved, Change::YieldAtReuse] {
+        assert_eq!(share(sure), 100, "{sure:?}");
+    }
+    assert!(share(Change::BitWithoutMeaning) >= 95, "{}", share(Change::BitWithoutMeaning));
+    assert!(share(Change::ResultBoardRemoved) >= 80, "{}", share(Change::ResultBoardRemoved));
+    assert!(counts.values().map(|count| count.tried).sum::<usize>() >= 500, "too few changes");
+}
+
+#[test]
+fn changes_of_our_code() {
+    let target = Target::parse("sm_90a").expect("a target");
+    let (mut dice, mut counts) = (Dice(1), BTreeMap::new());
+    for path in tests() {
+        let text = fs::read_to_string(&path).expect("a kernel test");
+        let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
+        let Ok(compiled) = compile(&[&module], &Compiler { level: 3, ..Compiler::new(target) }) else { continue };
+        let test = oriole_kernel_test::parse(&text).expect("a header");
+        mutate(&path.display().to_string(), &test, &compiled.cubin, &mut dice, &mut counts);
+    }
+    judge("ours", &counts);
+}
+
+#[test]
+fn changes_of_what_ptxas_makes() {
+    let oracles =
+        env::var_os("ORIOLE_ORACLES").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.oracles/bin"), PathBuf::from);
+    let ptxas = oracles.join("ptxas");
+    if !ptxas.exists() {
+        println!("skipped: no ptxas in {}", oracles.display());
+        return;
+    }
+    let folder = env::temp_dir().join(format!("oriole-mutants-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (mut dice, mut counts) = (Dice(2), BTreeMap::new());
+    for path in tests() {
+        let out = folder.join("kernel.cubin");
+        let made = Command::new(&ptxas).args(["-arch", "sm_90a", "-o"]).arg(&out).arg(&path).output().expect("ptxas runs");
+        if !made.status.success() {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a kernel test");
+        let test = oriole_kernel_test::parse(&text).expect("a header");
+        mutate(&path.display().to_string(), &test, &fs::read(&out).expect("a cubin"), &mut dice, &mut counts);
+    }
+    fs::remove_dir_all(&folder).expect("the folder");
+    judge("ptxas", &counts);
+}
