@@ -188,9 +188,9 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
         })
     };
     let mut joins: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for number in 0..count {
-        if instructions[number].opcode == Opcode::BSSY {
-            joins.entry(format!("{:?}", instructions[number].operands[0].value)).or_default().extend(target_of(number));
+    for (number, instruction) in instructions.iter().enumerate() {
+        if instruction.opcode == Opcode::BSSY {
+            joins.entry(format!("{:?}", instruction.operands[0].value)).or_default().extend(target_of(number));
         }
     }
     let nexts = |number: usize| -> Option<Vec<usize>> {
@@ -228,12 +228,12 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
         Some(targets)
     };
     let mut starts: BTreeSet<usize> = [0].into();
-    for number in 0..count {
+    for (number, instruction) in instructions.iter().enumerate() {
         if let Some(targets) = nexts(number) {
             starts.extend(targets);
             starts.insert(number + 1);
         }
-        if instructions[number].opcode == Opcode::CALL {
+        if instruction.opcode == Opcode::CALL {
             starts.extend(target_of(number));
         }
     }

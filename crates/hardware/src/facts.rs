@@ -148,6 +148,7 @@ macro_rules! control_facts {
             yield_from: u32, "Instructions of fixed latency yield from this stall on.";
             scoreboard_seen: u32, "Cycles from setting a scoreboard until a wait for it sees that.";
             barrier_hold: u32, "Cycles from a barrier of the block to the first instruction that may have to wait for it.";
+            barrier_drains: u32, "1 if all that stands before a barrier of the block in the queue of memory operations has read its sources behind it.";
             barrier_free_units: Vec<&'static str>, "Units whose instructions may follow a barrier at once.";
             least_stalls: Vec<(&'static str, u32)>, "Least stalls by mnemonic.";
             open_stalls: Vec<&'static str>, "Mnemonics with stall 0 and yield.";

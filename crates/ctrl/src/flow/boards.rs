@@ -78,8 +78,10 @@ impl Board {
 /// Control words with scoreboards and waits; stalls are still to come.
 pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wait], model: &Model, rules: &ControlRules) -> Vec<Control> {
     let mut controls = vec![Control::default(); touches.len()];
-    let taken = pin(code, touches, rules, &mut controls);
-    let free: Vec<usize> = (0..rules.scoreboards).filter(|index| taken >> index & 1 == 0).collect();
+    let (counted, pinned) = pin(code, touches, rules, &mut controls);
+    let without = |mask: u8| (0..rules.scoreboards).filter(|index| mask >> index & 1 == 0).collect::<Vec<usize>>();
+    // If all are counted, those do no harm whose setters the code does not name.
+    let free = [without(counted | pinned), without(pinned)].into_iter().find(|free| !free.is_empty()).unwrap_or_default();
     let holders: Vec<Holder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.part) == (two.first, two.part))
         .filter(|waits| !is_pinned(&touches[waits[0].first as usize], waits[0].part))
@@ -164,30 +166,27 @@ fn is_pinned(touches: &Touches, part: Part) -> bool {
     }
 }
 
-/// Gives those whose scoreboard the code names theirs; a bit for each that is taken by that.
-fn pin(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) -> u8 {
-    if touches.iter().all(|touched| touched.pinned == Pinned::No) {
-        return 0;
-    }
+/// Gives those whose scoreboard the code names theirs; a bit for each scoreboard that a `DEPBAR` counts, and for each that was given.
+fn pin(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
     let named = |at: usize| match code.instructions[at].operands.first()?.value {
         Value::Register(File::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
         _ => None,
     };
-    let mut names: Vec<u8> = (0..touches.len()).filter(|&at| touches[at].opcode == Opcode::DEPBAR).filter_map(named).collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut taken = 0;
-    for (at, touched) in touches.iter().enumerate() {
+    let counted = (0..touches.len()).filter(|&at| touches[at].opcode == Opcode::DEPBAR).filter_map(named);
+    let counted = counted.fold(0, |mask, board| mask | 1u8 << board);
+    let usual = if counted == 0 { 0 } else { counted.trailing_zeros() as u8 };
+    let mut pinned = 0;
+    for (at, touched) in touches.iter().enumerate().filter(|(_, touched)| touched.pinned != Pinned::No) {
         let said = code.instructions[at].control;
-        let board = |own: Option<u8>| Some(own.filter(|own| names.contains(own)).or(names.first().copied()).unwrap_or(0));
+        let own = if touched.pinned == Pinned::Write { said.write_barrier } else { said.read_barrier };
+        let board = own.filter(|own| counted >> own & 1 == 1).unwrap_or(usual);
         match touched.pinned {
-            Pinned::No => continue,
-            Pinned::Write => controls[at].write_barrier = board(said.write_barrier),
-            Pinned::Read => controls[at].read_barrier = board(said.read_barrier),
+            Pinned::Write => controls[at].write_barrier = Some(board),
+            _ => controls[at].read_barrier = Some(board),
         }
-        taken |= board(said.write_barrier.or(said.read_barrier)).map_or(0, |board| 1 << board);
+        pinned |= 1 << board;
     }
-    taken
+    (counted, pinned)
 }
 
 struct Choice<'a> {

@@ -38,8 +38,6 @@ pub enum Drain {
     Everything,
     /// Loads and atomic operations: what L1 holds is dropped behind them.
     Loads,
-    /// The queue of memory operations has taken its sources, by itself.
-    QueueReads,
     /// Groups of matrix products until no more than so many are left, by itself.
     Groups(u32),
 }
@@ -153,7 +151,6 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     match instruction.opcode {
         _ if settles => Drain::Everything,
         Opcode::CCTL if has(".IVALL") => Drain::Loads,
-        Opcode::BAR if !has(".ARV") => Drain::QueueReads,
         Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Name(_))) => {
             count().map_or(Drain::Nothing, Drain::Groups)
         }

@@ -303,7 +303,7 @@ impl<'a> Walker<'a> {
             self.need(id, Part::Reads, Cause::Fence);
         }
         match touches.drain {
-            Drain::Nothing | Drain::QueueReads | Drain::Groups(_) => {}
+            Drain::Nothing | Drain::Groups(_) => {}
             Drain::Everything => {
                 self.clean_alive();
                 for at in 0..self.alive.len() {
@@ -333,10 +333,8 @@ impl<'a> Walker<'a> {
             self.thin_out(touch.register);
         }
         self.wait_for_needed(number);
-        match touches.drain {
-            Drain::QueueReads => self.queue_has_read(number),
-            Drain::Groups(left) => self.groups_are_done(left),
-            _ => {}
+        if let Drain::Groups(left) = touches.drain {
+            self.groups_are_done(left);
         }
         let is_nameless = self.has_acquires && touches.is_load && touches.writes.is_empty();
         if is_nameless && self.nameless.len() >= NAMELESS {
@@ -424,12 +422,6 @@ impl<'a> Walker<'a> {
             }
             line.head += 1;
             self.close(id, part);
-        }
-    }
-
-    fn queue_has_read(&mut self, number: usize) {
-        if let Some(queue) = self.touches[number].queue {
-            self.close_line(queue, Part::Reads, self.rank);
         }
     }
 

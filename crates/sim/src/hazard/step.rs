@@ -1,6 +1,6 @@
 //! An instruction as hazards see it.
 
-use oriole_hardware::{Class, Classes, Model, Port};
+use oriole_hardware::{Class, Classes, ControlRules, Model, Port};
 use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Operand, Value, accesses};
 use smallvec::SmallVec;
 
@@ -67,7 +67,9 @@ impl Step {
             queue: class.queue().or_else(|| is_redux.then_some(REDUX_ORDER)),
             announces: announced(instruction),
             tells_early: matches!(instruction.opcode, Opcode::ATOM | Opcode::ATOMS | Opcode::ATOMG),
-            drains_queue: instruction.opcode == Opcode::BAR && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
+            drains_queue: ControlRules::of(model).facts.barrier_drains == 1
+                && instruction.opcode == Opcode::BAR
+                && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
             count_wait: count_wait(instruction),
             scoreboard_stall: model.waits(class).stall,
             cached: cached(instruction, class),
