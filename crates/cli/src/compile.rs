@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use oriole_driver::{CompileError, Compiled, Fault, Options};
+use oriole_driver::{CompileError, Compiled, Fault, Options, ScheduleMode, Scheduling};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
@@ -45,6 +45,10 @@ pub struct CompileArguments {
     /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
     #[arg(long, value_name = "FILE")]
     hw_profile: Option<String>,
+    /// How instructions are scheduled: off, reduce-reg (few registers), ilp (hidden latencies), dyn-batch (matrix products in
+    /// batches); without it, as the optimization level says
+    #[arg(long, value_name = "MODE", value_parser = parse_scheduling)]
+    sched_mode: Option<Scheduling>,
     /// Compile these kernels only
     #[arg(long, value_name = "KERNEL")]
     entry: Vec<String>,
@@ -109,6 +113,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         entries: arguments.entry.clone(),
         verify: arguments.verify,
         print_after: arguments.print_after.clone(),
+        scheduling: arguments.sched_mode.unwrap_or_default(),
         ..Options::new(target)
     };
     match oriole_driver::compile(&[&checked.module], &options) {
@@ -118,6 +123,13 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
             show(&source, &findings, style);
             ExitCode::FAILURE
         }
+    }
+}
+
+fn parse_scheduling(name: &str) -> Result<Scheduling, String> {
+    match name {
+        "off" => Ok(Scheduling::Off),
+        _ => ScheduleMode::parse(name).map(Scheduling::On).ok_or_else(|| "one of off, reduce-reg, ilp, dyn-batch is wanted".to_owned()),
     }
 }
 

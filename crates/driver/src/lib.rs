@@ -25,6 +25,7 @@ mod passes;
 mod prologue;
 mod registers;
 pub mod rescore;
+mod schedule;
 mod variables;
 
 use std::sync::Arc;
@@ -35,7 +36,9 @@ use oriole_ptx::ast::Module;
 
 pub use error::{CompileError, Fault};
 pub use machines::{Obstacle, obstacle};
+pub use oriole_sched::engine::Mode as ScheduleMode;
 pub use passes::{PASSES, Pass};
+pub use schedule::Scheduling;
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -56,6 +59,8 @@ pub struct Options {
     pub print_after: Option<String>,
     /// Figures of the machine that go before the built-in ones. It must be for [`Options::target`].
     pub profile: Option<Arc<Profile>>,
+    /// Whether and how instructions are scheduled.
+    pub scheduling: Scheduling,
 }
 
 impl Options {
@@ -70,6 +75,7 @@ impl Options {
             verify: cfg!(debug_assertions),
             print_after: None,
             profile: None,
+            scheduling: Scheduling::ByLevel,
         }
     }
 }

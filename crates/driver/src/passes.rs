@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
-use crate::{Options, convention, layout, prologue};
+use crate::{Options, convention, layout, prologue, schedule};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +41,10 @@ passes! {
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
     GIVE_WAY = 92 "give-way",
+    PRE_SCHEDULE = 97 "pre-schedule",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
+    POST_SCHEDULE = 110 "post-schedule",
     LAYOUT = 112 "layout",
     SERIAL_CONTROL = 116 "serial-control",
     CONTROL = 120 "control",
@@ -161,8 +163,10 @@ pub fn run(
     way.after(GIVE_WAY)?;
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let allocation = convention::allocate(&mut way.function, &environment, options.verify)
-        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    let old = schedule::before_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
+    way.after(PRE_SCHEDULE)?;
+    let allocation =
+        schedule::allocate(&mut way.function, old, &environment, options).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
     if options.verify {
         check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
@@ -171,6 +175,8 @@ pub fn run(
     convention::clear_barriers(&mut way.function, target);
     prologue::run(&mut way.function, target);
     way.after(PROLOGUE)?;
+    schedule::after_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
+    way.after(POST_SCHEDULE)?;
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {

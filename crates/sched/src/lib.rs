@@ -1,7 +1,24 @@
-//! What schedulers ask the hardware model.
+//! Instruction scheduling.
 //!
-//! The model of `oriole-hardware` is data: classes, grids, machines. This crate puts the questions of a published description of ptxas'
-//! scheduler to it:
+//! ```text
+//! Ori on values, Ori on registers, decoded code
+//!   │ code       items: registers, order beyond registers, walls
+//!   ▼
+//! Code ──────────────────────────────┐
+//!   │ graph      who comes before whom │
+//!   │ engine     picks, with pressure  │
+//!   ▼                                  ▼
+//! new order ────────────────────────▶ check     the same writers for every reader
+//! ```
+//!
+//! - [`code`]: what a scheduler sees of code;
+//! - [`graph`]: the dependency graph of a region, linear in instructions and edges;
+//! - [`pressure`]: live registers as a schedule grows;
+//! - [`engine`]: list scheduling in three modes (backend A of a published description of ptxas' scheduler);
+//! - [`check`]: whether a new order computes what the old one did; shares no logic with the others;
+//! - [`function`]: scheduling of functions before and after register allocation.
+//!
+//! The model of `oriole-hardware` is data: classes, grids, machines. The rest of this crate puts the questions of the description to it:
 //!
 //! - [`Descriptor`]: what an instruction is to the scheduler, and the bits that the description packs it into;
 //! - [`latency`]: cycles between two instructions that meet in a register;
@@ -9,9 +26,14 @@
 //! - [`resource`]: how busy the ten units are, for each block;
 //! - [`register_cost`]: what a register counts for.
 
+pub mod check;
+pub mod code;
 pub mod descriptor;
+pub mod engine;
+pub mod function;
+pub mod graph;
 pub mod latency;
-
+pub mod pressure;
 pub mod register_cost;
 pub mod resource;
 pub mod space;

@@ -10,7 +10,8 @@
 //! [`Resources::schedule`] does all three and returns what [`Resources::undo`] needs to take the instruction out again, as backtracking
 //! schedulers must.
 
-use oriole_hardware::units::UNITS;
+use oriole_hardware::machine::Machine;
+use oriole_hardware::units::{Rates, UNITS};
 use oriole_hardware::{Class, Profile};
 use oriole_isa::{File, Instruction, accesses};
 
@@ -129,8 +130,13 @@ pub struct Costs {
 impl Costs {
     /// The costs that a profile says. Where no rate is known, an instruction keeps its unit for one cycle.
     pub fn new(profile: &Profile) -> Costs {
+        Costs::from_rates(&profile.rates, &profile.machine)
+    }
+
+    /// The costs that rates of units say.
+    pub fn from_rates(rates: &Rates, machine: &Machine) -> Costs {
         let cost = |class: Class| {
-            let cycles = ThroughputClass::of(class).cycles(&profile.rates, &profile.machine).unwrap_or(1);
+            let cycles = ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1);
             (unit(class).map_or(0, oriole_hardware::units::Unit::index), cycles as i32)
         };
         Costs { classes: oriole_hardware::Classes::get().all().map(cost).collect() }

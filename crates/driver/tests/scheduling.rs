@@ -1,0 +1,72 @@
+//! Scheduling inside the compiler: what it must not change, and what it must.
+//!
+//! All runs verify: every new order goes through the checker of `oriole-sched`, every allocation through that of `oriole-regalloc`.
+
+use std::path::Path;
+
+use oriole_driver::{Compiled, Options, ScheduleMode, Scheduling, compile};
+use oriole_isa::Target;
+
+const TARGETS: [&str; 2] = ["sm_90a", "sm_80"];
+const MODULES: [&str; 8] =
+    ["attention", "histogram", "float_math", "integer_division", "block_sync", "unrolled", "wide_integers", "parameters"];
+
+fn compiled(module: &str, target: &str, level: u8, scheduling: Scheduling) -> Option<Compiled> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../corpus/{module}.ptx"));
+    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "{module}");
+    let target = Target::parse(target).expect("a target");
+    let options = Options { level, scheduling, verify: true, ..Options::new(target) };
+    compile(&[&checked.module], &options).ok()
+}
+
+/// The allocator's spills and the warps that stay resident with a kernel's registers.
+fn spills(compiled: &Compiled) -> u32 {
+    compiled.functions.iter().map(|function| function.spill_store_bytes + function.spill_load_bytes).sum()
+}
+
+fn registers(compiled: &Compiled) -> u32 {
+    compiled.functions.iter().map(|function| function.registers).sum()
+}
+
+#[test]
+fn every_mode_keeps_what_code_means_and_adds_no_spills() {
+    let (mut changed, mut few, mut fast, mut judged) = (0, 0, 0, 0);
+    for module in MODULES {
+        for target in TARGETS {
+            let Some(old) = compiled(module, target, 3, Scheduling::Off) else { continue };
+            judged += 1;
+            let by_mode = ScheduleMode::ALL.map(|mode| {
+                let new = compiled(module, target, 3, Scheduling::On(mode));
+                let new = new.unwrap_or_else(|| panic!("{module} for {target} compiles without scheduling, not with {}", mode.name()));
+                assert!(spills(&new) <= spills(&old), "{module} for {target} spills with {}", mode.name());
+                changed += usize::from(new.cubin != old.cubin);
+                registers(&new)
+            });
+            few += by_mode[0];
+            fast += by_mode[1];
+        }
+    }
+    assert!(judged >= 12 && changed > judged, "{changed} of {judged} files, three modes each, came out differently");
+    assert!(few < fast, "reduce-reg takes {few} registers, ilp {fast}");
+}
+
+#[test]
+fn levels_decide_without_a_mode() {
+    let cubin = |level, scheduling| compiled("attention", "sm_90a", level, scheduling).map(|compiled| compiled.cubin);
+    assert!(cubin(3, Scheduling::Off).is_some());
+    for level in [0, 1] {
+        assert_eq!(cubin(level, Scheduling::ByLevel), cubin(level, Scheduling::Off), "-O{level}");
+    }
+    for level in [2, 3] {
+        assert_eq!(cubin(level, Scheduling::ByLevel), cubin(level, Scheduling::On(ScheduleMode::Ilp)), "-O{level}");
+        assert_ne!(cubin(level, Scheduling::ByLevel), cubin(level, Scheduling::Off), "-O{level}");
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let cubin = || compiled("unrolled", "sm_90a", 3, Scheduling::ByLevel).map(|compiled| compiled.cubin);
+    assert_eq!(cubin(), cubin());
+}

@@ -1,0 +1,216 @@
+//! From Ori to items: on values before registers are allocated, on physical registers afterwards.
+
+use oriole_hardware::{Class, Classes};
+use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
+use oriole_isa::{File, Opcode, Symbol};
+use oriole_opt::machine::machine_instruction;
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use super::effect::{self, Kind};
+use super::from_machine::{self, Known, described_access, mix};
+use super::{Access, AccessKind, Address, Code, Effect, Group, NewItem, RegisterClass, Space, Touch};
+
+/// The class that stands for pseudo operations, which take no time of their own.
+fn pseudo_class() -> Class {
+    Classes::get().of(Opcode::MOV, &[])
+}
+
+/// Numbers for the registers of values.
+#[derive(Clone, Debug)]
+pub struct ValueNumbers {
+    /// The first register of each value.
+    first: Vec<u32>,
+    /// The value of each register.
+    value: Vec<u32>,
+}
+
+impl ValueNumbers {
+    /// Numbers for all values of a function.
+    pub fn new(function: &Function) -> ValueNumbers {
+        let mut numbers = ValueNumbers { first: Vec::with_capacity(function.values.len()), value: Vec::new() };
+        for (value, class) in function.values.iter_enumerated() {
+            numbers.first.push(numbers.value.len() as u32);
+            numbers.value.extend((0..class.width).map(|_| value.position() as u32));
+        }
+        numbers
+    }
+
+    fn registers(&self, part: Part) -> impl Iterator<Item = u32> + use<> {
+        let first = self.first[part.value.position()] + u32::from(part.first);
+        first..first + u32::from(part.count)
+    }
+
+    /// No code yet, on these registers: each value is a group.
+    pub fn empty(&self, function: &Function) -> Code {
+        let groups = function.values.iter().map(|class| Group { class: RegisterClass::of(class.file), weight: class.width });
+        Code::new(self.value.len() as u32, groups.collect())
+    }
+}
+
+/// Adds an instruction on physical registers.
+pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
+    let data = &function.insts[inst];
+    if data.op.machine().is_none() {
+        return push_wall(code);
+    }
+    let instruction = machine_instruction(function, inst, &|_| 0);
+    let is_relocated = function.operands(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Reference(_)));
+    let known = match data.memory {
+        None => Known::Nothing,
+        Some(id) if is_relocated => Known::Relocated(&function.accesses[id]),
+        Some(id) => Known::Access(&function.accesses[id]),
+    };
+    from_machine::push(code, &instruction, known);
+}
+
+/// Adds an instruction on values.
+pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst) {
+    let data = &function.insts[inst];
+    let (opcode, effect) = match data.op {
+        Op::Machine(opcode) => (Some(opcode), effect_of(code, numbers, function, inst, opcode)),
+        Op::Pseudo(Pseudo::Copy | Pseudo::Pack) => (None, Effect::None),
+        Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, Effect::Wall),
+        // Phis read in other blocks, and their results are there when theirs starts.
+        Op::Pseudo(Pseudo::Phi) => return push_wall(code),
+    };
+    let class = opcode.map_or_else(pseudo_class, |opcode| Classes::get().of(opcode, &data.modifiers));
+    let touches = ValueTouches::of(numbers, function, inst, opcode.is_some().then_some(class));
+    let is_uniform = |touch: &Touch| matches!(touch.file, File::Uniform | File::UniformPredicate);
+    let new = NewItem {
+        class,
+        opcode,
+        guarded: data.guard.is_some(),
+        converged: opcode.is_some_and(effect::needs_lanes) || touches.writes.iter().any(is_uniform),
+        effect,
+        reads: &touches.reads,
+        writes: &touches.writes,
+    };
+    code.push(&new, |register| numbers.value[register as usize]);
+}
+
+fn push_wall(code: &mut Code) {
+    let new =
+        NewItem { class: pseudo_class(), opcode: None, guarded: false, converged: false, effect: Effect::Wall, reads: &[], writes: &[] };
+    code.push(&new, |_| 0);
+}
+
+#[derive(Default)]
+struct ValueTouches {
+    reads: SmallVec<[Touch; 8]>,
+    writes: SmallVec<[Touch; 8]>,
+}
+
+impl ValueTouches {
+    /// What an instruction touches; without a class there are no ports.
+    fn of(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueTouches {
+        let mut touches = ValueTouches::default();
+        let data = &function.insts[inst];
+        if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
+            let file = function.values[value].file;
+            let port = class.map(|_| Classes::get().guard_port(file == File::UniformPredicate));
+            touches.reads.extend(numbers.registers(Part { value, first, count }).map(|register| Touch { register, file, port }));
+        }
+        for part in function.results(inst).iter().filter_map(Operand::part) {
+            let file = function.values[part.value].file;
+            for (number, register) in numbers.registers(part).enumerate() {
+                let port = class.and_then(|class| class.write_port(file, number));
+                touches.writes.push(Touch { register, file, port });
+            }
+        }
+        let mut slots = 0;
+        for operand in function.sources(inst) {
+            slots += usize::from(operand.role == Role::Plain);
+            touches.source(numbers, function, operand, class, slots.saturating_sub(1));
+        }
+        touches
+    }
+
+    fn source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<Class>, slot: usize) {
+        let Some(part) = operand.part() else { return };
+        let file = function.values[part.value].file;
+        let is_tied = matches!(operand.role, Role::Tied(_));
+        for (number, register) in numbers.registers(part).enumerate() {
+            let port = class.filter(|_| !is_tied).and_then(|class| class.read_port(file, slot, number));
+            self.reads.push(Touch { register, file, port });
+            if is_tied {
+                // Its register is overwritten: who reads the value as well does so before, or it has to be copied.
+                self.writes.push(Touch { register, file, port: None });
+            }
+        }
+    }
+}
+
+fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> Effect {
+    let data = &function.insts[inst];
+    let names = || {
+        function.operands(inst).iter().filter_map(|operand| match operand.kind {
+            OperandKind::Name(name) => Some(name),
+            _ => None,
+        })
+    };
+    if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
+        return Effect::Wall;
+    }
+    let described = data.memory.map(|id| &function.accesses[id]);
+    match effect::kind(opcode) {
+        Kind::Free => Effect::None,
+        Kind::Order(Effect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => Effect::Wall,
+        Kind::Order(effect) => effect,
+        Kind::State => effect::state(names()),
+        Kind::Constant => {
+            let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
+            let read = Access { kind: AccessKind::ReadConstant, space: Space::Global, strong: false, address: None };
+            if is_indexed { Effect::Access(read) } else { Effect::None }
+        }
+        Kind::Blurred { space, writes } => {
+            let strong = effect::is_atomic(opcode) || described.is_some_and(|access| access.volatile);
+            let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+            Effect::Access(Access { kind, space, strong, address: None })
+        }
+        Kind::Access { space, writes } => {
+            let Some(described) = described else {
+                let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+                return Effect::Access(Access { kind, space, strong: true, address: None });
+            };
+            let address = address_of(code, numbers, function, inst, described);
+            described_access(described, space, writes, effect::is_atomic(opcode), address)
+        }
+    }
+}
+
+fn address_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, described: &MemoryAccess) -> Option<Address> {
+    if described.bytes == 0 {
+        return None;
+    }
+    let operands = function.operands(inst);
+    let opening = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
+    let first_register = code.address_registers.len() as u32;
+    let (mut form, mut offset) = (0, 0_i64);
+    for operand in operands[opening..].iter().take_while(|operand| operand.role != Role::Plain || operand == &&operands[opening]) {
+        match operand.kind {
+            OperandKind::Address(word) => form = mix(form, word),
+            OperandKind::Value(part) => {
+                let suffixes = operand.suffixes.iter().filter(|&&suffix| suffix != Symbol::NAME_);
+                form = suffixes.fold(mix(form, 1_u8), mix);
+                code.address_registers.extend(numbers.registers(part));
+            }
+            OperandKind::Integer(number) => {
+                offset += if operand.signs.has(Signs::NEGATE) { number.wrapping_neg() } else { number };
+            }
+            OperandKind::Zero(_) => form = mix(form, 2_u8),
+            OperandKind::Reference(reference) => {
+                form = mix(form, (3_u8, reference.symbol));
+                offset += i64::from(reference.offset);
+            }
+            _ => return None,
+        }
+    }
+    Some(Address {
+        first_register,
+        register_count: (code.address_registers.len() - first_register as usize) as u16,
+        bytes: described.bytes.into(),
+        form,
+        offset,
+    })
+}

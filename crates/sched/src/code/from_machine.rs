@@ -1,0 +1,210 @@
+//! From machine instructions, decoded or about to be encoded, to items on physical registers.
+
+use std::hash::{Hash, Hasher};
+
+use oriole_hardware::{Class, Classes};
+use oriole_ir::{MemoryAccess, Order};
+use oriole_isa::{AccessPlace, Accesses, File, Instruction, Opcode, Value, accesses};
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
+
+use super::effect::{self, Kind};
+use super::{Access, AccessKind, Address, Code, Effect, Group, NewItem, RegisterClass, Space, Touch};
+
+/// Files in the order of their register numbers.
+const FILES: [File; 5] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate, File::Convergence];
+const FILE_SIZE: u32 = 256;
+
+/// No code yet, on physical registers.
+pub fn empty() -> Code {
+    let groups = FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of(file), weight: 1 }));
+    Code::new(FILES.len() as u32 * FILE_SIZE, groups.collect())
+}
+
+/// The number of a physical register; none for those that order nothing.
+pub fn register(file: File, number: u16) -> Option<u32> {
+    let file = FILES.iter().position(|&other| other == file)?;
+    Some(file as u32 * FILE_SIZE + u32::from(number))
+}
+
+/// Items of decoded instructions.
+pub fn code(instructions: &[Instruction]) -> Code {
+    let mut code = empty();
+    for instruction in instructions {
+        push(&mut code, instruction, Known::Nothing);
+    }
+    code
+}
+
+/// What is known of an instruction's access to memory beyond its text.
+#[derive(Clone, Copy, Debug)]
+pub enum Known<'a> {
+    /// Nothing.
+    Nothing,
+    /// What the compiler noted.
+    Access(&'a MemoryAccess),
+    /// The same, but the address has a part that is not known yet.
+    Relocated(&'a MemoryAccess),
+}
+
+/// Adds an instruction.
+pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
+    let class = Class::of(instruction);
+    let found = accesses(instruction);
+    let (reads, writes) = touches(instruction, class, &found);
+    let effect = effect_of(code, instruction, &found, known);
+    let is_uniform = |touch: &Touch| matches!(touch.file, File::Uniform | File::UniformPredicate);
+    let new = NewItem {
+        class,
+        opcode: Some(instruction.opcode),
+        guarded: !instruction.guard.is_always(),
+        converged: effect::needs_lanes(instruction.opcode) || writes.iter().any(is_uniform),
+        effect,
+        reads: &reads,
+        writes: &writes,
+    };
+    code.push(&new, |register| register);
+}
+
+type Touches = SmallVec<[Touch; 8]>;
+
+fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touches, Touches) {
+    let (mut reads, mut writes) = (Touches::new(), Touches::new());
+    let written = instruction.written();
+    let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
+    for access in found {
+        for (part, number) in access.registers().enumerate() {
+            let Some(register) = register(access.file, number) else { continue };
+            let port = match (access.place, access.written) {
+                (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == File::UniformPredicate)),
+                (_, true) => class.write_port(access.file, part),
+                (AccessPlace::Plain(operand) | AccessPlace::Address(operand), false) => {
+                    class.read_port(access.file, slot_of(operand), part)
+                }
+            };
+            let list = if access.written { &mut writes } else { &mut reads };
+            list.push(Touch { register, file: access.file, port });
+        }
+    }
+    (reads, writes)
+}
+
+fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: Known<'_>) -> Effect {
+    let described = match known {
+        Known::Nothing => None,
+        Known::Access(access) | Known::Relocated(access) => Some(access),
+    };
+    match effect::kind(instruction.opcode) {
+        Kind::Free => Effect::None,
+        Kind::Order(Effect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => Effect::Wall,
+        Kind::Order(effect) => effect,
+        Kind::State => effect::state(instruction.operands.iter().filter_map(|operand| match operand.value {
+            Value::Name(name) => Some(name),
+            _ => None,
+        })),
+        Kind::Constant => {
+            let is_indexed = found.iter().any(|access| matches!(access.place, AccessPlace::Address(_)));
+            let read = Access { kind: AccessKind::ReadConstant, space: Space::Global, strong: false, address: None };
+            if is_indexed { Effect::Access(read) } else { Effect::None }
+        }
+        Kind::Blurred { space, writes } => {
+            let strong = effect::is_atomic(instruction.opcode) || described.is_some_and(|access| access.volatile);
+            Effect::Access(Access { kind: kind_of(writes, false), space, strong, address: None })
+        }
+        Kind::Access { space, writes } => {
+            let address = match known {
+                Known::Relocated(_) => None,
+                _ => address_of(code, instruction, found, described),
+            };
+            access(instruction, space, writes, described, address)
+        }
+    }
+}
+
+fn kind_of(writes: bool, is_constant: bool) -> AccessKind {
+    match (writes, is_constant) {
+        (true, _) => AccessKind::Write,
+        (false, true) => AccessKind::ReadConstant,
+        (false, false) => AccessKind::Read,
+    }
+}
+
+fn access(instruction: &Instruction, space: Space, writes: bool, described: Option<&MemoryAccess>, address: Option<Address>) -> Effect {
+    let is_atomic = effect::is_atomic(instruction.opcode);
+    if let Some(described) = described {
+        return described_access(described, space, writes, is_atomic, address);
+    }
+    let has = |names: &[&str]| instruction.modifiers.iter().any(|modifier| names.contains(&modifier.spelling()));
+    let strong = is_atomic || has(&[".STRONG", ".MMIO"]);
+    let kind = kind_of(writes, has(&[".CONSTANT"]));
+    Effect::Access(Access { kind, space, strong, address })
+}
+
+/// The access that the compiler noted.
+pub(super) fn described_access(described: &MemoryAccess, space: Space, writes: bool, is_atomic: bool, address: Option<Address>) -> Effect {
+    match described.order {
+        Order::Weak | Order::Relaxed => {}
+        Order::Acquire | Order::Release | Order::AcquireRelease | Order::SequentiallyConsistent => return Effect::Fence,
+    }
+    let space = match described.space {
+        oriole_ir::Space::Spill => Space::Spill,
+        oriole_ir::Space::Local => Space::Local,
+        oriole_ir::Space::Shared => Space::Shared,
+        oriole_ir::Space::Global => Space::Global,
+        oriole_ir::Space::Generic | oriole_ir::Space::Constant => space,
+    };
+    let strong = is_atomic || described.volatile || described.order == Order::Relaxed;
+    let is_constant = !strong && (described.constant || described.space == oriole_ir::Space::Constant);
+    Effect::Access(Access { kind: kind_of(writes, is_constant), space, strong, address })
+}
+
+/// Mixes a part into the number that stands for the form of an address.
+pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
+    let mut hasher = FxHasher::default();
+    (form, part).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, described: Option<&MemoryAccess>) -> Option<Address> {
+    let (number, address) = instruction.operands.iter().enumerate().find_map(|(number, operand)| match &operand.value {
+        Value::Address(address) => Some((number, address)),
+        _ => None,
+    })?;
+    let bytes = match described {
+        Some(described) => u16::from(described.bytes),
+        None => bytes_of(instruction),
+    };
+    if bytes == 0 {
+        return None;
+    }
+    let first_register = code.address_registers.len() as u32;
+    for access in found.iter().filter(|access| access.place == AccessPlace::Address(number as u8)) {
+        code.address_registers.extend(access.registers().filter_map(|number| register(access.file, number)));
+    }
+    let mut form = mix(0, address.word);
+    for part in &address.parts {
+        let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);
+        form = suffixes.fold(mix(form, 1_u8), mix);
+    }
+    let last = address.parts.last()?;
+    Some(Address {
+        first_register,
+        register_count: (code.address_registers.len() - first_register as usize) as u16,
+        bytes,
+        form,
+        offset: last.offset.unwrap_or_default(),
+    })
+}
+
+/// Bytes that each thread accesses, by the modifiers; 32 bits are not written.
+fn bytes_of(instruction: &Instruction) -> u16 {
+    let bytes = instruction.modifiers.iter().filter_map(|modifier| match modifier.spelling() {
+        ".U8" | ".S8" => Some(1),
+        ".U16" | ".S16" | ".F16" | ".BF16" => Some(2),
+        ".64" => Some(8),
+        ".128" => Some(16),
+        ".ENL2.256" | ".256" => Some(32),
+        _ => None,
+    });
+    bytes.max().unwrap_or(4)
+}

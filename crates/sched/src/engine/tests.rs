@@ -1,0 +1,122 @@
+use super::*;
+use crate::check;
+use crate::code::{Code, from_machine};
+use crate::graph::{Builder, Graph};
+use crate::pressure::Borders;
+use oriole_hardware::{Model, Profile};
+use oriole_isa::{File, Target, parse};
+
+fn target() -> Target {
+    Target::parse("sm_90a").unwrap()
+}
+
+fn code(lines: &[&str]) -> Code {
+    from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>())
+}
+
+fn graph(code: &Code) -> Graph {
+    Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
+}
+
+fn run(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+    let graph = graph(code);
+    let costs = Costs::new(&Profile::of(target()));
+    let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(File::General, number)).collect::<Vec<u32>>();
+    let (live_in, live_out) = (numbers(live_in), numbers(live_out));
+    let mut tracker = Tracker::new(code.groups().len());
+    tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    let settings = Settings { mode, budget, trace: true };
+    let schedule = schedule(code, &graph, &costs, &settings, &mut tracker, None);
+    assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
+    assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
+    (schedule, tracker.peak()[0])
+}
+
+/// Two loads, each followed by its chain: the second load need not wait for the first chain.
+#[test]
+fn loads_go_first_and_chains_are_interleaved() {
+    let lines = [
+        "LDG.E R10, desc[UR4][R2.64]",
+        "FADD R11, R10, R10",
+        "FADD R12, R11, R11",
+        "LDG.E R20, desc[UR4][R4.64]",
+        "FADD R21, R20, R20",
+        "FADD R22, R21, R21",
+    ];
+    let code = code(&lines);
+    let (schedule, _) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[2, 3, 4, 5], &[12, 22]);
+    assert_eq!(schedule.order[..2], [0, 3]);
+    let graph = graph(&code);
+    let before = estimate(&code, &graph, &Costs::new(&Profile::of(target())), 0..6);
+    assert!(schedule.length.issued + 200 < before.issued, "{:?} instead of {before:?}", schedule.length);
+    assert_eq!(schedule.most_scoreboards, 2);
+}
+
+/// Independent sums, consumed in pairs: with few registers each pair is consumed before the next is made.
+#[test]
+fn few_registers_make_consumers_follow_producers() {
+    let mut lines: Vec<String> = (0..16).map(|at| format!("FADD R{}, R0, {at}", 20 + at)).collect();
+    lines.extend((0..8).map(|at| format!("FADD R{}, R{}, R{}", 50 + at, 20 + 2 * at, 21 + 2 * at)));
+    lines.extend((0..8).map(|at| format!("STS [R1+{:#x}], R{}", 4 * at, 50 + at)));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let code = code(&lines);
+    let (_, many) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[0, 1], &[]);
+    let budget = Budget::new(Mode::ReduceReg, [12, 6, 6, 60], 0, None);
+    let (_, few) = run(&code, Mode::ReduceReg, budget, &[0, 1], &[]);
+    assert!(few <= 6 && many > few, "{few} and {many} live registers");
+    let budget = Budget::new(Mode::Ilp, [10, 6, 6, 60], 0, None);
+    let (_, within) = run(&code, Mode::Ilp, budget, &[0, 1], &[]);
+    assert!(within <= 10, "{within} registers");
+}
+
+#[test]
+fn batches_keep_products_together() {
+    let mut lines = Vec::new();
+    for at in 0..4 {
+        let base = 20 + 16 * at;
+        lines.push(format!("HMMA.16816.F32 R{}, R{}, R{}, RZ", base, base + 8, base + 12));
+        lines.push(format!("FADD R{}, R{}, R{}", 150 + at, 160 + at, 170 + at));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let code = code(&lines);
+    let (schedule, _) = run(&code, Mode::DynBatch, Budget::UNLIMITED, &[], &[]);
+    let first = schedule.order.iter().position(|&position| position % 2 == 0).unwrap();
+    assert!(schedule.order[first..first + 4].iter().all(|position| position % 2 == 0), "{:?}", schedule.order);
+    assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
+}
+
+#[test]
+fn every_pick_says_why() {
+    let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
+    let (schedule, _) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[1, 2, 3], &[3]);
+    let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
+    assert_eq!(told, [(1, Some(0), Reason::HotCounts), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
+}
+
+#[test]
+fn the_hook_hears_of_everybody_once() {
+    let code = code(&["FADD R0, R1, R2", "FADD R3, R0, R0", "FADD R4, R3, R0"]);
+    let graph = graph(&code);
+    let costs = Costs::new(&Profile::of(target()));
+    let mut tracker = Tracker::new(code.groups().len());
+    tracker.enter_block(&code, 0..3, Borders { live_in: &[], live_out: &[] });
+    let mut heard = Vec::new();
+    let settings = Settings { mode: Mode::Ilp, budget: Budget::UNLIMITED, trace: false };
+    schedule(&code, &graph, &costs, &settings, &mut tracker, Some(&mut |position| heard.push(position)));
+    assert_eq!(heard, [0, 1, 2]);
+}
+
+/// The arithmetic of the description: an eighth and three, then a sixteenth.
+#[test]
+fn budgets_tighten_as_described() {
+    let budget = Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 8, None);
+    assert_eq!((budget.registers[0], budget.reduced), (64 - 8 - 11, 45 - 2));
+    assert_eq!(Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 0, Some(5)).registers[0], 59);
+    assert_eq!(Budget::new(Mode::Ilp, [64, 7, 7, 63], 0, None).registers[0], 64);
+}
+
+#[test]
+fn modes_have_names_and_codes() {
+    assert!(Mode::ALL.into_iter().all(|mode| Mode::parse(mode.name()) == Some(mode)));
+    assert_eq!(Mode::ALL.map(Mode::code), [0x39, 0x49, 0x41]);
+}

@@ -1,0 +1,315 @@
+//! Scheduling of functions: before register allocation on values, and afterwards (phase 110) on physical registers.
+//!
+//! Blocks are scheduled by themselves, region by region ([`Code::regions`]). A new order of a region is taken only if it is estimated to be
+//! faster than the old one. On values, that of a block is taken only if it needs no more registers than the budget or than the old order
+//! did; else it is scheduled again to reduce registers, and if that does not help, it stays as it was.
+//!
+//! **Budget.** Registers that cost no occupancy are free: the budget is the most with which as many warps stay resident as with what the old
+//! order needs.
+
+use std::ops::Range;
+
+use oriole_hardware::Model;
+use oriole_hardware::machine::Machine;
+use oriole_ir::analysis::{ControlFlow, Liveness};
+use oriole_ir::{Block, Function, Inst};
+use oriole_support::{Index, IndexVec};
+
+use crate::check::{self, Broken};
+use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
+use crate::engine::{self, Budget, LARGEST_FUNCTION, LONGEST_BLOCK, Mode, Pick, Settings};
+use crate::graph::Builder;
+use crate::pressure::{Borders, Counts, Tracker};
+use crate::resource::Costs;
+
+/// Registers that allocation may need beyond those that are live: tuples leave gaps.
+const GAPS: i32 = 4;
+/// Registers of a thread are given out in this unit.
+const UNIT: i32 = 8;
+/// Predicates of a thread, and of a warp.
+const PREDICATES: i32 = 7;
+
+/// The machine to schedule for, and how.
+#[derive(Clone, Copy)]
+pub struct Scheduler<'a> {
+    /// Latencies.
+    pub model: &'a Model,
+    /// Time on units.
+    pub costs: &'a Costs,
+    /// Registers and warps.
+    pub machine: &'a Machine,
+    /// What for.
+    pub mode: Mode,
+    /// General registers that a thread may have.
+    pub register_limit: u32,
+    /// General registers that a thread gets beyond those that its code names.
+    pub hidden_registers: u32,
+    /// Uniform registers that there are.
+    pub uniform_limit: u32,
+    /// Whether to check every new order.
+    pub verify: bool,
+    /// Whether to record why.
+    pub trace: bool,
+}
+
+/// What a pass did.
+#[derive(Clone, Default, Debug)]
+pub struct Stats {
+    /// Blocks with a new order.
+    pub blocks: usize,
+    /// Estimated cycles of all blocks, each once, before.
+    pub cycles_before: u64,
+    /// The same afterwards.
+    pub cycles_after: u64,
+    /// The most general registers that are live, before.
+    pub live_before: i32,
+    /// The same afterwards.
+    pub live_after: i32,
+    /// Why each instruction was picked, by block, if that was asked for.
+    pub picks: Vec<(Block, Vec<Pick>)>,
+}
+
+/// A new order that breaks something: a mistake of the scheduler.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduleError {
+    /// The block.
+    pub block: Block,
+    /// What is broken.
+    pub broken: Broken,
+}
+
+impl std::fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the new order of {:?} is wrong: {}", self.block, self.broken)
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+/// Blocks in pieces of at most [`LARGEST_FUNCTION`] instructions, single blocks excepted: tables are as large as a piece, not as the function.
+fn chunks(function: &Function) -> Vec<Vec<Block>> {
+    let mut chunks: Vec<Vec<Block>> = Vec::new();
+    let mut size = usize::MAX;
+    for &block in &function.layout {
+        let length = function.blocks[block].insts.len();
+        if size.saturating_add(length) > LARGEST_FUNCTION {
+            chunks.push(Vec::new());
+            size = 0;
+        }
+        size += length;
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.push(block);
+        }
+    }
+    chunks
+}
+
+/// Code of some blocks, each with its range.
+struct Piece {
+    code: Code,
+    blocks: Vec<(Block, Range<usize>)>,
+}
+
+impl Piece {
+    fn new(function: &Function, blocks: &[Block], mut code: Code, push: impl Fn(&mut Code, Inst)) -> Piece {
+        let mut ranges = Vec::with_capacity(blocks.len());
+        for &block in blocks {
+            let start = code.items.len();
+            function.blocks[block].insts.iter().for_each(|&inst| push(&mut code, inst));
+            ranges.push((block, start..code.items.len()));
+        }
+        Piece { code, blocks: ranges }
+    }
+}
+
+/// The order of a block, with what is known of it.
+struct Attempt {
+    order: Vec<usize>,
+    cycles_before: u64,
+    cycles: u64,
+    picks: Vec<Pick>,
+}
+
+impl Scheduler<'_> {
+    /// Schedules a function on values.
+    pub fn run_on_values(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+        let flow = ControlFlow::compute(function);
+        let liveness = Liveness::compute(function, &flow);
+        let numbers = from_ir::ValueNumbers::new(function);
+        let mut tracker = Tracker::new(function.values.len());
+        let piece_of = |function: &Function, chunk: &[Block]| {
+            Piece::new(function, chunk, numbers.empty(function), |code, inst| from_ir::push_values(code, &numbers, function, inst))
+        };
+        let chunks = chunks(function);
+        let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
+        let mut only_piece = None;
+        for chunk in &chunks {
+            let piece = piece_of(function, chunk);
+            for (block, range) in &piece.blocks {
+                let borders = LiveValues::of(function, &liveness, *block);
+                old_peaks[*block] = peak(&piece.code, range, &mut tracker, borders.as_borders(), range.clone());
+            }
+            // Code of one piece is kept; of several it is made again, so that only one is there at a time.
+            only_piece = Some(piece).filter(|_| chunks.len() == 1);
+        }
+        let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
+        let target = self.target(old);
+        let mut stats = Stats { live_before: old[0], ..Stats::default() };
+        for chunk in &chunks {
+            let piece = only_piece.take().unwrap_or_else(|| piece_of(function, chunk));
+            let mut builder = Builder::new(self.model, piece.code.registers());
+            for (block, range) in &piece.blocks {
+                let old = old_peaks[*block];
+                let live = LiveValues::of(function, &liveness, *block);
+                let (attempt, new) = self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old));
+                stats.live_after = stats.live_after.max(new.unwrap_or(old)[0]);
+                self.accept(function, &piece.code, *block, range, attempt, &mut stats)?;
+            }
+        }
+        Ok(stats)
+    }
+
+    /// An order of a block that needs no more registers than allowed, and how many it needs.
+    fn within_budget(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        builder: &mut Builder<'_>,
+        tracker: &mut Tracker,
+        live: &LiveValues,
+        allowed: Counts,
+    ) -> (Option<Attempt>, Option<Counts>) {
+        let modes = [(self.mode, None), (Mode::ReduceReg, Some(0))];
+        for (mode, tighten_by) in modes {
+            let settings = Settings { mode, budget: Budget::new(mode, allowed, 0, tighten_by), trace: self.trace };
+            tracker.enter_block(code, range.clone(), live.as_borders());
+            let attempt = self.attempt(code, range, builder, tracker, &settings);
+            let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
+            if found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed) {
+                return (Some(attempt), Some(found));
+            }
+        }
+        (None, None)
+    }
+
+    /// Schedules a function on physical registers: phase 110.
+    pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+        let mut stats = Stats::default();
+        for chunk in chunks(function) {
+            let piece = Piece::new(function, &chunk, from_machine::empty(), |code, inst| from_ir::push_allocated(code, function, inst));
+            let mut builder = Builder::new(self.model, piece.code.registers());
+            let mut tracker = Tracker::new(piece.code.groups().len());
+            for (block, range) in &piece.blocks {
+                tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
+                // Registers have their places: there is nothing to be saved.
+                let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
+                let settings = Settings { mode, budget: Budget::UNLIMITED, trace: self.trace };
+                let attempt = self.attempt(&piece.code, range, &mut builder, &mut tracker, &settings);
+                self.accept(function, &piece.code, *block, range, Some(attempt), &mut stats)?;
+            }
+        }
+        Ok(stats)
+    }
+
+    /// The registers that cost nothing, given those that are live at once.
+    fn target(&self, live: Counts) -> Counts {
+        let for_warp = (self.machine.registers_per_scheduler() / 32) as i32;
+        let beyond = GAPS + self.hidden_registers as i32;
+        let needed = (live[0] + beyond + UNIT - 1) / UNIT * UNIT;
+        let warps = (for_warp / needed.max(UNIT)).clamp(1, self.machine.warps_per_scheduler() as i32);
+        let most = (for_warp / warps / UNIT * UNIT - beyond).min(self.register_limit as i32 - GAPS);
+        [most.max(1), PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
+    }
+
+    fn attempt(&self, code: &Code, range: &Range<usize>, builder: &mut Builder<'_>, tracker: &mut Tracker, settings: &Settings) -> Attempt {
+        let mut attempt = Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, picks: Vec::new() };
+        for region in code.regions(range.clone(), LONGEST_BLOCK) {
+            (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
+            let graph = builder.build(code, region.clone());
+            let before = engine::estimate(code, &graph, self.costs, region.clone());
+            let schedule = engine::schedule(code, &graph, self.costs, settings, tracker, None);
+            let is_better = schedule.length.is_shorter_than(before) || settings.mode == Mode::ReduceReg;
+            attempt.cycles_before += u64::from(before.issued);
+            attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
+            if is_better {
+                attempt.order.extend(schedule.order);
+                attempt.picks.extend(schedule.picks);
+            } else {
+                attempt.order.extend(region);
+            }
+        }
+        (attempt.order.len() + range.start..range.end).for_each(|wall| attempt.pass(code, wall, tracker));
+        attempt
+    }
+
+    /// Gives a block its new order.
+    fn accept(
+        &self,
+        function: &mut Function,
+        code: &Code,
+        block: Block,
+        range: &Range<usize>,
+        attempt: Option<Attempt>,
+        stats: &mut Stats,
+    ) -> Result<(), ScheduleError> {
+        let Some(attempt) = attempt else { return Ok(()) };
+        if self.verify {
+            check::check(code, range.clone(), &attempt.order).map_err(|broken| ScheduleError { block, broken })?;
+        }
+        stats.cycles_before += attempt.cycles_before;
+        stats.cycles_after += attempt.cycles;
+        if attempt.order.iter().copied().eq(range.clone()) {
+            return Ok(());
+        }
+        stats.blocks += 1;
+        if self.trace {
+            stats.picks.push((block, attempt.picks));
+        }
+        let old = std::mem::take(&mut function.blocks[block].insts);
+        function.blocks[block].insts = attempt.order.iter().map(|position| old[position - range.start]).collect();
+        Ok(())
+    }
+}
+
+impl Attempt {
+    /// Goes over a wall.
+    fn pass(&mut self, code: &Code, wall: usize, tracker: &mut Tracker) {
+        tracker.pass(code, wall);
+        self.order.push(wall);
+    }
+}
+
+/// Values that are live at the start of a block, results of phis included, and at its end.
+struct LiveValues {
+    at_start: Vec<u32>,
+    at_end: Vec<u32>,
+}
+
+impl LiveValues {
+    fn of(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
+        let number = |value: oriole_ir::Value| value.position() as u32;
+        let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
+        LiveValues {
+            at_start: liveness.live_in(block).iter().copied().chain(phis).map(number).collect(),
+            at_end: liveness.live_out(block).iter().copied().map(number).collect(),
+        }
+    }
+
+    fn as_borders(&self) -> Borders<'_> {
+        Borders { live_in: &self.at_start, live_out: &self.at_end }
+    }
+}
+
+fn most_of(first: Counts, second: Counts) -> Counts {
+    std::array::from_fn(|class| first[class].max(second[class]))
+}
+
+/// The most registers that are live in a block in some order.
+fn peak(code: &Code, range: &Range<usize>, tracker: &mut Tracker, borders: Borders<'_>, order: impl Iterator<Item = usize>) -> Counts {
+    tracker.enter_block(code, range.clone(), borders);
+    tracker.enter_region(code, range.clone());
+    for position in order {
+        tracker.step(code, &code.items[position]);
+    }
+    tracker.peak()
+}

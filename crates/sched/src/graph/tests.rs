@@ -1,0 +1,290 @@
+use super::*;
+use crate::check::{self, Broken};
+use crate::code::{Access, AccessKind, Space, from_machine};
+use oriole_isa::{Target, parse};
+
+fn code(lines: &[&str]) -> Code {
+    from_machine::code(&lines.iter().map(|line| parse(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect::<Vec<_>>())
+}
+
+fn graph(code: &Code) -> Graph {
+    let model = Model::of(Target::parse("sm_90a").unwrap());
+    Builder::new(model, code.registers()).build(code, 0..code.items.len())
+}
+
+/// Whether a path leads from one item to another.
+fn precedes(graph: &Graph, first: u32, second: u32) -> bool {
+    graph.successors(first).iter().any(|edge| edge.node == second || precedes(graph, edge.node, second))
+}
+
+fn pairs(lines: &[&str]) -> Vec<(u32, u32)> {
+    let code = code(lines);
+    let graph = graph(&code);
+    let count = lines.len() as u32;
+    let all = (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
+    all.filter(|&(first, second)| precedes(&graph, first, second)).collect()
+}
+
+#[test]
+fn registers_order_reads_and_writes() {
+    let code = code(&["FADD R0, R1, R2", "FADD R3, R0, R1", "FADD R1, R4, R5", "FADD R0, R6, R7"]);
+    let graph = graph(&code);
+    let mut found: Vec<(u32, u32, EdgeKind, u16)> = Vec::new();
+    for node in 0..4 {
+        found.extend(graph.successors(node).iter().map(|edge| (node, edge.node, edge.kind, edge.latency)));
+    }
+    let kinds: Vec<(u32, u32, EdgeKind)> = found.iter().map(|edge| (edge.0, edge.1, edge.2)).collect();
+    let expected = [(0, 1, EdgeKind::Raw), (0, 2, EdgeKind::War), (0, 3, EdgeKind::Waw), (1, 2, EdgeKind::War), (1, 3, EdgeKind::War)];
+    assert_eq!(kinds, expected);
+    // Chains of sums take four cycles on Hopper, as measured.
+    assert_eq!(found[0].3, 4);
+}
+
+#[test]
+fn loads_count_with_their_usual_time() {
+    let code = code(&["LDG.E R0, desc[UR4][R2.64]", "FADD R5, R0, R1"]);
+    let model = Model::of(Target::parse("sm_90a").unwrap());
+    let edge = graph(&code).successors(0)[0];
+    assert!(edge.scoreboard && edge.kind == EdgeKind::Raw);
+    assert_eq!(Some(edge.latency), model.time(code.items[0].class).map(|time| time.usual));
+}
+
+#[test]
+fn a_guarded_result_keeps_the_old_one() {
+    assert_eq!(pairs(&["MOV R0, 0x1", "@P0 MOV R0, 0x2", "FADD R1, R0, R0"]), [(0, 1), (0, 2), (1, 2)]);
+}
+
+#[test]
+fn same_base_is_compared_by_offset() {
+    let lines = ["STG.E desc[UR4][R2.64], R6", "LDG.E R7, desc[UR4][R2.64+0x4]", "LDG.E R8, desc[UR4][R2.64]"];
+    assert_eq!(pairs(&lines), [(0, 2)]);
+    // A wide store covers both.
+    let lines = ["STG.E.64 desc[UR4][R2.64], R6", "LDG.E R8, desc[UR4][R2.64+0x4]", "LDG.E R9, desc[UR4][R2.64+0x8]"];
+    assert_eq!(pairs(&lines), [(0, 1)]);
+}
+
+#[test]
+fn a_base_that_changes_is_another_one() {
+    let lines = ["STS [R2], R6", "IADD3 R2, R2, 0x4, RZ", "LDS R7, [R2+0x10]"];
+    assert_eq!(pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
+}
+
+#[test]
+fn other_bases_may_be_anywhere_in_the_same_space() {
+    let lines = ["STG.E desc[UR4][R2.64], R6", "LDG.E R7, desc[UR4][R8.64]", "LDS R10, [R12]", "LD.E R11, desc[UR4][R14.64]"];
+    assert_eq!(pairs(&lines), [(0, 1), (0, 3)]);
+    let lines = ["LDS R10, [R12]", "STL [R1], R6", "ST.E desc[UR4][R14.64], R7", "LDG.E.CONSTANT R11, desc[UR4][R16.64]"];
+    assert_eq!(pairs(&lines), [(0, 2), (1, 2)]);
+}
+
+#[test]
+fn loads_do_not_order_loads_and_strong_ones_do() {
+    let lines = ["LDG.E R7, desc[UR4][R2.64]", "LDG.E R8, desc[UR4][R4.64]"];
+    assert_eq!(pairs(&lines), []);
+    let lines = ["LDG.E.STRONG.GPU R7, desc[UR4][R2.64]", "LDG.E R9, desc[UR4][R2.64]", "LDG.E.STRONG.SYS R8, desc[UR4][R4.64]"];
+    assert_eq!(pairs(&lines), [(0, 2)]);
+}
+
+#[test]
+fn fences_and_barriers_hold_what_they_must() {
+    let lines = ["LDG.E R7, desc[UR4][R2.64]", "FADD R0, R1, R1", "MEMBAR.SC.GPU", "STS [R12], R6", "SHFL.IDX PT, R20, R21, R22, R23"];
+    assert_eq!(pairs(&lines), [(0, 2), (0, 3), (2, 3)]);
+    let lines = ["SHFL.IDX PT, R20, R21, R22, R23", "LDS R7, [R2]", "BAR.SYNC.DEFER_BLOCKING 0x0", "FADD R0, R1, R1", "UMOV UR4, 0x1"];
+    assert_eq!(pairs(&lines), [(0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]);
+}
+
+#[test]
+fn clocks_keep_their_order_and_fixed_registers_do_not() {
+    let lines = ["CS2R R2, SR_CLOCKLO", "S2R R4, SR_TID.X", "FADD R0, R1, R1", "CS2R R6, SR_CLOCKLO", "ATOMS.ADD R8, [R9], R10"];
+    assert_eq!(pairs(&lines), [(0, 3), (0, 4), (3, 4)]);
+}
+
+#[test]
+fn accesses_stay_behind_a_guarded_exit() {
+    let lines = ["FADD R0, R1, R1", "@P0 EXIT", "LDG.E.CONSTANT R7, desc[UR4][R2.64]", "LDC R8, c[0x0][0x210]"];
+    assert_eq!(pairs(&lines), [(1, 2)]);
+}
+
+#[test]
+fn regions_end_at_walls_and_at_their_longest() {
+    let lines = ["FADD R0, R1, R1", "CALL.REL.NOINC 0x0", "FADD R0, R1, R1", "FADD R2, R1, R1", "FADD R3, R1, R1", "EXIT"];
+    assert_eq!(code(&lines).regions(0..6, 2), [0..1, 2..4, 4..5]);
+}
+
+/// Instructions from which random code is made.
+const WORDS: [&str; 26] = [
+    "FADD R0, R1, R2",
+    "FADD R1, R0, R3",
+    "FADD R2, R3, R0",
+    "@P0 FADD R0, R3, R3",
+    "@!P0 MOV R3, R1",
+    "ISETP.GT.AND P0, PT, R0, R1, PT",
+    "IADD3 R4, R4, 0x8, RZ",
+    "STS [R4], R0",
+    "STS [R4+0x4], R1",
+    "STS.64 [R4+0x4], R2",
+    "LDS R1, [R4]",
+    "LDS R2, [R4+0x8]",
+    "LDS R3, [R5]",
+    "STS [R5+0x2], R3",
+    "LDG.E R0, desc[UR4][R6.64]",
+    "STG.E desc[UR4][R6.64], R1",
+    "LDG.E.CONSTANT R2, desc[UR4][R6.64]",
+    "LD.E R3, desc[UR4][R6.64]",
+    "ST.E desc[UR4][R8.64], R2",
+    "LDG.E.STRONG.GPU R1, desc[UR4][R6.64]",
+    "ATOMS.ADD R2, [R5], R3",
+    "MEMBAR.SC.GPU",
+    "BAR.SYNC.DEFER_BLOCKING 0x0",
+    "SHFL.IDX PT, R0, R1, R2, R3",
+    "CS2R R2, SR_CLOCKLO",
+    "LDL R0, [R1]",
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % bound
+    }
+}
+
+/// Who wrote a register last, before a place in an order.
+fn writer(code: &Code, order: &[usize], place: usize, register: u32) -> Option<usize> {
+    order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|touch| touch.register == register))
+}
+
+/// Whether all reads, guarded writes and the end see the same writers in both orders.
+fn same_writers(code: &Code, old: &[usize], new: &[usize]) -> bool {
+    let same = |old_place: usize, new_place: usize, register: u32| {
+        writer(code, old, old_place, register) == writer(code, new, new_place, register)
+    };
+    let of_items = new.iter().enumerate().all(|(place, &item)| {
+        let (reads, writes) = (code.reads(&code.items[item]), code.writes(&code.items[item]));
+        let kept = if code.items[item].guarded { writes } else { &[] };
+        reads.iter().chain(kept).all(|touch| same(item, place, touch.register))
+    });
+    of_items && (0..code.registers() as u32).all(|register| same(old.len(), new.len(), register))
+}
+
+fn is_memory(access: &Access) -> bool {
+    access.kind != AccessKind::ReadConstant
+}
+
+/// Whether two items must keep their order whatever registers they touch, from the rules, pair by pair.
+fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
+    let (a, b) = (&code.items[first], &code.items[second]);
+    let is_strong = |item: &Item| matches!(item.effect, Effect::Clock) || matches!(item.effect, Effect::Access(access) if access.strong);
+    let has_order = |item: &Item| match item.effect {
+        Effect::None => false,
+        Effect::Access(access) => is_memory(&access),
+        _ => true,
+    };
+    let is_fence = |item: &Item| matches!(item.effect, Effect::Fence | Effect::Sync);
+    let follows_sync = |item: &Item| item.converged || matches!(item.effect, Effect::Access(_));
+    if is_strong(a) && is_strong(b) || is_fence(a) && has_order(b) || has_order(a) && is_fence(b) {
+        return true;
+    }
+    if a.effect == Effect::Sync && follows_sync(b) || follows_sync(a) && b.effect == Effect::Sync {
+        return true;
+    }
+    let (Effect::Access(a), Effect::Access(b)) = (a.effect, b.effect) else { return false };
+    let is_apart = a.space != b.space
+        && (a.space == Space::Spill || b.space == Space::Spill || a.space != Space::Generic && b.space != Space::Generic);
+    if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == AccessKind::Read && b.kind == AccessKind::Read {
+        return false;
+    }
+    let (Some(x), Some(y)) = (a.address, b.address) else { return true };
+    let contents = |item: usize, address| -> Vec<(u32, Option<usize>)> {
+        code.address_registers(address).iter().map(|&register| (register, writer(code, old, item, register))).collect()
+    };
+    let same_base = x.form == y.form && contents(first, &x) == contents(second, &y);
+    let cells =
+        |address: &crate::code::Address| (address.offset.div_euclid(4), (address.offset + i64::from(address.bytes) - 1).div_euclid(4));
+    let ((x_first, x_last), (y_first, y_last)) = (cells(&x), cells(&y));
+    !same_base || x_first <= y_last && y_first <= x_last
+}
+
+/// A random order that keeps the graph's edges.
+fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
+    let mut left = graph.dependences().to_vec();
+    let mut ready: Vec<u32> = (0..graph.nodes() as u32).filter(|&node| left[node as usize] == 0).collect();
+    let mut order = Vec::new();
+    while !ready.is_empty() {
+        let node = ready.swap_remove(random.below(ready.len()));
+        if (node as usize) < graph.items() {
+            order.push(node as usize);
+        }
+        for edge in graph.successors(node) {
+            left[edge.node as usize] -= 1;
+            if left[edge.node as usize] == 0 {
+                ready.push(edge.node);
+            }
+        }
+    }
+    order
+}
+
+/// Orders that keep the graph keep every conflicting pair, and the checker says the same as the rules of all orders, right or wrong.
+#[test]
+fn graph_and_checker_agree_with_the_rules_on_random_code() {
+    let mut random = Random(7);
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..600 {
+        let length = 2 + random.below(14);
+        let lines: Vec<&str> = (0..length).map(|_| WORDS[random.below(WORDS.len())]).collect();
+        let code = code(&lines);
+        let graph = graph(&code);
+        let old: Vec<usize> = (0..length).collect();
+        let keeps = |order: &[usize]| {
+            let mut place = vec![0; length];
+            order.iter().enumerate().for_each(|(at, &item)| place[item] = at);
+            let mut all = (0..length).flat_map(|first| (first + 1..length).map(move |second| (first, second)));
+            let in_order = all.all(|(first, second)| place[first] < place[second] || !conflict(&code, &old, first, second));
+            in_order && same_writers(&code, &old, order)
+        };
+        for _ in 0..4 {
+            let order = topological(&graph, &mut random);
+            assert!(keeps(&order), "the graph allows {order:?} of {lines:#?}");
+            assert_eq!(check::check(&code, 0..length, &order), Ok(()), "{order:?} of {lines:#?}");
+        }
+        for _ in 0..6 {
+            let mut order = topological(&graph, &mut random);
+            for _ in 0..1 + random.below(2) {
+                let at = random.below(length - 1);
+                order.swap(at, at + 1);
+            }
+            let verdict = check::check(&code, 0..length, &order);
+            assert_eq!(verdict.is_ok(), keeps(&order), "{order:?}: {verdict:?} of {lines:#?}");
+            if verdict.is_ok() { accepted += 1 } else { refused += 1 }
+        }
+    }
+    assert!(accepted > 300 && refused > 300, "{accepted} orders accepted, {refused} refused");
+}
+
+#[test]
+fn the_checker_names_what_is_broken() {
+    let lines = ["FADD R0, R1, R2", "FADD R3, R0, R1", "STS [R4], R3", "LDS R5, [R4]", "CALL.REL.NOINC 0x0", "FADD R9, R9, R9"];
+    let code = code(&lines);
+    let judge = |order: [usize; 6]| check::check(&code, 0..6, &order);
+    assert_eq!(judge([0, 1, 2, 3, 4, 5]), Ok(()));
+    assert!(matches!(judge([1, 0, 2, 3, 4, 5]), Err(Broken::Read { item: 1, .. })));
+    assert_eq!(judge([0, 1, 3, 2, 4, 5]), Err(Broken::Memory { item: 2 }));
+    assert!(matches!(judge([0, 1, 2, 3, 5, 4]), Err(Broken::Wall { .. })));
+    assert_eq!(judge([0, 1, 2, 3, 4, 4]), Err(Broken::NotAPermutation));
+}
+
+/// Many loads and stores of two bases: edges grow with the accesses, not with their pairs.
+#[test]
+fn edges_are_linear_in_the_accesses() {
+    let edges = |count: usize| {
+        let mut lines: Vec<String> = (0..count).map(|at| format!("LDG.E R{}, desc[UR4][R2.64+{:#x}]", 20 + at % 100, 4 * at)).collect();
+        lines.extend((0..count).map(|at| format!("STG.E desc[UR4][R4.64+{:#x}], R6", 4 * at)));
+        lines.extend((0..count).map(|at| format!("LDG.E R{}, desc[UR4][R{}.64]", 20 + at % 100, 130 + 2 * (at % 40))));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        graph(&code(&lines)).edge_count() as f64 / count as f64
+    };
+    let (small, large) = (edges(200), edges(2000));
+    assert!(large < small * 1.2, "{small} and {large} edges for an access");
+}

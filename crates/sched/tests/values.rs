@@ -1,0 +1,124 @@
+//! Scheduling of Ori, on values and on registers. Every new order goes through the checker; expectations follow from the rules in
+//! `docs/scheduling.md`.
+
+use oriole_hardware::Model;
+use oriole_hardware::machine::Machine;
+use oriole_hardware::units::Rates;
+use oriole_ir::text::print_inst;
+use oriole_ir::{Function, verify};
+use oriole_isa::Target;
+use oriole_sched::engine::Mode;
+use oriole_sched::function::{Scheduler, Stats};
+use oriole_sched::resource::Costs;
+
+fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
+    let mut function: Function = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}")).remove(0);
+    let target = Target::parse("sm_90a").expect("a target");
+    let scheduler = Scheduler {
+        model: Model::of(target),
+        costs: &Costs::from_rates(Rates::of(target), Machine::of(target)),
+        machine: Machine::of(target),
+        mode,
+        register_limit: registers,
+        hidden_registers: 2,
+        uniform_limit: 63,
+        verify: true,
+        trace: true,
+    };
+    let on_values = function.is_ssa;
+    let stats = if on_values { scheduler.run_on_values(&mut function) } else { scheduler.run_on_registers(&mut function) };
+    let stats = stats.unwrap_or_else(|error| panic!("{error}"));
+    if on_values {
+        verify(&function).unwrap_or_else(|report| panic!("{report}"));
+    }
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    (insts.map(|&inst| print_inst(&function, inst).trim().to_owned()).collect(), stats)
+}
+
+fn place(order: &[String], start: &str) -> usize {
+    order.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start} is not in {order:#?}"))
+}
+
+/// A load passes a store of its own base and another offset, not one of another base; what nobody writes passes both.
+#[test]
+fn loads_pass_the_stores_they_cannot_meet() {
+    let text = "func kernel @loads ssa {
+bb0:
+    %0:UR2 = ULDC.64 c[0x0][0x208]
+    %1:R = S2R SR_TID.X
+    %2:R2 = IMAD.WIDE %1, 0x4, c[0x0][0x210]
+    %3:R2 = IMAD.WIDE %1, 0x4, c[0x0][0x218]
+    %4:R = LDG.E desc[%0][%2.64+0x0] !global.4
+    %5:R = FADD %4, %4
+    STG.E desc[%0][%2.64+0x4], %5 !global.4
+    %6:R = LDG.E desc[%0][%2.64+0x8] !global.4
+    %7:R = FADD %6, %6
+    STG.E desc[%0][%3.64+0x0], %7 !global.4
+    %8:R = LDG.E desc[%0][%2.64+0xc] !global.4
+    %9:R = LDG.E.CONSTANT desc[%0][%2.64+0x20] !global.4.constant
+    %10:R = FADD %8, %9
+    STG.E desc[%0][%2.64+0x10], %10 !global.4
+    EXIT
+}";
+    let (order, stats) = run(text, Mode::Ilp, 255);
+    assert!(place(&order, "%6") < place(&order, "%5"), "{order:#?}");
+    assert!(place(&order, "%9") < place(&order, "%5"), "{order:#?}");
+    assert!(place(&order, "%8") > place(&order, "STG.E desc[%0][%3"), "{order:#?}");
+    assert!(stats.cycles_after < stats.cycles_before && stats.blocks == 1);
+    assert_eq!(stats.picks.len(), 1);
+}
+
+/// The result shares the register of the old value: who reads the old value goes first.
+#[test]
+fn readers_of_a_tied_operand_go_before() {
+    let text = "func kernel @tied ssa {
+bb0:
+    %0:R = S2R SR_TID.X
+    %1:P, PT = ISETP.LT.AND %0, 0x10, PT
+    %2:R = FADD %0, %0
+    @%1 %3:R = MOV 0x1, (else %0)
+    KEEP %2, %3
+    EXIT
+}";
+    let (order, _) = run(text, Mode::Ilp, 255);
+    assert!(place(&order, "%2") < place(&order, "@%1 %3"), "{order:#?}");
+}
+
+/// Loads that sums consume: as many in flight as the budget allows.
+#[test]
+fn a_limit_of_registers_is_kept() {
+    let mut text = String::from("func kernel @pressure ssa {\nbb0:\n    %0:R = S2R SR_TID.X\n    %1:UR2 = ULDC.64 c[0x0][0x208]\n");
+    text.push_str("    %2:R2 = IMAD.WIDE %0, 0x4, c[0x0][0x210]\n");
+    for at in 0..60 {
+        let (load, sum) = (3 + 2 * at, 4 + 2 * at);
+        text.push_str(&format!("    %{load}:R = LDG.E desc[%1][%2.64+{:#x}] !global.4\n    %{sum}:R = FADD %{load}, %0\n", 8 * at));
+        text.push_str(&format!("    STG.E desc[%1][%2.64+{:#x}], %{sum} !global.4\n", 8 * at + 4));
+    }
+    text.push_str("    EXIT\n}");
+    let (_, many) = run(&text, Mode::Ilp, 255);
+    // Sixteen warps of a scheduler have 32 registers each.
+    assert!(many.live_after <= 32 && many.live_after > 16, "{} registers", many.live_after);
+    let (_, few) = run(&text, Mode::Ilp, 16);
+    assert!(few.live_after <= 16 && few.cycles_after < few.cycles_before, "{} registers", few.live_after);
+    let (_, fewest) = run(&text, Mode::ReduceReg, 16);
+    assert!(fewest.live_after <= few.live_after, "{} and {} registers", fewest.live_after, few.live_after);
+}
+
+/// On registers: the second load goes first, but its sum's operand may only be overwritten when the first sum is stored.
+#[test]
+fn registers_are_not_overwritten_early() {
+    let text = "func kernel @registers {
+bb0:
+    R2 = LDG.E desc[UR4:UR5][R4:R5.64+0x0] !global.4
+    R3 = FADD R2, R2
+    STG.E desc[UR4:UR5][R4:R5.64+0x4], R3 !global.4
+    R3 = FADD R8, R8
+    R6 = LDG.E desc[UR4:UR5][R4:R5.64+0x8] !global.4
+    R7 = FADD R6, R3
+    STG.E desc[UR4:UR5][R4:R5.64+0xc], R7 !global.4
+    EXIT
+}";
+    let (order, _) = run(text, Mode::Ilp, 255);
+    assert!(place(&order, "R6") < place(&order, "R3 = FADD R2"), "{order:#?}");
+    assert!(place(&order, "R3 = FADD R8") > place(&order, "STG.E desc[UR4:UR5][R4:R5.64+0x4]"), "{order:#?}");
+}
