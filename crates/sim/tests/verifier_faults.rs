@@ -113,7 +113,10 @@ impl Subject {
 /// Name of a change, verifier and problem that it must give, and the changed cubin.
 type Case = (String, Verifier, &'static str, Subject);
 
-fn cases(base: &Subject, list: Vec<(&str, Verifier, &'static str, Box<dyn Fn(&mut Subject) + '_>)>) -> Vec<Case> {
+/// The same with the change itself.
+type Change<'a> = (&'a str, Verifier, &'static str, Box<dyn Fn(&mut Subject) + 'a>);
+
+fn cases(base: &Subject, list: Vec<Change<'_>>) -> Vec<Case> {
     assert_eq!(base.found(), [], "{} is clean before it is changed", base.function);
     let changed = |change: &dyn Fn(&mut Subject)| {
         let mut subject = base.clone();
@@ -393,7 +396,7 @@ fn integrity_cases() -> Vec<Case> {
     use Verifier::Integrity;
     let words = |info: &mut Info, change: &dyn Fn(&mut Vec<u32>)| {
         if let Info::Words(list) = info {
-            change(list)
+            change(list);
         }
     };
     let mut list = cases(

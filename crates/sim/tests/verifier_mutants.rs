@@ -18,7 +18,7 @@ use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
-const LIMIT: Options = Options { instruction_limit: 1 << 22 };
+const LIMIT: Options = Options::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 /// Every so many kernel tests are taken.
 const STEP: usize = 41;

@@ -374,11 +374,12 @@ impl<'a> Tracker<'a> {
         if scoreboard != MATRIX_GROUPS && self.announced >> scoreboard & 1 == 0 {
             report(Finding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
         }
-        if scoreboard == MATRIX_GROUPS && count == 0 {
-            if let Some(group) = self.matrix_order {
-                self.results_done[usize::from(group)] = self.rank;
-                self.reads_done[usize::from(group)] = self.rank;
-            }
+        if scoreboard == MATRIX_GROUPS
+            && count == 0
+            && let Some(group) = self.matrix_order
+        {
+            self.results_done[usize::from(group)] = self.rank;
+            self.reads_done[usize::from(group)] = self.rank;
         }
         if scoreboard != MATRIX_GROUPS && count > 0 {
             self.count_in_order(steps, number, scoreboard, report);
