@@ -397,9 +397,10 @@ impl<'a> Tracker<'a> {
             }
             let holds = |pending: Pending| matches!(pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1);
             let step = &steps[first];
-            if step.announces.0 >> scoreboard & 1 == 1 && holds(flight.results) {
+            let is_own = step.announces.0 >> scoreboard & 1 == 1;
+            if holds(flight.results) && (is_own || count == 0) {
                 flight.results = Pending::Done;
-                if let Some(group) = step.order.map(usize::from).filter(|_| flight.vouches) {
+                if let Some(group) = step.order.map(usize::from).filter(|_| flight.vouches && is_own) {
                     self.results_done[group] = self.results_done[group].max(flight.rank);
                 }
             }
