@@ -16,10 +16,11 @@
 
 use oriole_isa::{File, Opcode, Value};
 
+use super::convergence::BARRIERS;
 use super::load::INSTRUCTION;
 use super::site::{Operands, Site};
 use super::step::{Action, Built, Unsupported, compute};
-use super::warp::{BARRIERS, Mask, PredicateSource, Row, Source, WideSource, first, lanes_of};
+use super::warp::{Mask, Place, PredicateSource, Row, Source, WideSource, first};
 
 /// What changes where threads go or makes them wait. `condition` is a second predicate beside the guard.
 #[derive(Clone, Debug)]
@@ -232,7 +233,8 @@ fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
 fn set_barrier(site: &Site<'_>) -> Built {
     let (condition, barrier) = barrier(site)?;
     Ok(compute(move |warp, mask| {
-        warp.barriers[barrier] |= mask & warp.read_predicate(condition);
+        let threads = mask & warp.read_predicate(condition);
+        warp.barriers.add(barrier, threads);
     }))
 }
 
@@ -250,30 +252,24 @@ fn move_barrier(site: &Site<'_>) -> Built {
                 };
             }
             let barrier = barrier_number(&mut operands)?;
+            if clear && d == Place::General(Row::destination(None)) {
+                return Ok(compute(move |warp, mask| warp.barriers.remove(barrier, mask)));
+            }
             Ok(compute(move |warp, mask| {
-                let values = [warp.barriers[barrier]; 32];
+                let values = warp.barriers.save(barrier, mask, clear);
                 warp.write(d, mask, &values);
-                if clear {
-                    warp.barriers[barrier] &= !mask;
-                }
             }))
         }
         Some(Value::Register(File::Convergence, _)) => {
             let barrier = barrier_number(&mut operands)?;
             if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
-                return Ok(compute(move |warp, mask| {
-                    warp.barriers[barrier] = warp.barriers[barrier] & !mask | warp.barriers[from] & mask;
-                    if clear {
-                        warp.barriers[from] &= !mask;
-                    }
-                }));
+                return Ok(compute(move |warp, mask| warp.barriers.copy(from, barrier, mask, clear)));
             }
             let value = operands.input()?.source;
             Ok(compute(move |warp, mask| {
                 let values = warp.read(value);
-                let own = lanes_of(mask).fold(0, |bits, lane| bits | values[lane] & 1 << lane);
-                warp.barriers[barrier] = warp.barriers[barrier] & !mask | own;
+                warp.barriers.restore(barrier, mask, &values);
             }))
         }
         // The mask of collective operations; who takes part is what the group is anyway.

@@ -45,6 +45,7 @@ pub mod arith;
 mod atomic;
 mod constant;
 mod constants;
+mod convergence;
 mod driver;
 mod fault;
 mod flow;

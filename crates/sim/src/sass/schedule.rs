@@ -11,12 +11,13 @@
 //! **Barriers of the block** count warps, as the hardware does: a part of a warp that executes `BAR` would stand for the whole. Since no
 //! correct program does that, it is an error here.
 
+use super::convergence::BARRIERS;
 use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
 use super::flow::{BarrierKind, BlockBarrier, Flow, Goal, Reduction};
 use super::observe::{Issue, Observer};
 use super::program::{Program, SourceLine, address_of};
 use super::step::Action;
-use super::warp::{BARRIERS, LANES, Lanes, Mask, Warp, first, lanes_of};
+use super::warp::{LANES, Lanes, Mask, Warp, first, lanes_of};
 use super::world::World;
 
 /// Instructions that a warp executes before the next one's turn.
@@ -334,7 +335,7 @@ impl<O: Observer> Engine<'_, '_, O> {
             Flow::Break { condition, barrier } => {
                 let leaving = active & running.warp.read_predicate(*condition);
                 running.groups[index].step += 1;
-                running.warp.barriers[*barrier] &= !leaving;
+                running.warp.barriers.remove(*barrier, leaving);
                 running.release();
             }
             Flow::Yield => {
@@ -504,9 +505,10 @@ impl Running {
         for barrier in 0..BARRIERS {
             let wait = Wait::Convergence(barrier);
             let waiting = self.waiting(wait);
-            if waiting != 0 && self.warp.barriers[barrier] & !elsewhere & !waiting == 0 {
-                self.warp.barriers[barrier] &= !waiting;
-                self.set_free(wait, waiting);
+            let free = self.warp.barriers.complete(barrier, waiting, elsewhere);
+            if free != 0 {
+                self.warp.barriers.remove(barrier, free);
+                self.set_free(wait, free);
             }
         }
     }

@@ -5,6 +5,8 @@
 //! with one value for all lanes: reading spreads it, writing takes that of the first active lane. So one implementation of an
 //! operation serves both datapaths.
 
+use super::convergence::Convergence;
+
 /// Threads of a warp.
 pub const LANES: usize = 32;
 
@@ -16,9 +18,6 @@ pub type Lanes = [u32; LANES];
 
 /// A 64-bit value of each thread.
 pub type WideLanes = [u64; LANES];
-
-/// Convergence barriers of a warp.
-pub const BARRIERS: usize = 16;
 
 /// Rows that are always zero: `RZ` and those behind it in a wide operand.
 const ZERO: u16 = 0;
@@ -137,8 +136,8 @@ pub struct Warp {
     uniform: Vec<u32>,
     predicates: [Mask; PREDICATE_ROWS],
     uniform_predicates: [Mask; PREDICATE_ROWS],
-    /// Convergence barriers: the threads that take part.
-    pub barriers: [Mask; BARRIERS],
+    /// Convergence barriers.
+    pub barriers: Convergence,
     /// What the last reduction at a barrier of the block gave.
     pub barrier_result: u32,
     /// Who its threads are.
@@ -176,7 +175,7 @@ impl Warp {
             uniform,
             predicates,
             uniform_predicates: predicates,
-            barriers: [0; BARRIERS],
+            barriers: Convergence::default(),
             barrier_result: 0,
             identity,
             local: Vec::new(),
