@@ -2,7 +2,8 @@
 //!
 //! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. `BSSY` adds the active threads, `BREAK`
 //! and `.CLEAR` take them out, a move into the register copies their bits. `BSYNC` waits until all threads of the mask that have not exited
-//! wait there, or at a `WARPSYNC`, or have given way (`YIELD`, `NANOSLEEP`); those that go on are in the mask no longer.
+//! wait there, or at a `WARPSYNC`, or have given way (`YIELD`, `NANOSLEEP`); those that go on are in the mask no longer. What a
+//! function does with a register that its caller uses is kept apart (see [`super::convergence`]).
 //!
 //! That all these touch the bits of active threads only is inferred: ptxas executes `BSSY` again, on sm_75 with a `.CLEAR` in front, where other
 //! threads wait at the register already (irregular loops), and programs whose diverged threads call functions that save and

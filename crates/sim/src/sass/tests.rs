@@ -321,6 +321,55 @@ fn a_barrier_set_twice_keeps_those_who_wait() {
     assert!(run(&lines, 1, 32).unwrap()[..32].iter().all(|&value| value == !0));
 }
 
+/// Threads from 8 on use `B6` for themselves, as a called function does, while the others wait at `wait`.
+fn function_in_a_region<'a>(save: &'a str, restore: &'a str, [set, wait]: [&'a str; 2]) -> Vec<&'a str> {
+    program(&[
+        "MOV R7, 0x0",
+        "BSSY B6, 0x130",
+        set,
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 BRA 0x110",
+        save,
+        "BSSY B6, 0xf0",
+        "ISETP.LT.U32.AND P1, PT, R0, 0x10, PT",
+        "@P1 BRA 0xe0",
+        "NOP",
+        "BSYNC B6",
+        "VOTE.ANY R7, PT, PT",
+        restore,
+        wait,
+        "BSYNC B6",
+        "VOTE.ANY R8, PT, PT",
+        "IADD3 R7, R7, R8, RZ",
+        "STG.E desc[UR4][R4.64], R7",
+        "EXIT",
+    ])
+}
+
+const INNER_REGION: [&str; 2] = ["BSSY B7, 0x120", "BSYNC B7"];
+const NO_REGION: [&str; 2] = ["NOP", "NOP"];
+
+#[test]
+fn a_function_waits_for_those_who_called_it() {
+    for region in [INNER_REGION, NO_REGION] {
+        let code = assemble(&function_in_a_region("BMOV.32.CLEAR R9, B6", "BMOV.32 B6, R9", region));
+        for order in 0..9 {
+            let values = launch_with(&code, 1, 32, &Options { order, ..Options::limited(1 << 20) }).unwrap();
+            let expected = |thread| if thread < 8 { !0 } else { 0xffff_ff00_u32.wrapping_add(!0) };
+            assert!((0..32).all(|thread| values[thread] == expected(thread)), "order {order}: {values:x?}");
+        }
+    }
+}
+
+#[test]
+fn a_function_must_save_and_restore_barriers() {
+    let error = run(&function_in_a_region("NOP", "NOP", INNER_REGION), 1, 32).unwrap_err();
+    assert!(error.kind == ErrorKind::Deadlock && error.message.contains("convergence barrier"), "{error}");
+    // The caller's threads wait until those that do not come back to their barrier have ended.
+    let apart = run(&function_in_a_region("BMOV.32.CLEAR R9, B6", "NOP", NO_REGION), 1, 32).unwrap();
+    assert_eq!((apart[0], apart[8]), (0xff, 0xffff_ff00_u32.wrapping_mul(2)));
+}
+
 #[test]
 fn other_orders_give_the_same() {
     let lines = program(&[
