@@ -80,7 +80,7 @@ fn a_wait_on_one_path_does_not_save_it_on_the_other() {
 
 #[test]
 fn stalls_are_as_long_as_the_latency_and_no_longer() {
-    let far = words(&["IADD3 R0, R4, R5, RZ", "IADD3 R8, R4, R5, RZ", "IADD3 R1, R0, R5, RZ", "EXIT"]);
+    let far = words(&["IADD3 R0, R4, R5, RZ", "UIADD3 UR8, UR4, UR5, URZ", "IADD3 R1, R0, R5, RZ", "EXIT"]);
     assert_eq!([far[0].stall, far[1].stall], [1, 3]);
     let other_unit = words(&["IADD3 R0, R4, R5, RZ", "IMAD R1, R0, R5, RZ", "EXIT"]);
     assert_eq!(other_unit[0].stall, 5);
@@ -103,10 +103,20 @@ fn a_scoreboard_is_not_waited_for_in_the_cycle_after_it_was_set() {
     assert_eq!((close[0].stall, far[0].stall), (2, 1));
 }
 
+/// 64 lanes a clock of the multiprocessor are two cycles for a warp on a quarter of it.
 #[test]
-fn arithmetic_may_follow_a_barrier_and_memory_keeps_away() {
-    let words = words(&["BAR.SYNC.DEFER_BLOCKING 0x0", "IADD3 R8, R4, R5, RZ", "LDS R0, [R2]", "EXIT"]);
-    assert_eq!((words[0].stall, words[1].stall), (1, 5));
+fn two_instructions_of_one_unit_keep_their_distance() {
+    let words =
+        words(&["IADD3 R8, R4, R5, RZ", "LOP3.LUT R9, R4, R5, RZ, 0xc0, !PT", "FFMA R6, R4, R5, RZ", "FFMA R7, R4, R5, RZ", "EXIT"]);
+    assert_eq!([words[0].stall, words[1].stall, words[2].stall], [2, 1, 1]);
+}
+
+#[test]
+fn comparisons_may_follow_a_barrier_and_memory_and_what_overwrites_a_register_keep_away() {
+    let memory = words(&["BAR.SYNC.DEFER_BLOCKING 0x0", "ISETP.NE.AND P0, PT, R4, R5, PT", "LDS R0, [R2]", "EXIT"]);
+    assert_eq!((memory[0].stall, memory[1].stall), (1, 5));
+    let overwrites = words(&["BAR.SYNC.DEFER_BLOCKING 0x0", "IADD3 R8, R4, R5, RZ", "EXIT"]);
+    assert_eq!(overwrites[0].stall, 6);
 }
 
 #[test]
