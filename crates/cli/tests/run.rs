@@ -195,6 +195,27 @@ fn a_whole_trace_can_be_had() {
     assert!(outcome.stdout.contains("STG") && outcome.stdout.contains("EXIT"), "{}", outcome.stdout);
 }
 
+/// Sixteen sums that wait for each other are 4 cycles each on sm_90a (docs/latency.md).
+#[test]
+fn time_is_estimated() {
+    let folder = folder("timing");
+    let chain = format!("    mov.u32 %v, %i;\n{}", "    add.u32 %v, %v, %n;\n    xor.b32 %v, %v, %i;\n".repeat(16));
+    fs::write(folder.join("chain.ptx"), kernel("interpreter", &chain)).unwrap();
+    let cycles = |file: &str| {
+        let outcome = oriole(&folder, &[file, "--timing", "--json"]);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stdout);
+        let object: Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
+        let timing = &object["timing"];
+        assert!(timing["kernel_cycles"].as_u64() >= timing["warp_cycles"].as_u64(), "{timing}");
+        timing["warp_cycles"].as_u64().unwrap()
+    };
+    let more = cycles("chain.ptx") - cycles("right.ptx");
+    assert!((110..150).contains(&more), "{more}");
+    let text = oriole(&folder, &["right.ptx", "--timing"]).stdout;
+    assert!(text.contains("MHz") && text.contains("cycles: warp"), "{text}");
+    assert_eq!(oriole(&folder, &["right.ptx", "--timing", "--engine", "ptx"]).code, Some(2));
+}
+
 #[test]
 fn json_has_a_shape() {
     let outcome = oriole(&folder("json"), &["right.ptx", "wrong.ptx", "plain.ptx", "--json"]);

@@ -5,6 +5,7 @@ use oriole_sim::hazard;
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::ptx::{self, Finding, FindingKind, Program};
 use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, Watch, Writer};
+use oriole_sim::timing::{self, Effort, Estimate};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::case::{Case, Image};
@@ -145,7 +146,14 @@ impl Simulation<'_> {
             outcome.message = format!("the result is right, but there are {} hazard{plural}", hazards.len());
         }
         outcome.hazards = watching.hazards.then_some(hazards);
+        outcome.timing = watching.timing.then(|| self.estimate());
         outcome
+    }
+
+    /// About how long the launch takes.
+    fn estimate(&self) -> Result<Estimate, String> {
+        let mut setup = Setup::new(self.test);
+        timing::estimate(self.code, &setup.launch, &mut setup.memory, &Effort::default()).map_err(|failure| failure.to_string())
     }
 
     /// Why the simulation did not come to its end, and what the warp did before.

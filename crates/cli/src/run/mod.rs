@@ -49,6 +49,9 @@ pub struct RunArguments {
     /// Also report registers that are read or overwritten too early on the way, and what `oriole verify` finds
     #[arg(long)]
     hazards: bool,
+    /// Also estimate how many cycles the kernel takes on that GPU, and where they go (docs/timing.md says how well)
+    #[arg(long)]
+    timing: bool,
     /// Seed of a random order in which warps and diverged threads run; 0 for a fixed one
     #[arg(long, default_value_t = 0, value_name = "SEED")]
     order: u64,
@@ -95,6 +98,8 @@ pub struct Watching {
     pub trace: bool,
     /// What the control words let happen too early.
     pub hazards: bool,
+    /// About how long it would take.
+    pub timing: bool,
     /// How threads run.
     pub options: sass::Options,
 }
@@ -102,7 +107,7 @@ pub struct Watching {
 impl RunArguments {
     fn watching(&self) -> Watching {
         let options = sass::Options { order: self.order, ..sass::Options::default() };
-        Watching { trace: self.trace, hazards: self.hazards, options }
+        Watching { trace: self.trace, hazards: self.hazards, timing: self.timing, options }
     }
 }
 
@@ -123,8 +128,8 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
     if arguments.cubin.is_some() && (files.len() > 1 || *engine == Engine::Ptx) {
         return Err("--cubin is for one test and the engines sass and gpu".into());
     }
-    if (arguments.trace || arguments.hazards) && *engine != Engine::Sass {
-        return Err("--trace and --hazards are for the engine sass".into());
+    if (arguments.trace || arguments.hazards || arguments.timing) && *engine != Engine::Sass {
+        return Err("--trace, --hazards and --timing are for the engine sass".into());
     }
     let parse = |name: &String| Target::parse(name).ok_or_else(|| format!("{name} is no GPU that Oriole can compile for"));
     let mut goal = Goal { target: arguments.arch.as_ref().map(parse).transpose()?, level: arguments.opt_level };

@@ -3,6 +3,7 @@
 use oriole_isa::Target;
 use oriole_kernel_test::{Element, Expected, KernelTest, WrongElement};
 use oriole_sim::ptx::Finding;
+use oriole_sim::timing::Estimate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -52,6 +53,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// Hazards on the way, one text each; none if nobody looked.
     pub hazards: Option<Vec<String>>,
+    /// About how long it takes, or why nobody can tell; none if nobody asked.
+    pub timing: Option<Result<Estimate, String>>,
     pub trace: Option<TraceWindow>,
     /// What the kernel printed.
     pub printed: String,
@@ -86,6 +89,7 @@ impl Outcome {
             buffers: Vec::new(),
             findings: Vec::new(),
             hazards: None,
+            timing: None,
             trace: None,
             printed: String::new(),
         }

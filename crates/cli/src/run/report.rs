@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 
 use oriole_kernel_test::WrongElement;
 use oriole_sim::ptx::Finding;
+use oriole_sim::timing::Estimate;
 use serde_json::{Value, json};
 
 use super::Engine;
@@ -14,6 +15,8 @@ use super::outcome::{Outcome, Status, WrongBuffer};
 const SHOWN_ELEMENTS: usize = 5;
 /// Findings that are shown.
 const SHOWN_FINDINGS: usize = 5;
+/// Reasons of lost cycles that are shown.
+const SHOWN_REASONS: usize = 5;
 /// Wrong elements in a JSON object.
 const LISTED_ELEMENTS: usize = 100;
 
@@ -93,6 +96,11 @@ fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
     for hazard in outcome.hazards.iter().flatten().take(SHOWN_FINDINGS) {
         hazard.lines().for_each(|line| _ = writeln!(out, "    {line}"));
     }
+    match &outcome.timing {
+        Some(Ok(estimate)) => timing_text(estimate, &mut out),
+        Some(Err(reason)) => _ = writeln!(out, "    no estimate of its time: {reason}"),
+        None => {}
+    }
     if let Some(trace) = &outcome.trace {
         let _ = writeln!(out, "    {}{}", trace.title, if trace.lines.is_empty() { "" } else { ":" });
         trace.lines.iter().for_each(|line| _ = writeln!(out, "      {line}"));
@@ -102,6 +110,39 @@ fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
         outcome.printed.lines().for_each(|line| _ = writeln!(out, "      {line}"));
     }
     out
+}
+
+fn timing_text(estimate: &Estimate, out: &mut String) {
+    let Estimate { warp, block, sm, kernel, occupancy, blocks_per_sm, waves, clock_mhz, stalls, issue_rate } = estimate;
+    let _ = writeln!(out, "    about {:.2} us at {clock_mhz} MHz", estimate.microseconds(*clock_mhz));
+    let _ = writeln!(out, "      cycles: warp {warp}, block {block}, multiprocessor {sm}, kernel {kernel}");
+    let _ = writeln!(
+        out,
+        "      {} of {} warps resident; {blocks_per_sm} blocks for a multiprocessor, {waves:.2} waves; {issue_rate:.2} instructions a cycle",
+        occupancy.warps, occupancy.warp_slots
+    );
+    let total: u64 = stalls.0.iter().map(|stall| stall.1).sum();
+    for (reason, cycles) in stalls.0.iter().take(SHOWN_REASONS) {
+        let _ = writeln!(out, "      {:>3.0}%  {reason}", 100.0 * *cycles as f64 / total.max(1) as f64);
+    }
+}
+
+fn timing_object(timing: &Result<Estimate, String>) -> Value {
+    match timing {
+        Ok(estimate) => json!({
+            "microseconds": estimate.microseconds(estimate.clock_mhz),
+            "clock_mhz": estimate.clock_mhz,
+            "warp_cycles": estimate.warp,
+            "block_cycles": estimate.block,
+            "multiprocessor_cycles": estimate.sm,
+            "kernel_cycles": estimate.kernel,
+            "resident_warps": estimate.occupancy.warps,
+            "waves": estimate.waves,
+            "instructions_per_cycle": estimate.issue_rate,
+            "stalls": estimate.stalls.0.iter().map(|(reason, cycles)| json!({ "reason": reason, "cycles": cycles })).collect::<Vec<_>>(),
+        }),
+        Err(reason) => json!({ "failed": reason }),
+    }
 }
 
 fn object(name: &str, engine: Engine, outcome: &Outcome) -> Value {
@@ -116,6 +157,7 @@ fn object(name: &str, engine: Engine, outcome: &Outcome) -> Value {
         "buffers": outcome.buffers.iter().map(buffer_object).collect::<Vec<_>>(),
         "findings": outcome.findings.iter().map(finding_object).collect::<Vec<_>>(),
         "hazards": outcome.hazards,
+        "timing": outcome.timing.as_ref().map(timing_object),
         "trace": outcome.trace.as_ref().map(|trace| json!({ "title": trace.title, "lines": trace.lines })),
         "printed": outcome.printed,
     })
