@@ -195,7 +195,7 @@ fn a_whole_trace_can_be_had() {
     assert!(outcome.stdout.contains("STG") && outcome.stdout.contains("EXIT"), "{}", outcome.stdout);
 }
 
-/// Sixteen sums that wait for each other are 4 cycles each on sm_90a (docs/latency.md).
+/// Thirty-two operations that wait for each other are 4 cycles each on sm_90a (docs/latency.md), and their code has to be fetched.
 #[test]
 fn time_is_estimated() {
     let folder = folder("timing");
@@ -210,7 +210,7 @@ fn time_is_estimated() {
         timing["warp_cycles"].as_u64().unwrap()
     };
     let more = cycles("chain.ptx") - cycles("right.ptx");
-    assert!((110..150).contains(&more), "{more}");
+    assert!((120..300).contains(&more), "{more}");
     let text = oriole(&folder, &["right.ptx", "--timing"]).stdout;
     assert!(text.contains("MHz") && text.contains("cycles: warp"), "{text}");
     assert_eq!(oriole(&folder, &["right.ptx", "--timing", "--engine", "ptx"]).code, Some(2));

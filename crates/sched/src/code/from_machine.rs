@@ -58,7 +58,7 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
         class,
         opcode: Some(instruction.opcode),
         guarded: !instruction.guard.is_always(),
-        converged: effect::needs_lanes(instruction.opcode) || writes.iter().any(is_uniform),
+        converged: effect::needs_lanes(instruction.opcode) || reads.iter().chain(&writes).any(is_uniform),
         effect,
         reads: &reads,
         writes: &writes,

@@ -111,7 +111,7 @@ pub struct Item {
     pub opcode: Option<Opcode>,
     /// Where a guard does not hold, results keep what they had.
     pub guarded: bool,
-    /// Which threads execute it together matters: shuffles, votes, whatever writes uniform registers.
+    /// Which threads execute it together matters: shuffles, votes, whatever touches uniform registers, which diverged threads share.
     pub converged: bool,
     /// Its order beyond registers.
     pub effect: Effect,
