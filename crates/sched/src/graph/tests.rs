@@ -93,6 +93,13 @@ fn fences_and_barriers_hold_what_they_must() {
     assert_eq!(pairs(&lines), [(0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]);
 }
 
+/// Diverged threads share uniform registers, and others may write them where threads are brought together.
+#[test]
+fn uniform_registers_are_read_before_threads_are_brought_together() {
+    let lines = ["REDUX UR2, R0", "MOV R1, UR2", "WARPSYNC R8", "MOV R3, R4"];
+    assert_eq!(pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
+}
+
 #[test]
 fn clocks_keep_their_order_and_fixed_registers_do_not() {
     let lines = ["CS2R R2, SR_CLOCKLO", "S2R R4, SR_TID.X", "FADD R0, R1, R1", "CS2R R6, SR_CLOCKLO", "ATOMS.ADD R8, [R9], R10"];
