@@ -43,6 +43,44 @@ fn interpreter_and_machine_code_agree() {
     println!("{programs} programs, {comparisons} comparisons");
 }
 
+/// Programs that failed once, in the simulator or on a GPU, and how they were compiled: wrong code, verifiers and simulators that were
+/// wrong, deadlocks.
+const ONCE_FAILED: [(u64, &str, u8); 24] = [
+    (290, "sm_90a", 3),
+    (428, "sm_90a", 3),
+    (817, "sm_90a", 3),
+    (1273, "sm_90a", 3),
+    (1714, "sm_90a", 0),
+    (1921, "sm_90a", 3),
+    (3822, "sm_90a", 3),
+    (5844, "sm_90a", 3),
+    (6139, "sm_90a", 3),
+    (8601, "sm_90a", 1),
+    (20128, "sm_90a", 3),
+    (21061, "sm_90a", 3),
+    (27663, "sm_90a", 3),
+    (40260, "sm_75", 1),
+    (112_035, "sm_100a", 3),
+    (140_501, "sm_75", 1),
+    (151_631, "sm_90a", 3),
+    (207_026, "sm_80", 2),
+    (208_158, "sm_120a", 2),
+    (217_182, "sm_75", 2),
+    (220_974, "sm_100a", 2),
+    (224_790, "sm_90a", 2),
+    (253_359, "sm_120a", 3),
+    (701_834, "sm_80", 3),
+];
+
+#[test]
+fn programs_that_failed_once_pass() {
+    for (seed, target, level) in ONCE_FAILED {
+        let configuration = Configuration { target: Target::parse(target).expect("a target of the table"), level };
+        let compared = judge(&Case::of(&generate(seed, None)), &[configuration]).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        assert_eq!(compared, 1, "seed {seed} is for {target}");
+    }
+}
+
 /// What the compiler makes of another program is not right for this one.
 #[test]
 fn a_wrong_result_is_noticed() {

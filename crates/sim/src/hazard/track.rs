@@ -305,6 +305,17 @@ impl<'a> Tracker<'a> {
         self.now += i64::from(cycles_of(step.control));
     }
 
+    /// Threads end: what is in flight for them alone concerns nobody.
+    pub fn end(&mut self, lanes: Mask) {
+        for register in &self.touched {
+            let list = &mut self.entries[usize::from(register.0)];
+            if !matches!(register.file(), File::Uniform | File::UniformPredicate) {
+                list.iter_mut().for_each(|entry| entry.lanes &= !lanes);
+                list.retain(|entry| entry.lanes != 0);
+            }
+        }
+    }
+
     /// A barrier stops the warp a few cycles after its issue; then all that was in front of it in the queue has read its sources.
     fn end_draining(&mut self) {
         if let Some((queue, rank, issued)) = self.draining

@@ -178,6 +178,7 @@ impl Observer for Watch {
         });
         if self.steps[number].ends {
             state.alive &= !issue.active;
+            state.tracker.end(issue.active);
             if state.alive == 0 {
                 self.warps.remove(&(issue.block, issue.warp));
                 self.last = None;
