@@ -36,7 +36,7 @@ use oriole_ptx::ast::Module;
 
 pub use error::{CompileError, Fault};
 pub use machines::{Obstacle, obstacle};
-pub use oriole_sched::engine::Mode as ScheduleMode;
+pub use oriole_sched::backend::Mode as ScheduleMode;
 pub use passes::{PASSES, Pass};
 pub use schedule::Scheduling;
 

@@ -8,7 +8,7 @@ use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
 use oriole_ir::{File, Function};
 use oriole_regalloc::{AllocateError, Allocation, Environment};
-use oriole_sched::engine::Mode;
+use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::resource::Costs;
 
@@ -53,7 +53,9 @@ fn with_scheduler(
         model,
         costs: &Costs::from_rates(rates, machine),
         machine,
+        backend: Backend::A,
         mode,
+        knobs: Knobs::default(),
         register_limit: environment.limit(File::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
