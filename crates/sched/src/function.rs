@@ -93,10 +93,10 @@ impl std::error::Error for ScheduleError {}
 /// Blocks in pieces of at most so many instructions, single blocks excepted: tables are as large as a piece, not as the function.
 fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
-    let mut size = usize::MAX;
+    let mut size = 0_usize;
     for &block in &function.layout {
         let length = function.blocks[block].insts.len();
-        if size.saturating_add(length) > largest {
+        if chunks.is_empty() || size.saturating_add(length) > largest {
             chunks.push(Vec::new());
             size = 0;
         }
