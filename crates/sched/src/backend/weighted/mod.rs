@@ -37,10 +37,10 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
 use crate::resource::{Costs, ResourceVector};
-use pass::Pass;
+use pass::{Found, Pass};
 use registers::{Groups, Live};
 use score::Weights;
-use view::{Direction, View};
+use view::{Direction, Leaving, View};
 
 /// Schedules a region. The tracker stands at its start, and afterwards at its end.
 pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker) -> Schedule {
@@ -49,11 +49,12 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
     let groups = groups.as_ref();
     let weights = Weights::new(settings, groups);
-    let forward = Pass::new(code, View::forward(graph), costs, settings, &weights, groups, None).run();
-    let forward = Attempt::new(code, graph, costs, groups, forward.order, forward.picks);
+    let leaving = Leaving::of(code, graph);
+    let forward = Pass::new(code, View::forward(graph, &leaving), costs, settings, &weights, groups, None).run();
+    let forward = Attempt::new(code, graph, costs, groups, &leaving, forward);
     let cycles = Some(&forward.cycles[..]);
-    let backward = Pass::new(code, View::backward(graph), costs, settings, &weights, groups, cycles).run();
-    let backward = Attempt::new(code, graph, costs, groups, backward.order, backward.picks);
+    let backward = Pass::new(code, View::backward(graph, &leaving), costs, settings, &weights, groups, cycles).run();
+    let backward = Attempt::new(code, graph, costs, groups, &leaving, backward);
     let best = if backward.is_better_than(&forward, settings) { backward } else { forward };
     for &position in &best.order {
         tracker.step(code, &code.items[position]);
@@ -66,6 +67,8 @@ struct Attempt {
     order: Vec<usize>,
     picks: Vec<Pick>,
     length: Length,
+    /// Cycles until the wall behind the region has what it reads.
+    wall: u32,
     peak: Counts,
     /// When each node is issued.
     cycles: Vec<u32>,
@@ -74,7 +77,8 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, order: Vec<u32>, picks: Vec<Pick>) -> Attempt {
+    fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, leaving: &Leaving, found: Found) -> Attempt {
+        let Found { order, picks } = found;
         let mut clock = Clock::new(costs);
         let mut earliest = vec![0; graph.nodes()];
         let mut left = graph.dependences().to_vec();
@@ -96,9 +100,11 @@ impl Attempt {
             order.iter().for_each(|&node| live.step(node, &mut |_| {}));
             live.peak()
         });
+        let read_at = |&node: &u32| cycles[node as usize] + leaving.tails[node as usize];
+        let wall = leaving.read_by_wall.iter().map(read_at).max().unwrap_or(0).max(length.issued);
         let (usage, most_scoreboards) = (clock.usage, clock.most_in_flight);
         let order = order.iter().map(|&node| graph.region.start + node as usize).collect();
-        Attempt { order, picks, length, peak, cycles, usage, most_scoreboards }
+        Attempt { order, picks, length, wall, peak, cycles, usage, most_scoreboards }
     }
 
     /// Registers beyond the budget.
@@ -109,7 +115,7 @@ impl Attempt {
     fn is_better_than(&self, other: &Attempt, settings: &Settings) -> bool {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);
-        let cycles = (self.length.issued + self.length.done).cmp(&(other.length.issued + other.length.done));
+        let cycles = (self.wall + self.length.done).cmp(&(other.wall + other.length.done));
         let later = if settings.mode == Mode::ReduceReg { registers.then(cycles) } else { cycles.then(registers) };
         excess.then(later).is_lt()
     }

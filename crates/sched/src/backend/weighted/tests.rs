@@ -111,9 +111,10 @@ fn after_allocation_registers_do_not_count() {
 fn weights_can_be_set() {
     let code = pairs();
     let budget = Budget::new(Mode::Ilp, [24, 6, 6, 60], 0, &Knobs::default());
+    let mode = settings(Mode::ReduceReg, Stage::Pre, budget);
     let with = |weight: f64| {
         let knobs = Knobs { pressure_weight: weight, ..Knobs::default() };
-        run(&code, &Settings { knobs, ..ilp(budget) }, &[0, 1], &[])
+        run(&code, &Settings { knobs, ..mode }, &[0, 1], &[])
     };
     let ((registers_only, few), (parallelism_only, many)) = (with(1.0), with(0.0));
     assert!(few < many, "{few} and {many} registers");

@@ -1,6 +1,38 @@
 //! A graph as a pass sees it: from the first instruction to the last, or mirrored.
 
+use crate::code::{Code, Effect};
 use crate::graph::Graph;
+
+/// Cycles that pass behind a wall, most often a branch, before what follows can want a result.
+const WALL_CYCLES: u32 = 10;
+
+/// Results that leave a region, and when they are wanted.
+pub(super) struct Leaving {
+    /// For each item the cycles by which it should stand before the region's end.
+    pub tails: Vec<u32>,
+    /// Items whose results the wall behind the region reads.
+    pub read_by_wall: Vec<u32>,
+}
+
+impl Leaving {
+    pub fn of(code: &Code, graph: &Graph) -> Leaving {
+        let mut leaving = Leaving { tails: (0..graph.items() as u32).map(|node| graph.tail(node)).collect(), read_by_wall: Vec::new() };
+        let Some(wall) = code.items.get(graph.region.end).filter(|item| item.effect == Effect::Wall) else { return leaving };
+        let reads = code.reads(wall);
+        for node in 0..graph.items() {
+            if leaving.tails[node] == 0 {
+                continue;
+            }
+            let writes = code.writes(&code.items[graph.region.start + node]);
+            if reads.iter().any(|read| writes.iter().any(|write| write.register == read.register)) {
+                leaving.read_by_wall.push(node as u32);
+            } else {
+                leaving.tails[node] = leaving.tails[node].saturating_sub(WALL_CYCLES);
+            }
+        }
+        leaving
+    }
+}
 
 /// Which way a pass goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +65,7 @@ pub(super) struct View<'g> {
 }
 
 impl<'g> View<'g> {
-    pub fn forward(graph: &'g Graph) -> View<'g> {
+    pub fn forward(graph: &'g Graph, leaving: &Leaving) -> View<'g> {
         let nodes = graph.nodes();
         let mut view = View::empty(graph, Direction::Forward);
         view.links.reserve(graph.edge_count());
@@ -43,12 +75,17 @@ impl<'g> View<'g> {
         }
         view.left = graph.dependences().to_vec();
         view.earliest = vec![0; nodes];
-        view.reach = graph.heights();
+        view.reach = vec![0; nodes];
+        for &node in graph.order.iter().rev() {
+            let below = graph.successors(node).iter().map(|edge| view.reach[edge.node as usize] + u32::from(edge.latency));
+            let tail = leaving.tails.get(node as usize).copied().unwrap_or_default();
+            view.reach[node as usize] = below.max().unwrap_or(0).max(tail);
+        }
         view
     }
 
     /// Time runs from the end: an instruction whose results leave the region should stand as far before it as they take.
-    pub fn backward(graph: &'g Graph) -> View<'g> {
+    pub fn backward(graph: &'g Graph, leaving: &Leaving) -> View<'g> {
         let nodes = graph.nodes();
         let mut view = View::empty(graph, Direction::Backward);
         for node in 0..nodes {
@@ -64,7 +101,8 @@ impl<'g> View<'g> {
             }
         }
         view.left = (0..nodes as u32).map(|node| graph.successors(node).len() as u32).collect();
-        view.earliest = (0..nodes as u32).map(|node| if (node as usize) < graph.items() { graph.tail(node) } else { 0 }).collect();
+        view.earliest = leaving.tails.clone();
+        view.earliest.resize(nodes, 0);
         view.reach = graph.depths();
         view
     }
