@@ -46,6 +46,7 @@ pub(super) struct Pass<'a> {
     window: Vec<u32>,
     candidates: Vec<Candidate>,
     inserted: Vec<u32>,
+    changed: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -83,6 +84,7 @@ impl<'a> Pass<'a> {
             window: Vec::new(),
             candidates: Vec::new(),
             inserted: Vec::new(),
+            changed: Vec::new(),
             view,
         }
     }
@@ -134,14 +136,14 @@ impl<'a> Pass<'a> {
             unit: self.costs.unit(self.item(node).class),
             reach: self.view.reach[node as usize],
             earliest: self.view.earliest[node as usize],
-            change: self.live.as_ref().map(|live| live.change(node)[0]),
         }
     }
 
     fn insert(&mut self) {
         let inserted = std::mem::take(&mut self.inserted);
         for &node in &inserted {
-            self.ready.insert(self.entry(node), self.cycle);
+            let change = self.live.as_ref().map(|live| live.change(node)[0]);
+            self.ready.insert(self.entry(node), change, self.cycle);
             self.open += usize::from(self.view.sets_scoreboard[node as usize]);
         }
         self.inserted = inserted;
@@ -232,9 +234,9 @@ impl<'a> Pass<'a> {
         self.track_scoreboard(node, at);
         let (view, ready) = (&self.view, &mut self.ready);
         if let Some(live) = &mut self.live {
-            let mut changed = Vec::new();
-            live.step(node, &mut |other| changed.push(other));
-            for other in changed {
+            self.changed.clear();
+            live.step(node, &mut |other| self.changed.push(other));
+            for &other in &self.changed {
                 ready.change(view.rank(other), view.reach[other as usize], || live.change(other)[0]);
             }
         }

@@ -28,8 +28,6 @@ pub(super) struct Entry {
     pub unit: usize,
     pub reach: u32,
     pub earliest: u32,
-    /// How it changes live registers; none if they do not matter.
-    pub change: Option<i32>,
 }
 
 impl Ready {
@@ -42,14 +40,15 @@ impl Ready {
         }
     }
 
-    pub fn insert(&mut self, entry: Entry, cycle: u32) {
+    /// Adds an item that changes live registers by `change`, which is none if they do not matter.
+    pub fn insert(&mut self, entry: Entry, change: Option<i32>, cycle: u32) {
         if entry.earliest > cycle {
             self.waiting.insert((entry.earliest, Reverse(entry.reach), entry.rank));
         } else {
             self.by_reach[entry.unit].insert((Reverse(entry.reach), entry.rank));
         }
-        self.keys[entry.rank as usize] = entry.change;
-        if let Some(change) = entry.change {
+        self.keys[entry.rank as usize] = change;
+        if let Some(change) = change {
             self.by_registers.insert((change, Reverse(entry.reach), entry.rank));
         }
     }
@@ -67,6 +66,9 @@ impl Ready {
     pub fn change(&mut self, rank: u32, reach: u32, change: impl FnOnce() -> i32) {
         if let Some(key) = &mut self.keys[rank as usize] {
             let change = change();
+            if change == *key {
+                return;
+            }
             self.by_registers.remove(&(*key, Reverse(reach), rank));
             self.by_registers.insert((change, Reverse(reach), rank));
             *key = change;

@@ -238,7 +238,6 @@ impl<'a> Live<'a> {
 
     fn step_backward(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         let groups = self.groups;
-        let reads = groups.reads(node);
         for &number in groups.writes(node) {
             self.set(number, true);
         }
@@ -246,10 +245,15 @@ impl<'a> Live<'a> {
         for &number in groups.writes(node) {
             self.set(number, false);
         }
-        for &number in reads {
-            if !self.live[number as usize] {
-                self.set(number, true);
-                groups.readers(number).iter().for_each(|&reader| changed(reader));
+        for &number in groups.reads(node) {
+            let readers = groups.readers(number);
+            let left = &mut self.left[number as usize].0;
+            *left -= 1;
+            let is_first = *left as usize + 1 == readers.len();
+            self.set(number, true);
+            // Each group once, so that the whole stays linear where a register is written again and again.
+            if is_first {
+                readers.iter().for_each(|&reader| changed(reader));
             }
         }
         self.note_peak();

@@ -54,6 +54,8 @@ pub(super) struct View<'g> {
     pub direction: Direction,
     first: Vec<u32>,
     links: Vec<Link>,
+    /// Nodes whose time is yet to be passed on.
+    joins: Vec<(u32, u32)>,
     /// How many nodes must come before each.
     pub left: Vec<u32>,
     /// The cycle of the pass from which on each can be placed.
@@ -116,6 +118,7 @@ impl<'g> View<'g> {
             direction,
             first,
             links: Vec::new(),
+            joins: Vec::new(),
             left: Vec::new(),
             earliest: Vec::new(),
             reach: Vec::new(),
@@ -133,7 +136,8 @@ impl<'g> View<'g> {
 
     /// Tells those behind a node when it was placed; joins pass it on. `ready` hears of items that wait for nothing else.
     pub fn release(&mut self, node: u32, at: u32, ready: &mut Vec<u32>) {
-        let mut joins = vec![(node, at)];
+        let mut joins = std::mem::take(&mut self.joins);
+        joins.push((node, at));
         while let Some((node, at)) = joins.pop() {
             for index in self.first[node as usize]..self.first[node as usize + 1] {
                 let link = self.links[index as usize];
@@ -149,5 +153,6 @@ impl<'g> View<'g> {
                 }
             }
         }
+        self.joins = joins;
     }
 }
