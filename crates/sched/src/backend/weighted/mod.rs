@@ -20,10 +20,21 @@
 //! **The queue** ([`ready`]) is balanced trees: one for each unit by the length of the way, one by registers, one by time for those whose
 //! operands are not there. Of each a few are looked at, so a step costs the same however wide the region is. All is O(n log n).
 //!
-//! **Departures from the description**, which is terse here: the sign of the ILP weight is read as "loss counts against it", so its absolute
-//! value is used; the weights are those of both passes, since a first order made without regard to registers is of no use; the
-//! description is silent on how the two orders are combined; `reduce-reg` is its default balance and `ilp` lets parallelism go
-//! first while registers last; hash tables are dense vectors.
+//! **What leaves the region.** A result that the wall behind the region reads, most often a branch its predicate, is wanted when the wall
+//! is issued; all others some cycles later ([`view::Leaving`]). Of two orders the one with which the wall can go on first is the better.
+//!
+//! **Departures from the description**, which is terse here:
+//!
+//! | what | description | here | why |
+//! |---|---|---|---|
+//! | ILP weight | -0.8, "penalizes moves that reduce available parallelism" | its absolute value, on what is lost | with a weight below one it would turn into a reward for loss |
+//! | slopes | ILP weight and backward penalty divided by the range | all weights are; scarce registers count whole | a slope on one side of a balance moves nothing |
+//! | range | of the machine's registers | budget less what is live at an end of the region | below that no order comes |
+//! | weights | given to the backward pass | used in both | a first order without regard to registers is of no use |
+//! | the two orders | not said | the shorter by the common clock, within the budget | |
+//! | balance | registers first | so in `reduce-reg`; else parallelism first while registers last | the modes are common to all backends |
+//! | units | not said | a tree for each | else a busy unit hides those who could use another |
+//! | FNV-1a tables | for instructions | dense vectors | |
 
 mod pass;
 mod ready;
