@@ -4,7 +4,7 @@ use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge, straighten};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use rustc_hash::FxHashSet;
@@ -34,6 +34,7 @@ macro_rules! passes {
 passes! {
     SELECT = 5 "select",
     CONSTRUCT_SSA = 14 "construct-ssa",
+    STRAIGHTEN = 15 "straighten",
     FUSE = 16 "fuse",
     LEGALIZE = 18 "legalize",
     FORWARD = 20 "forward",
@@ -216,6 +217,8 @@ pub fn run(
     oriole_ir::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
     if options.level > 0 {
+        straighten::run(&mut way.function, target);
+        way.after(STRAIGHTEN)?;
         fuse::run(&mut way.function, target);
         way.after(FUSE)?;
     }

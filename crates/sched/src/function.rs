@@ -22,8 +22,6 @@ use crate::graph::Builder;
 use crate::pressure::{Borders, Counts, Tracker};
 use crate::resource::Costs;
 
-/// Registers that allocation may need beyond those that are live: tuples leave gaps.
-const GAPS: i32 = 4;
 /// Registers of a thread are given out in this unit.
 const UNIT: i32 = 8;
 /// Predicates of a thread, and of a warp.
@@ -222,10 +220,12 @@ impl Scheduler<'_> {
     /// The registers that cost nothing, given those that are live at once.
     fn target(&self, live: Counts) -> Counts {
         let for_warp = (self.machine.registers_per_scheduler() / 32) as i32;
-        let beyond = GAPS + self.hidden_registers as i32;
+        let gaps = self.knobs.register_gaps;
+        let beyond = gaps + self.hidden_registers as i32;
         let needed = (live[0] + beyond + UNIT - 1) / UNIT * UNIT;
         let warps = (for_warp / needed.max(UNIT)).clamp(1, self.machine.warps_per_scheduler() as i32);
-        let most = (for_warp / warps / UNIT * UNIT - beyond).min(self.register_limit as i32 - GAPS);
+        let free = for_warp / warps / UNIT * UNIT - beyond;
+        let most = self.knobs.register_target.unwrap_or(free).min(self.register_limit as i32 - gaps);
         [most.max(1), PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
