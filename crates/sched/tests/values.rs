@@ -24,6 +24,7 @@ fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
         register_limit: registers,
         hidden_registers: 2,
         uniform_limit: 63,
+        launch: None,
         verify: true,
         trace: true,
     };
@@ -67,7 +68,7 @@ bb0:
     assert!(place(&order, "%9") < place(&order, "%5"), "{order:#?}");
     assert!(place(&order, "%8") > place(&order, "STG.E desc[%0][%3"), "{order:#?}");
     assert!(stats.cycles_after < stats.cycles_before && stats.blocks == 1);
-    assert_eq!(stats.picks.len(), 1);
+    assert_eq!(stats.attempts.len(), 1);
 }
 
 /// The result shares the register of the old value: who reads the old value goes first.

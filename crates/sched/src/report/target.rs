@@ -1,0 +1,125 @@
+//! How many general registers cost nothing, and why.
+//!
+//! A warp gets registers in units, and so many warps stay resident as their registers fit. The target is the most registers with which as
+//! many stay as with what the old order needs. Where the size of a block is declared, whole blocks count, with all else that a
+//! block needs: between two numbers of blocks even more registers are free.
+
+use std::fmt;
+
+use oriole_hardware::machine::Machine;
+use oriole_hardware::occupancy::Launch;
+
+use crate::function::GAPS;
+
+/// Registers that cost no occupancy, with the figures that they follow from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegisterTarget {
+    /// The most that were live in the old order.
+    pub live: i32,
+    /// Kept for gaps between tuples, and given to each thread without a name.
+    pub beyond: i32,
+    /// Registers of a thread are given out in this unit.
+    pub unit: i32,
+    /// What a thread of the old order gets.
+    pub given: i32,
+    /// Warps of a scheduler that stay resident with that.
+    pub warps: u32,
+    /// The same in blocks of a multiprocessor, and their threads, where a size is declared.
+    pub blocks: Option<(u32, u32)>,
+    /// The most that a thread may get without changing that.
+    pub free: i32,
+    /// What launch bounds, `.maxnreg` and the command line leave for instructions to name.
+    pub limit: u32,
+    /// The target: what may be live.
+    pub registers: i32,
+}
+
+impl RegisterTarget {
+    /// The target for an old order with so many live registers.
+    pub fn new(live: i32, machine: &Machine, launch: Option<Launch>, hidden: u32, limit: u32) -> RegisterTarget {
+        let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
+        let beyond = GAPS + hidden as i32;
+        let given = (live + beyond + unit - 1) / unit * unit;
+        let (warps, blocks, free) = by_blocks(given, machine, launch).unwrap_or_else(|| by_warps(given, unit, machine));
+        let registers = (free - beyond).min(limit as i32 - GAPS).max(1);
+        RegisterTarget { live, beyond, unit, given, warps, blocks, free, limit, registers }
+    }
+
+    /// Whether the limit decides, not the machine.
+    pub fn is_limited(&self) -> bool {
+        self.limit as i32 - GAPS < self.free - self.beyond
+    }
+}
+
+type Found = (u32, Option<(u32, u32)>, i32);
+
+fn by_warps(given: i32, unit: i32, machine: &Machine) -> Found {
+    let for_warp = (machine.registers_per_scheduler() / machine.threads_per_warp) as i32;
+    let warps = (for_warp / given.max(unit)).clamp(1, machine.warps_per_scheduler() as i32);
+    (warps as u32, None, for_warp / warps / unit * unit)
+}
+
+/// None if no block fits, or if no size is declared.
+fn by_blocks(given: i32, machine: &Machine, launch: Option<Launch>) -> Option<Found> {
+    let registers = u32::try_from(given).ok()?.min(machine.registers_per_thread);
+    let launch = Launch { registers, ..launch? };
+    let found = launch.occupancy(machine).ok().filter(|found| found.blocks > 0)?;
+    let cliff = launch.register_cliffs(machine).ok()?.into_iter().rfind(|cliff| cliff.blocks >= found.blocks)?;
+    Some((found.warps.div_ceil(machine.schedulers), Some((found.blocks, launch.threads)), cliff.most as i32))
+}
+
+impl fmt::Display for RegisterTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RegisterTarget { live, beyond, unit, given, warps, free, limit, registers, .. } = self;
+        write!(f, "target {registers} registers: {live} were live, with {beyond} more in units of {unit} a thread gets {given}, ")?;
+        match self.blocks {
+            Some((blocks, threads)) => write!(f, "{blocks} blocks of {threads} threads stay resident")?,
+            None => write!(f, "{warps} warps of a scheduler stay resident")?,
+        }
+        write!(f, " up to {free}")?;
+        if self.is_limited() {
+            write!(f, "; {limit} is the limit")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(live: i32, launch: Option<Launch>, limit: u32) -> RegisterTarget {
+        RegisterTarget::new(live, Machine::named("sm_90").unwrap(), launch, 2, limit)
+    }
+
+    /// 16,384 registers of a scheduler are 512 for each of 32 threads: 40 registers allow 12 warps, and 12 warps 42, in units of 8 40.
+    #[test]
+    fn what_one_warp_more_would_need_is_the_end() {
+        let found = target(30, None, 253);
+        assert_eq!((found.given, found.warps, found.free, found.registers), (40, 12, 40, 34));
+        assert!(found.to_string().contains("12 warps of a scheduler stay resident up to 40"), "{found}");
+        assert_eq!(target(250, None, 253).registers, 249);
+        assert_eq!(target(3, None, 253).registers, 26, "sixteen warps, 32 registers each");
+    }
+
+    /// Blocks of 1,024 threads have 8 warps in each scheduler: one block stays with 40 registers as with 64.
+    #[test]
+    fn between_two_numbers_of_blocks_registers_are_free() {
+        let launch = |threads| Some(Launch { threads, ..Launch::default() });
+        let found = target(30, launch(1024), 253);
+        assert_eq!((found.blocks, found.warps, found.free, found.registers), (Some((1, 1024)), 8, 64, 58));
+        assert!(found.to_string().contains("1 blocks of 1024 threads stay resident up to 64"), "{found}");
+        // The best practices guide's blocks of 128 with 37 registers: twelve of them.
+        assert_eq!(target(31, launch(128), 253).blocks, Some((12, 128)));
+        // Shared memory for one block only: all registers are free.
+        let shared = Some(Launch { threads: 128, static_shared: 160 << 10, ..Launch::default() });
+        assert_eq!(target(30, shared, 253).registers, 249);
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let found = target(30, None, 30);
+        assert_eq!(found.registers, 26);
+        assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");
+    }
+}
