@@ -9,9 +9,11 @@ use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use rustc_hash::FxHashSet;
 
+use crate::account::Account;
 use crate::emit::{self, Code};
 use crate::error::Fault;
-use crate::{Options, convention, layout, prologue, schedule};
+use crate::schedule::{Context, Plan};
+use crate::{Options, account, convention, layout, prologue, schedule};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +76,12 @@ pub struct Finished {
     pub symbols: Vec<String>,
     /// Text after the pass that was asked for.
     pub dump: Option<String>,
+    /// Who scheduled it, if somebody did.
+    pub plan: Option<Plan>,
+    /// What scheduling did.
+    pub account: Account,
+    /// What a block of threads needs besides registers, if its size is declared.
+    pub launch: Option<oriole_hardware::occupancy::Launch>,
 }
 
 impl Finished {
@@ -87,10 +95,13 @@ impl Finished {
 pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
 
 /// One function on its way.
+#[derive(Clone)]
 struct Way<'a> {
     function: Function,
     options: &'a Options,
+    context: Context,
     dump: Option<String>,
+    account: Account,
 }
 
 impl Way<'_> {
@@ -120,6 +131,82 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
+/// A function with registers, in its final order.
+struct Scheduled<'a> {
+    way: Way<'a>,
+    allocation: Allocation,
+    plan: Option<Plan>,
+}
+
+/// Phases 97 to 110 by the plan that comes out best.
+fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let (options, launch) = (way.options, way.context.launch);
+    let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
+    let plans = schedule::plans(instructions, options);
+    let [first, others @ ..] = plans.as_slice() else { return with_registers(way, None, environment).map(|(done, _)| done) };
+    let mut best = by_plan(way.clone(), *first, environment)?;
+    let mut best_time = None;
+    for &plan in others {
+        let known = best_time.unwrap_or_else(|| schedule::time(&best.way.function, &best.allocation, launch, options));
+        let other = by_plan(way.clone(), plan, environment)?;
+        let time = schedule::time(&other.way.function, &other.allocation, launch, options);
+        best_time = Some(known.min(time));
+        if time < known {
+            best = other;
+        }
+    }
+    Ok(best)
+}
+
+/// The same by one plan; where its order before allocation costs spills or warps, perhaps without that.
+fn by_plan<'a>(way: Way<'a>, plan: Plan, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let (options, launch) = (way.options, way.context.launch);
+    let before = way.clone();
+    let new = match with_registers(way, Some(plan), environment) {
+        Ok((new, is_new)) if !is_new || schedule::is_free(&new.allocation, launch, options) => return Ok(new),
+        Ok((new, _)) => Ok(new),
+        Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
+        Err(failures) => return Err(failures),
+    };
+    let (old, _) = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
+    match new {
+        Ok(new) if schedule::cost(&old.allocation, launch, options) >= schedule::cost(&new.allocation, launch, options) => Ok(new),
+        _ => Ok(old),
+    }
+}
+
+/// Phases 97 to 110. Also says whether there was a new order before allocation.
+fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Environment) -> Result<(Scheduled<'a>, bool), Vec<Failure>> {
+    let options = way.options;
+    let internal = |what: String| vec![(None, Fault::Internal(what))];
+    let mut is_new = false;
+    if let Some(plan) = plan {
+        let stats = schedule::before_allocation(&mut way.function, plan, way.context, environment, options)
+            .map_err(|error| internal(error.to_string()))?;
+        is_new = stats.blocks > 0;
+        way.account.note(PRE_SCHEDULE, &way.function, &stats);
+    }
+    way.account.gather_values(&way.function, options);
+    way.after(PRE_SCHEDULE)?;
+    let allocation = convention::allocate(&mut way.function, environment, options.verify)
+        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    way.after(ALLOCATE)?;
+    if options.verify {
+        check_registers(&way.function, environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+    }
+    convention::write_return_addresses(&mut way.function);
+    convention::clear_barriers(&mut way.function, options.target);
+    prologue::run(&mut way.function, options.target);
+    way.after(PROLOGUE)?;
+    if let Some(plan) = plan {
+        let stats = schedule::after_allocation(&mut way.function, plan, way.context, environment, options)
+            .map_err(|error| internal(error.to_string()))?;
+        way.account.note(POST_SCHEDULE, &way.function, &stats);
+    }
+    way.after(POST_SCHEDULE)?;
+    Ok((Scheduled { way, allocation, plan }, is_new))
+}
+
 /// Takes one function from PTX to machine code.
 ///
 /// `gathering` has the names of functions in which threads may wait for all others of their warp.
@@ -135,7 +222,9 @@ pub fn run(
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let selected = select_function(module, id, target, homes)
         .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
-    let mut way = Way { function: selected.function, options, dump: None };
+    let launch = account::declared_launch(module, id, homes, selected.barriers);
+    let context = Context { launch, trace: options.reports.traces(&selected.function.name) };
+    let mut way = Way { function: selected.function, options, context, dump: None, account: Account::default() };
     way.after(SELECT)?;
 
     oriole_ir::construct_ssa(&mut way.function);
@@ -163,20 +252,7 @@ pub fn run(
     way.after(GIVE_WAY)?;
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let old = schedule::before_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
-    way.after(PRE_SCHEDULE)?;
-    let allocation =
-        schedule::allocate(&mut way.function, old, &environment, options).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
-    way.after(ALLOCATE)?;
-    if options.verify {
-        check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
-    }
-    convention::write_return_addresses(&mut way.function);
-    convention::clear_barriers(&mut way.function, target);
-    prologue::run(&mut way.function, target);
-    way.after(PROLOGUE)?;
-    schedule::after_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
-    way.after(POST_SCHEDULE)?;
+    let Scheduled { mut way, allocation, plan } = scheduled(way, &environment)?;
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {
@@ -189,6 +265,7 @@ pub fn run(
         way.after(CONTROL)?;
         controls
     };
+    way.account.gather_code(&way.function, &controls, options);
     let code = emit::run(&way.function, &controls, target).map_err(internal)?;
     way.after(ENCODE)?;
 
@@ -203,5 +280,8 @@ pub fn run(
         has_dynamic_stack: selected.has_dynamic_stack,
         symbols: way.function.symbols,
         dump: way.dump,
+        plan,
+        account: way.account,
+        launch: way.context.launch,
     })
 }

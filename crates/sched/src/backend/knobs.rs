@@ -1,7 +1,7 @@
 //! Figures of the backends that can be set by name.
 //!
 //! A file of options has a line `name = value` for each that differs from its default; `#` starts a comment. `oriole compile
-//! --sched-options FILE` reads it, `--sched-option NAME=VALUE` sets a single one, `oriole profile --sched-options` lists all.
+//! --sched-options FILE` reads it, `--sched-option NAME=VALUE` sets a single one, `--sched-options help` prints one with all of them.
 
 use std::fmt::Write as _;
 
@@ -86,6 +86,7 @@ macro_rules! knobs {
 }
 
 knobs! {
+    "auto-budget" auto_budget: usize = 40_000, "auto: instructions of all trials of a function together; the first trial is free.";
     "queue-depth" queue_depth: usize = 4, "A: ready waiters from which on the critical path counts (knob 770).";
     "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
     "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";
