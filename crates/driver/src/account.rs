@@ -3,10 +3,10 @@
 //! Nothing is gathered that nobody asked for ([`Reports`]). Functions are compiled in parallel; each keeps its own account, and they come out in
 //! the order of the source, so the text is the same every time.
 
+use oriole_ctrl::Controls;
 use oriole_cubin::Cubin;
 use oriole_cubin::note::Note;
 use oriole_cubin::section::{Content, Section, SectionType};
-use oriole_ctrl::Controls;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::Function;
 use oriole_isa::Opcode;
@@ -184,8 +184,7 @@ impl SchedulingReport {
     pub fn guidance(&self, level: u8) -> String {
         let scheduler = self.plan.map_or_else(|| "nobody".to_owned(), |plan| format!("{}, {}", plan.backend.name(), plan.mode.name()));
         let Some(code) = &self.code else { return String::new() };
-        let subject =
-            Subject { name: &self.name, scheduler: &scheduler, target: self.target.as_ref(), passes: &self.passes, code };
+        let subject = Subject { name: &self.name, scheduler: &scheduler, target: self.target.as_ref(), passes: &self.passes, code };
         guidance::text(&subject, level)
     }
 

@@ -169,7 +169,8 @@ fn jobs<'m>(modules: &[&'m Module], layouts: &[Layout], options: &Options) -> Ve
 
 /// A function runs with the registers of the kernel that calls it, so it has no more than any kernel of the file may have.
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
-    let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers);
+    let machine = crate::schedule::figures(options).1;
+    let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers, machine);
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(own).min().map_or(u32::MAX, |limit| limit);
     for job in jobs {
         let limit = if job.is_kernel() { own(job) } else { own(job).min(of_functions) };
