@@ -16,9 +16,9 @@ use oriole_sched::backend::Stage;
 use oriole_sched::function::Stats;
 use oriole_sched::report::guidance::{self, PassSummary, Subject};
 use oriole_sched::report::lines::{self, Case};
-use oriole_sched::report::statistics::{Figure, Gathered, Setting, gather};
+use oriole_sched::report::statistics::{Figure, Final, Gathered, Setting, gather};
 use oriole_sched::report::target::RegisterTarget;
-use oriole_sched::report::timeline::Figures;
+use oriole_sched::report::timeline::{Figures, Skeleton};
 use oriole_sched::report::{latency, trace};
 use oriole_sched::resource::Costs;
 
@@ -60,6 +60,7 @@ pub struct Account {
     target: Option<RegisterTarget>,
     passes: Vec<PassSummary>,
     before: Option<Gathered>,
+    skeleton: Option<Skeleton>,
     after: Option<Gathered>,
     variables_size: u32,
     trace: String,
@@ -80,17 +81,23 @@ impl Account {
         if options.reports.figures {
             let (model, machine, rates) = figures(options);
             let costs = Costs::from_rates(rates, machine);
-            self.before = Some(gather(function, Figures { model, costs: &costs }, None, None));
+            self.before = Some(gather(function, Figures { model, costs: &costs }, None));
         }
+    }
+
+    /// Takes the shape of the function, before layout.
+    pub(crate) fn take_shape(&mut self, function: &Function) {
+        self.skeleton = self.before.as_ref().map(|before| Skeleton::new(function, &before.divergent));
     }
 
     /// Gathers figures of final code.
     pub(crate) fn gather_code(&mut self, function: &Function, controls: &Controls, options: &Options) {
-        if options.reports.figures {
+        if let (Some(before), Some(skeleton)) = (&self.before, &self.skeleton) {
             let (model, machine, rates) = figures(options);
             let costs = Costs::from_rates(rates, machine);
-            let control = |inst| controls.get(inst);
-            self.after = Some(gather(function, Figures { model, costs: &costs }, Some(&control), self.before.as_ref()));
+            let controls = |inst| controls.get(inst);
+            let final_code = Final { controls: &controls, skeleton, before };
+            self.after = Some(gather(function, Figures { model, costs: &costs }, Some(final_code)));
         }
     }
 }

@@ -253,6 +253,7 @@ pub fn run(
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
     let Scheduled { mut way, allocation, plan } = scheduled(way, &environment)?;
+    way.account.take_shape(&way.function);
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {

@@ -6,10 +6,12 @@
 //! **Throughputs** are shares of a scheduler's time. The warps that stay resident share its units; a round of all of them takes as long
 //! as one warp alone, or as the busiest unit needs for all, or as their issue takes, whichever is most.
 
+use std::ops::Range;
+
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_hardware::units::UNITS;
-use oriole_ir::analysis::{ControlFlow, Liveness, Loops, Uniformity};
+use oriole_ir::analysis::{ControlFlow, Liveness, Uniformity};
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Space};
 use oriole_isa::{File, Opcode, Symbol};
@@ -17,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fields;
 use super::latency::{self, Hiding};
-use super::timeline::{self, Controls, Figures, Frequencies, Listing, Pace, Timing, Ways};
+use super::timeline::{self, Controls, Figures, Listing, Pace, Skeleton, Timing, UnderWay};
 use crate::backend::Stage;
 use crate::code::{Code, Item, RegisterClass};
 use crate::function::{GAPS, LiveValues};
@@ -137,66 +139,114 @@ struct Other {
 /// Classes whose results are rounded as IEEE 754 says.
 const PRECISE: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
 
-/// Goes through a function. After allocation, `controls` are its control words and `before` is what was gathered on values.
-pub fn gather(function: &Function, figures: Figures<'_>, controls: Option<Controls<'_>>, before: Option<&Gathered>) -> Gathered {
-    let stage = if function.is_ssa { Stage::Pre } else { Stage::Post };
-    let flow = ControlFlow::compute(function);
-    let loops = Loops::compute(function, &flow);
-    let divergent = match before {
-        Some(before) => before.divergent.clone(),
-        None if function.is_ssa => divergent_blocks(function, &flow),
-        None => FxHashSet::default(),
+/// Code that is final.
+#[derive(Clone, Copy)]
+pub struct Final<'a> {
+    /// Its control words.
+    pub controls: Controls<'a>,
+    /// Its shape before layout.
+    pub skeleton: &'a Skeleton,
+    /// What was gathered on values.
+    pub before: &'a Gathered,
+}
+
+/// Goes through a function, on values or in its final form.
+pub fn gather(function: &Function, figures: Figures<'_>, final_code: Option<Final<'_>>) -> Gathered {
+    let stage = if final_code.is_none() { Stage::Pre } else { Stage::Post };
+    let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
+    let own;
+    let skeleton = match final_code {
+        Some(code) => code.skeleton,
+        None => {
+            own = Skeleton::new(function, &divergent);
+            &own
+        }
     };
-    let is_divergent = |block: Block| divergent.contains(&block);
-    let often = |ways| timeline::frequencies(function, &flow, &loops, ways, &is_divergent);
-    let (known, one_way, all_ways) = (often(Ways::AsKnown), often(Ways::One), often(Ways::All));
     let listing = Listing::new(function);
-    let timing = |block: Block, range: &std::ops::Range<usize>, pace| match controls {
-        Some(controls) => timeline::by_controls(&listing.code, range, &function.blocks[block].insts, figures, pace, controls),
-        None => timeline::by_operands(&listing.code, range, figures, pace),
-    };
-    let fields = fields::all(stage).len();
-    let mut gathered = Gathered {
-        stage,
-        instructions: 0,
-        latency: 0.0,
-        worst_latency: 0.0,
-        average_latency: 0.0,
-        counts: vec![0; fields],
-        without_field: 0,
-        live: [0; 2],
-        blocks: Vec::new(),
-        loops: Vec::new(),
-        hiding: Hiding::default(),
-        other: Other::default(),
-        busy: vec![[0.0; UNITS]; fields],
-        all_busy: [0.0; UNITS],
-        issued: 0.0,
-        divergent: FxHashSet::default(),
-    };
-    let mut pressure = Pressure::new(function, &flow, &listing);
+    let controls = final_code.map(|code| code.controls);
+    let usual = timings(function, &listing, skeleton, figures, Pace::Usual, controls);
+    let worst = timings(function, &listing, skeleton, figures, Pace::Worst, controls);
+    let mut gathered = Gathered::empty(stage);
+    let mut pressure = Pressure::new(function, &listing);
     for (block, range) in &listing.blocks {
-        let usual = timing(*block, range, Pace::Usual);
-        let worst = timing(*block, range, Pace::Worst);
-        gathered.latency += known.total[*block] * f64::from(usual.cycles);
-        gathered.average_latency += one_way.total[*block] * f64::from(usual.cycles);
-        gathered.worst_latency += all_ways.total[*block] * f64::from(worst.cycles);
-        gathered.count_block(function, *block, &listing.code, range, figures, known.total[*block]);
+        let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
+        let executions = skeleton.known.total[*block];
+        gathered.latency += usual.altogether(executions);
+        gathered.average_latency += usual.altogether(skeleton.one_way.total[*block]);
+        gathered.worst_latency += worst.altogether(skeleton.all_ways.total[*block]);
+        gathered.count_block(function, *block, &listing.code, range, figures, executions);
         let insts = &function.blocks[*block].insts;
         latency::add_block(&mut gathered.hiding, &listing.code, range, insts, controls);
-        let live = match before {
-            Some(before) => before.blocks.iter().find(|known| known.block == *block).and_then(|known| known.live),
+        let live = match final_code {
+            Some(code) => code.before.blocks.iter().find(|known| known.block == *block).and_then(|known| known.live),
             None => pressure.walk(function, &listing, *block, range, &mut gathered),
         };
-        gathered.blocks.push(block_schedule(function, *block, &usual, known.total[*block], live));
+        gathered.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
     }
-    gathered.loops = loop_metrics(function, &loops, &known, &gathered.blocks);
+    gathered.loops = loop_metrics(function, skeleton, &gathered.blocks);
     gathered.divergent = divergent;
     gathered
 }
 
-fn divergent_blocks(function: &Function, flow: &ControlFlow) -> FxHashSet<Block> {
-    let found: FxHashSet<Inst> = Uniformity::compute(function, flow).divergent_branches().iter().copied().collect();
+/// The timing of a block, and what its first execution in a loop takes more.
+struct BlockTime {
+    timing: Timing,
+    first_more: u32,
+}
+
+impl BlockTime {
+    /// Cycles of so many executions.
+    fn altogether(&self, executions: f64) -> f64 {
+        executions * f64::from(self.timing.cycles) + executions / timeline::TRIPS * f64::from(self.first_more)
+    }
+}
+
+/// The timing of all blocks that can be reached.
+fn timings(
+    function: &Function,
+    listing: &Listing,
+    skeleton: &Skeleton,
+    figures: Figures<'_>,
+    pace: Pace,
+    controls: Option<Controls<'_>>,
+) -> FxHashMap<Block, BlockTime> {
+    let ranges: FxHashMap<Block, &Range<usize>> = listing.blocks.iter().map(|(block, range)| (*block, range)).collect();
+    let time = |block: Block, under_way: &mut UnderWay| {
+        let range = ranges.get(&block)?;
+        Some(match controls {
+            Some(controls) => {
+                let insts = function.blocks[block].insts.as_slice();
+                timeline::by_controls(&listing.code, (range, insts), figures, pace, controls, under_way)
+            }
+            None => timeline::by_operands(&listing.code, range, figures, pace, under_way),
+        })
+    };
+    let meet = |ends: &FxHashMap<Block, UnderWay>, blocks: &[Block]| {
+        let mut met = UnderWay::default();
+        blocks.iter().filter_map(|from| ends.get(from)).for_each(|end| met.meet(end));
+        met
+    };
+    let mut ends: FxHashMap<Block, UnderWay> = FxHashMap::default();
+    let mut found = FxHashMap::default();
+    // The first round finds out what comes from the iteration before, the second one uses it.
+    for _ in 0..2 {
+        for &block in &skeleton.order {
+            let is_header = !skeleton.back[block].is_empty();
+            let mut first = meet(&ends, &skeleton.forward[block]);
+            let mut under_way = if is_header { meet(&ends, &skeleton.back[block]) } else { first.clone() };
+            if let Some(timing) = time(block, &mut under_way) {
+                let first_cycles = is_header.then(|| time(block, &mut first)).flatten().map_or(0, |timing| timing.cycles);
+                found.insert(block, BlockTime { first_more: first_cycles.saturating_sub(timing.cycles), timing });
+            }
+            ends.insert(block, under_way);
+        }
+    }
+    found
+}
+
+fn divergent_blocks(function: &Function) -> FxHashSet<Block> {
+    let flow = ControlFlow::compute(function);
+    let found: FxHashSet<Inst> = Uniformity::compute(function, &flow).divergent_branches().iter().copied().collect();
     let parts = |block: &&Block| function.terminators(**block).iter().any(|inst| found.contains(inst));
     function.layout.iter().filter(parts).copied().collect()
 }
@@ -211,7 +261,8 @@ fn block_schedule(function: &Function, block: Block, timing: &Timing, executions
     BlockSchedule { block, cycles: timing.cycles, waited: timing.waited, executions, live, schedule: schedule.collect() }
 }
 
-fn loop_metrics(function: &Function, loops: &Loops, often: &Frequencies, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
+fn loop_metrics(function: &Function, skeleton: &Skeleton, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
+    let Skeleton { loops, known: often, .. } = skeleton;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
     let metrics = |id| {
         let header = loops.get(id).header;
@@ -245,20 +296,13 @@ struct Pressure {
 }
 
 impl Pressure {
-    fn new(function: &Function, flow: &ControlFlow, listing: &Listing) -> Pressure {
-        let liveness = function.is_ssa.then(|| Liveness::compute(function, flow));
+    fn new(function: &Function, listing: &Listing) -> Pressure {
+        let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
         Pressure { liveness, tracker: Tracker::new(listing.code.groups().len()) }
     }
 
     /// The most general registers that are live in a block.
-    fn walk(
-        &mut self,
-        function: &Function,
-        listing: &Listing,
-        block: Block,
-        range: &std::ops::Range<usize>,
-        gathered: &mut Gathered,
-    ) -> Option<i32> {
+    fn walk(&mut self, function: &Function, listing: &Listing, block: Block, range: &Range<usize>, gathered: &mut Gathered) -> Option<i32> {
         let live = LiveValues::of(function, self.liveness.as_ref()?, block);
         self.tracker.enter_block(&listing.code, range.clone(), live.as_borders());
         self.tracker.enter_region(&listing.code, range.clone());
@@ -279,15 +323,29 @@ impl Pressure {
 }
 
 impl Gathered {
-    fn count_block(
-        &mut self,
-        function: &Function,
-        block: Block,
-        code: &Code,
-        range: &std::ops::Range<usize>,
-        figures: Figures<'_>,
-        executions: f64,
-    ) {
+    fn empty(stage: Stage) -> Gathered {
+        let fields = fields::all(stage).len();
+        Gathered {
+            stage,
+            instructions: 0,
+            latency: 0.0,
+            worst_latency: 0.0,
+            average_latency: 0.0,
+            counts: vec![0; fields],
+            without_field: 0,
+            live: [0; 2],
+            blocks: Vec::new(),
+            loops: Vec::new(),
+            hiding: Hiding::default(),
+            other: Other::default(),
+            busy: vec![[0.0; UNITS]; fields],
+            all_busy: [0.0; UNITS],
+            issued: 0.0,
+            divergent: FxHashSet::default(),
+        }
+    }
+
+    fn count_block(&mut self, function: &Function, block: Block, code: &Code, range: &Range<usize>, figures: Figures<'_>, executions: f64) {
         let mut fetched: FxHashSet<u32> = FxHashSet::default();
         for (position, &inst) in range.clone().zip(&function.blocks[block].insts) {
             let item = &code.items[position];

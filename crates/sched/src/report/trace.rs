@@ -106,7 +106,7 @@ const WIDEST: usize = 64;
 /// The text of attempts at a function: one line for each pick, `phase block region cycle picked | runner-up | why`.
 pub fn text(function: &Function, phase: u8, attempts: &[Attempted]) -> String {
     let mut text = String::new();
-    for attempt in attempts {
+    for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {
         let verdict = match attempt.verdict {
             Verdict::Taken => String::new(),
             Verdict::TooManyRegisters { found, allowed } => format!(": dropped, {found} live registers where {allowed} are allowed"),
