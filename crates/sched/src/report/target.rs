@@ -20,7 +20,7 @@ pub struct RegisterTarget {
     pub beyond: i32,
     /// Registers of a thread are given out in this unit.
     pub unit: i32,
-    /// What a thread of the old order gets.
+    /// What a thread of the old order gets, as far as the limit allows.
     pub given: i32,
     /// Warps of a scheduler that stay resident with that.
     pub warps: u32,
@@ -39,7 +39,8 @@ impl RegisterTarget {
     pub fn new(live: i32, machine: &Machine, launch: Option<Launch>, hidden: u32, limit: u32) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
         let beyond = GAPS + hidden as i32;
-        let given = (live + beyond + unit - 1) / unit * unit;
+        let allowed = (limit + hidden) as i32;
+        let given = (live + beyond).min(allowed).saturating_add(unit - 1) / unit * unit;
         let (warps, blocks, free) = by_blocks(given, machine, launch).unwrap_or_else(|| by_warps(given, unit, machine));
         let registers = (free - beyond).min(limit as i32 - GAPS).max(1);
         RegisterTarget { live, beyond, unit, given, warps, blocks, free, limit, registers }
@@ -121,5 +122,8 @@ mod tests {
         let found = target(30, None, 30);
         assert_eq!(found.registers, 26);
         assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");
+        // Blocks of 416 threads start with at most 128 registers; 153 live ones will be spilled.
+        let found = target(153, Some(Launch { threads: 416, ..Launch::default() }), 126);
+        assert_eq!((found.given, found.blocks, found.registers), (128, Some((1, 416)), 122));
     }
 }
