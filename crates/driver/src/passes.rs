@@ -4,7 +4,7 @@ use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use rustc_hash::FxHashSet;
@@ -43,6 +43,7 @@ passes! {
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
     GIVE_WAY = 92 "give-way",
+    BALANCE = 94 "balance",
     PRE_SCHEDULE = 97 "pre-schedule",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
@@ -250,6 +251,10 @@ pub fn run(
     way.after(CONVERGE)?;
     give_way::run(&mut way.function, target);
     way.after(GIVE_WAY)?;
+    if options.level > 0 {
+        balance::run(&mut way.function, target);
+        way.after(BALANCE)?;
+    }
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
     let Scheduled { mut way, allocation, plan } = scheduled(way, &environment)?;
