@@ -118,7 +118,8 @@ pub fn json(report: &SchedulingReport) -> Value {
             "live": target.live,
             "given": target.given,
             "free": target.free,
-            "limit": target.limit,
+            "limit": target.bounds.limit,
+            "warps_kept": target.bounds.warps_kept,
             "warps_per_scheduler": target.warps,
             "blocks": target.blocks.map(|(blocks, _)| blocks),
         })

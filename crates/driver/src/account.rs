@@ -75,6 +75,14 @@ impl Account {
         self.trace.push_str(&trace::text(function, pass.phase, &stats.attempts));
     }
 
+    /// Notes that another attempt's order before allocation was dropped because it cost spills or warps.
+    pub(crate) fn note_dropped(&mut self, other: &Account) {
+        self.target = other.target;
+        if !other.trace.is_empty() {
+            self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills or warps:\n{}taken instead:\n", other.trace));
+        }
+    }
+
     /// Gathers figures of a function on values.
     pub(crate) fn gather_values(&mut self, function: &Function, options: &Options) {
         self.variables_size = function.frame_bytes;
@@ -151,7 +159,7 @@ impl SchedulingReport {
             ..Setting::default()
         };
         let on_values = before.map(|before| Setting {
-            registers: before.registers_for_live(HIDDEN_REGISTERS),
+            registers: before.registers_for_live(options.scheduling.knobs.register_gaps + HIDDEN_REGISTERS as i32),
             uniform_registers: before.live[1] as u32,
             program_bytes: (before.instructions * crate::emit::INSTRUCTION_BYTES) as u64,
             ..common
@@ -189,7 +197,14 @@ impl SchedulingReport {
 
     /// The guidance of a level.
     pub fn guidance(&self, level: u8) -> String {
-        let scheduler = self.plan.map_or_else(|| "nobody".to_owned(), |plan| format!("{}, {}", plan.backend.name(), plan.mode.name()));
+        let scheduler = self.plan.map_or_else(
+            || "nobody".to_owned(),
+            |plan| {
+                let after =
+                    if plan.before_allocation { "" } else { "; the new order before allocation cost spills or warps and was dropped" };
+                format!("{}, {}{after}", plan.backend.name(), plan.mode.name())
+            },
+        );
         let Some(code) = &self.code else { return String::new() };
         let subject = Subject { name: &self.name, scheduler: &scheduler, target: self.target.as_ref(), passes: &self.passes, code };
         guidance::text(&subject, level)

@@ -160,7 +160,7 @@ fn spills_and_occupancy_follow_launch_bounds() {
             assert_eq!(sum > 0.0, !bounds.is_empty(), "{bounds}: {name}");
         }
         let target = report.target.expect("a target");
-        assert!(target.registers <= target.limit as i32, "{bounds}: {target}");
+        assert!(target.registers <= target.bounds.limit, "{bounds}: {target}");
     }
 }
 

@@ -5,7 +5,8 @@
 //! did; else it is scheduled again to reduce registers, and if that does not help, it stays as it was.
 //!
 //! **Budget.** Registers that cost no occupancy are free: the budget is the most with which as many warps stay resident as with what the old
-//! order needs.
+//! order needs. Beyond that they must pay: whoever calls can ask for a schedule that keeps a share of the warps only ([`Scheduler::warps_kept`])
+//! and compare the two ([`crate::score`]).
 
 use std::ops::Range;
 
@@ -21,12 +22,10 @@ use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::pressure::{Borders, Counts, Tracker};
-use crate::report::target::RegisterTarget;
+use crate::report::target::{Bounds, RegisterTarget};
 use crate::report::trace::{Attempted, TracedRegion, Verdict};
 use crate::resource::Costs;
 
-/// Registers that allocation may need beyond those that are live: tuples leave gaps.
-pub const GAPS: i32 = 4;
 /// Predicates of a thread, and of a warp.
 const PREDICATES: i32 = 7;
 
@@ -53,6 +52,8 @@ pub struct Scheduler<'a> {
     pub uniform_limit: u32,
     /// What a block of threads needs besides registers, if its size is declared.
     pub launch: Option<Launch>,
+    /// The share of resident warps, in percent, that must be left: 100 for schedules whose registers are to cost none.
+    pub warps_kept: u32,
     /// Whether to check every new order.
     pub verify: bool,
     /// Whether to record why.
@@ -72,6 +73,8 @@ pub struct Stats {
     pub live_before: i32,
     /// The same afterwards.
     pub live_after: i32,
+    /// Whether some block wanted more registers than it was given.
+    pub is_tight: bool,
     /// The registers that cost no occupancy, before allocation.
     pub target: Option<RegisterTarget>,
     /// Every attempt at a block with the reasons of its picks, if that was asked for.
@@ -144,6 +147,8 @@ struct Found {
     attempt: Option<Attempt>,
     /// The most registers that are live.
     peak: Option<Counts>,
+    /// Whether more were wanted than there are.
+    is_tight: bool,
     /// What was tried, for traces.
     tries: Vec<(Mode, Vec<TracedRegion>, Verdict)>,
 }
@@ -181,6 +186,7 @@ impl Scheduler<'_> {
                 let live = LiveValues::of(function, &liveness, *block);
                 let found = self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
+                stats.is_tight |= found.is_tight;
                 let insts = &function.blocks[*block].insts;
                 let tries = found.tries.into_iter();
                 stats.attempts.extend(tries.map(|(mode, regions, verdict)| Attempted::new(*block, insts, mode, regions, verdict)));
@@ -200,23 +206,25 @@ impl Scheduler<'_> {
         live: &LiveValues,
         allowed: Counts,
     ) -> Found {
-        let mut tries = Vec::new();
+        let (mut tries, mut is_tight) = (Vec::new(), false);
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
             tracker.enter_block(code, range.clone(), live.as_borders());
             let mut attempt = self.attempt(code, range, builder, tracker, &settings);
             let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
+            is_tight |= mode != Mode::ReduceReg && found[0] > settings.budget.reduced;
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
                 let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
                 tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
-                return Found { attempt: Some(attempt), peak: Some(found), tries };
+                return Found { attempt: Some(attempt), peak: Some(found), is_tight, tries };
             }
+            is_tight = true;
         }
-        Found { attempt: None, peak: None, tries }
+        Found { attempt: None, peak: None, is_tight, tries }
     }
 
     /// Schedules a function on physical registers: phase 110.
@@ -246,12 +254,20 @@ impl Scheduler<'_> {
         Settings { backend: self.backend, mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
-    /// The general registers that cost nothing, given those that are live at once, and why.
+    /// The general registers that may be live, given those that are, and why.
     pub fn register_target(&self, live: i32) -> RegisterTarget {
-        RegisterTarget::new(live, self.machine, self.launch, self.hidden_registers, self.register_limit)
+        let bounds = Bounds {
+            launch: self.launch,
+            gaps: self.knobs.register_gaps,
+            hidden: self.hidden_registers as i32,
+            limit: self.register_limit as i32,
+            warps_kept: self.warps_kept,
+            asked: self.knobs.register_target,
+        };
+        RegisterTarget::new(live, self.machine, &bounds)
     }
 
-    /// The registers of all classes that cost nothing.
+    /// The registers of all classes that may be live.
     fn target(&self, live: Counts) -> Counts {
         [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }

@@ -26,6 +26,7 @@ fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
         hidden_registers: 2,
         uniform_limit: 63,
         launch: None,
+        warps_kept: 100,
         verify: true,
         trace: true,
     };

@@ -22,7 +22,7 @@ use super::latency::{self, Hiding};
 use super::timeline::{self, Controls, Figures, Listing, Pace, Skeleton, Timing, UnderWay};
 use crate::backend::Stage;
 use crate::code::{Code, Item, RegisterClass};
-use crate::function::{GAPS, LiveValues};
+use crate::function::LiveValues;
 use crate::pressure::Tracker;
 
 /// A value of a field.
@@ -453,9 +453,9 @@ impl Gathered {
         self.other.live_at_calls
     }
 
-    /// Registers that a thread would get for what is live.
-    pub fn registers_for_live(&self, hidden: u32) -> u32 {
-        (self.live[0] + GAPS) as u32 + hidden
+    /// Registers that a thread would get for what is live, with so many more.
+    pub fn registers_for_live(&self, beyond: i32) -> u32 {
+        (self.live[0] + beyond).max(0) as u32
     }
 
     /// All fields with their values.
