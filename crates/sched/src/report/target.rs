@@ -58,10 +58,10 @@ impl RegisterTarget {
         RegisterTarget { live, unit, given, warps, blocks, free, registers, bounds: *bounds }
     }
 
-    /// Whether the limit decides, not the machine.
+    /// Whether the limit decides, not the machine alone.
     pub fn is_limited(&self) -> bool {
         let Bounds { gaps, hidden, limit, .. } = self.bounds;
-        limit - gaps < self.free - gaps - hidden
+        self.live + gaps > limit || limit < self.free - hidden
     }
 }
 
