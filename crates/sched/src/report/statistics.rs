@@ -221,9 +221,13 @@ fn timings(
             None => timeline::by_operands(&listing.code, range, figures, pace, under_way),
         })
     };
-    let meet = |ends: &FxHashMap<Block, UnderWay>, blocks: &[Block]| {
+    let meet = |ends: &FxHashMap<Block, UnderWay>, from: &[Block], block: Block| {
         let mut met = UnderWay::default();
-        blocks.iter().filter_map(|from| ends.get(from)).for_each(|end| met.meet(end));
+        for &from in from {
+            if let Some(end) = ends.get(&from) {
+                met.meet(&listing.enter(function, from, end, block));
+            }
+        }
         met
     };
     let mut ends: FxHashMap<Block, UnderWay> = FxHashMap::default();
@@ -232,8 +236,8 @@ fn timings(
     for _ in 0..2 {
         for &block in &skeleton.order {
             let is_header = !skeleton.back[block].is_empty();
-            let mut first = meet(&ends, &skeleton.forward[block]);
-            let mut under_way = if is_header { meet(&ends, &skeleton.back[block]) } else { first.clone() };
+            let mut first = meet(&ends, &skeleton.forward[block], block);
+            let mut under_way = if is_header { meet(&ends, &skeleton.back[block], block) } else { first.clone() };
             if let Some(timing) = time(block, &mut under_way) {
                 let first_cycles = is_header.then(|| time(block, &mut first)).flatten().map_or(0, |timing| timing.cycles);
                 found.insert(block, BlockTime { first_more: first_cycles.saturating_sub(timing.cycles), timing });

@@ -4,7 +4,7 @@
 //! its unit is free. Final code has control words, which say it exactly: an instruction is issued when the stall of the one before is over
 //! and the scoreboards that it waits for are released. What varies takes its usual time, or the most for the worst case. What is still
 //! under way at the end of a block is waited for in the next. In a loop that is what comes from the iteration before; what comes from outside
-//! is waited for once, not in every iteration. Before allocation, values that go around a loop are not followed.
+//! is waited for once, not in every iteration.
 //!
 //! **How often** is a guess that needs no profile. At a branch the ways share what comes in equally; where threads of a warp may part, a warp
 //! goes all of them. Who is in a loop leaves it at last, so both ways of a branch that leaves one are taken. A loop is executed
@@ -15,7 +15,7 @@ use std::ops::Range;
 use oriole_hardware::units::UNITS;
 use oriole_hardware::{Kind, Model, Port, Time};
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops};
-use oriole_ir::{Block, Function, Inst};
+use oriole_ir::{Block, Function, Inst, Operand, OperandKind};
 use oriole_isa::Control;
 use oriole_support::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -63,6 +63,8 @@ pub struct Listing {
     pub code: Code,
     /// Which are whose.
     pub blocks: Vec<(Block, Range<usize>)>,
+    /// The registers of values, before allocation.
+    numbers: Option<from_ir::ValueNumbers>,
 }
 
 impl Listing {
@@ -81,7 +83,25 @@ impl Listing {
             }
             blocks.push((block, start..code.items.len()));
         }
-        Listing { code, blocks }
+        Listing { code, blocks, numbers }
+    }
+
+    /// What is under way at the end of a block, as another one behind it sees it: phis are ready when their sources are.
+    pub fn enter(&self, function: &Function, from: Block, end: &UnderWay, block: Block) -> UnderWay {
+        let mut entered = end.clone();
+        let Some(numbers) = &self.numbers else { return entered };
+        for &phi in function.phis(block) {
+            let Some(result) = function.results(phi).first().and_then(Operand::part) else { continue };
+            for pair in function.sources(phi).chunks_exact(2) {
+                let (Some(part), OperandKind::Block(source)) = (pair[0].part(), pair[1].kind) else { continue };
+                if source == from {
+                    for (register, of_source) in numbers.registers(result).zip(numbers.registers(part)) {
+                        entered.registers.extend(end.registers.get(&of_source).map(|&cycles| (register, cycles)));
+                    }
+                }
+            }
+        }
+        entered
     }
 }
 
