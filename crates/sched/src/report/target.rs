@@ -91,13 +91,13 @@ impl fmt::Display for RegisterTarget {
         let beyond = bounds.gaps + bounds.hidden;
         write!(f, "target {registers} registers: {live} were live, with {beyond} more in units of {unit} a thread gets {given}, ")?;
         match self.blocks {
-            Some((blocks, threads)) => write!(f, "{blocks} blocks of {threads} threads stay resident")?,
-            None => write!(f, "{warps} warps of a scheduler stay resident")?,
+            Some((blocks, threads)) => write!(f, "{blocks} blocks of {threads} threads")?,
+            None => write!(f, "{warps} warps of a scheduler")?,
         }
-        write!(f, " up to {free}")?;
         if bounds.warps_kept != 100 {
-            write!(f, "; {} percent of them are kept", bounds.warps_kept)?;
+            write!(f, ", {} percent of those without paying,", bounds.warps_kept)?;
         }
+        write!(f, " stay resident up to {free}")?;
         if bounds.asked.is_some() {
             write!(f, "; it was asked for")?;
         }
@@ -153,7 +153,10 @@ mod tests {
         };
         let found = half(30, None);
         assert_eq!((found.warps, found.free, found.registers), (6, 80, 74));
-        assert!(found.to_string().contains("50 percent of them are kept"), "{found}");
+        assert!(
+            found.to_string().contains("6 warps of a scheduler, 50 percent of those without paying, stay resident up to 80"),
+            "{found}"
+        );
         let found = half(50, Some(Launch { threads: 512, ..Launch::default() }));
         assert_eq!((found.given, found.blocks, found.warps, found.free), (56, Some((1, 512)), 4, 128));
     }
