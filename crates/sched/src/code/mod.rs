@@ -273,6 +273,12 @@ impl Code {
         &self.address_registers[start..start + usize::from(address.register_count)]
     }
 
+    /// Whether an item writes what another reads.
+    pub fn writes_for(&self, item: &Item, reader: &Item) -> bool {
+        let reads = self.reads(reader);
+        self.writes(item).iter().any(|write| reads.iter().any(|read| read.register == write.register))
+    }
+
     /// Runs of items between walls, none longer than `longest`.
     pub fn regions(&self, within: Range<usize>, longest: usize) -> Vec<Range<usize>> {
         let mut regions = Vec::new();

@@ -248,6 +248,9 @@ impl Incoming {
     }
 }
 
+/// Cycles that pass behind a wall, most often a branch, before what follows can want a result.
+const WALL_CYCLES: u16 = 10;
+
 impl<'m> Builder<'m> {
     /// A builder for code on so many registers.
     pub fn new(model: &'m Model, registers: usize) -> Builder<'m> {
@@ -280,11 +283,16 @@ impl<'m> Builder<'m> {
         graph
     }
 
+    /// Results that leave the region: what the wall behind it reads, most often a branch, is wanted when that is issued, all else
+    /// [`WALL_CYCLES`] later.
     fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
+        let wall = code.items.get(graph.region.end).filter(|item| item.effect == Effect::Wall);
         let tail = |(node, item): (usize, &Item)| {
             let is_read = || graph.successors(node as u32).iter().any(|edge| edge.kind == EdgeKind::Raw);
             let leaves = item.opcode.is_some() && !code.writes(item).is_empty() && !is_read();
-            if leaves { self.model.base_latency(item.class) } else { 0 }
+            let latency = if leaves { self.model.base_latency(item.class) } else { 0 };
+            let is_early = wall.is_none_or(|wall| code.writes_for(item, wall));
+            if is_early { latency } else { latency.saturating_sub(WALL_CYCLES) }
         };
         code.items[graph.region.clone()].iter().enumerate().map(tail).collect()
     }
