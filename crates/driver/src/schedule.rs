@@ -59,6 +59,7 @@ fn with_scheduler(
         register_limit: environment.limit(File::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
+        calls: None,
         verify: options.verify,
         trace: false,
     })

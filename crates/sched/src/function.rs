@@ -15,7 +15,8 @@ use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::{self, Backend, Budget, Knobs, Mode, Pick, Settings, Stage};
+use crate::backend::tree::CallCosts;
+use crate::backend::{self, Backend, Budget, Knobs, Memory, Mode, Pick, Settings, Stage};
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
@@ -50,6 +51,8 @@ pub struct Scheduler<'a> {
     pub hidden_registers: u32,
     /// Uniform registers that there are.
     pub uniform_limit: u32,
+    /// How long calls take, where that is known.
+    pub calls: Option<&'a CallCosts>,
     /// Whether to check every new order.
     pub verify: bool,
     /// Whether to record why.
@@ -93,10 +96,10 @@ impl std::error::Error for ScheduleError {}
 /// Blocks in pieces of at most so many instructions, single blocks excepted: tables are as large as a piece, not as the function.
 fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
-    let mut size = usize::MAX;
+    let mut size = 0_usize;
     for &block in &function.layout {
         let length = function.blocks[block].insts.len();
-        if size.saturating_add(length) > largest {
+        if chunks.is_empty() || size.saturating_add(length) > largest {
             chunks.push(Vec::new());
             size = 0;
         }
@@ -115,15 +118,26 @@ struct Piece {
 }
 
 impl Piece {
-    fn new(function: &Function, blocks: &[Block], mut code: Code, push: impl Fn(&mut Code, Inst)) -> Piece {
+    fn new(function: &Function, blocks: &[Block], mut code: Code, calls: Option<&CallCosts>, push: impl Fn(&mut Code, Inst)) -> Piece {
         let mut ranges = Vec::with_capacity(blocks.len());
         for &block in blocks {
             let start = code.items.len();
-            function.blocks[block].insts.iter().for_each(|&inst| push(&mut code, inst));
+            for &inst in &function.blocks[block].insts {
+                let call = calls.zip(function.callee(inst)).and_then(|(calls, callee)| calls.cycles(callee));
+                code.calls.extend(call.map(|cycles| (code.items.len() as u32, cycles)));
+                push(&mut code, inst);
+            }
             ranges.push((block, start..code.items.len()));
         }
         Piece { code, blocks: ranges }
     }
+}
+
+/// What is used again from block to block.
+struct Tools<'m> {
+    builder: Builder<'m>,
+    tracker: Tracker,
+    memory: Memory,
 }
 
 /// The order of a block, with what is known of it.
@@ -142,7 +156,7 @@ impl Scheduler<'_> {
         let numbers = from_ir::ValueNumbers::new(function);
         let mut tracker = Tracker::new(function.values.len());
         let piece_of = |function: &Function, chunk: &[Block]| {
-            Piece::new(function, chunk, numbers.empty(function), |code, inst| from_ir::push_values(code, &numbers, function, inst))
+            Piece::new(function, chunk, numbers.empty(function), self.calls, |code, inst| from_ir::push_values(code, &numbers, function, inst))
         };
         let chunks = chunks(function, self.backend.largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
@@ -161,11 +175,12 @@ impl Scheduler<'_> {
         let mut stats = Stats { live_before: old[0], ..Stats::default() };
         for chunk in &chunks {
             let piece = only_piece.take().unwrap_or_else(|| piece_of(function, chunk));
-            let mut builder = Builder::new(self.model, piece.code.registers());
+            let builder = Builder::new(self.model, piece.code.registers());
+            let mut tools = Tools { builder, tracker: Tracker::new(function.values.len()), memory: Memory::default() };
             for (block, range) in &piece.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
-                let (attempt, new) = self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old));
+                let (attempt, new) = self.within_budget(&piece.code, range, &mut tools, &live, most_of(target, old));
                 stats.live_after = stats.live_after.max(new.unwrap_or(old)[0]);
                 self.accept(function, &piece.code, *block, range, attempt, &mut stats)?;
             }
@@ -178,17 +193,16 @@ impl Scheduler<'_> {
         &self,
         code: &Code,
         range: &Range<usize>,
-        builder: &mut Builder<'_>,
-        tracker: &mut Tracker,
+        tools: &mut Tools<'_>,
         live: &LiveValues,
         allowed: Counts,
     ) -> (Option<Attempt>, Option<Counts>) {
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
-            tracker.enter_block(code, range.clone(), live.as_borders());
-            let attempt = self.attempt(code, range, builder, tracker, &settings);
-            let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
+            tools.tracker.enter_block(code, range.clone(), live.as_borders());
+            let attempt = self.attempt(code, range, tools, &settings);
+            let found = peak(code, range, &mut tools.tracker, live.as_borders(), attempt.order.iter().copied());
             if found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed) {
                 return (Some(attempt), Some(found));
             }
@@ -200,15 +214,16 @@ impl Scheduler<'_> {
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         for chunk in chunks(function, self.backend.largest_function()) {
-            let piece = Piece::new(function, &chunk, from_machine::empty(), |code, inst| from_ir::push_allocated(code, function, inst));
-            let mut builder = Builder::new(self.model, piece.code.registers());
-            let mut tracker = Tracker::new(piece.code.groups().len());
+            let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
+            let piece = Piece::new(function, &chunk, from_machine::empty(), self.calls, push);
+            let builder = Builder::new(self.model, piece.code.registers());
+            let mut tools = Tools { builder, tracker: Tracker::new(piece.code.groups().len()), memory: Memory::default() };
             for (block, range) in &piece.blocks {
-                tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
+                tools.tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
                 // Registers have their places: there is nothing to be saved.
                 let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
                 let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
-                let attempt = self.attempt(&piece.code, range, &mut builder, &mut tracker, &settings);
+                let attempt = self.attempt(&piece.code, range, &mut tools, &settings);
                 self.accept(function, &piece.code, *block, range, Some(attempt), &mut stats)?;
             }
         }
@@ -229,13 +244,14 @@ impl Scheduler<'_> {
         [most.max(1), PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
-    fn attempt(&self, code: &Code, range: &Range<usize>, builder: &mut Builder<'_>, tracker: &mut Tracker, settings: &Settings) -> Attempt {
+    fn attempt(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, settings: &Settings) -> Attempt {
+        let Tools { builder, tracker, memory } = tools;
         let mut attempt = Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, picks: Vec::new() };
         for region in code.regions(range.clone(), self.backend.longest_block()) {
             (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
             let graph = builder.build(code, region.clone());
             let before = backend::estimate(code, &graph, self.costs, region.clone());
-            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker);
+            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, memory);
             let is_better = schedule.length.is_shorter_than(before) || settings.mode == Mode::ReduceReg;
             attempt.cycles_before += u64::from(before.issued);
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });

@@ -7,11 +7,13 @@
 //! | backend | what it is | file |
 //! |---|---|---|
 //! | A | list scheduler with eight bits of priority and three modes | [`list`] |
+//! | C | list scheduler with an ordered tree, scores and several alternatives | [`tree`] |
 
 pub mod clock;
 pub mod knobs;
 pub mod list;
 mod reason;
+pub mod tree;
 
 use crate::code::Code;
 use crate::graph::Graph;
@@ -26,16 +28,19 @@ pub use reason::Reason;
 pub enum Backend {
     /// The list scheduler with eight bits of priority.
     A,
+    /// The list scheduler with an ordered tree.
+    C,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 1] = [Backend::A];
+    pub const ALL: [Backend; 2] = [Backend::A, Backend::C];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Backend::A => "a",
+            Backend::C => "c",
         }
     }
 
@@ -43,6 +48,7 @@ impl Backend {
     pub fn longest_block(self) -> usize {
         match self {
             Backend::A => list::LONGEST_BLOCK,
+            Backend::C => usize::MAX,
         }
     }
 
@@ -50,6 +56,7 @@ impl Backend {
     pub fn largest_function(self) -> usize {
         match self {
             Backend::A => list::LARGEST_FUNCTION,
+            Backend::C => usize::MAX,
         }
     }
 
@@ -59,10 +66,25 @@ impl Backend {
     }
 }
 
+/// What backends keep from region to region of a function.
+#[derive(Default)]
+pub struct Memory {
+    /// What backend C has found.
+    pub tree: tree::Solutions,
+}
+
 /// Schedules a region with the backend that the settings name. The tracker stands at its start, and afterwards at its end.
-pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker) -> Schedule {
+pub fn schedule(
+    code: &Code,
+    graph: &Graph,
+    costs: &Costs,
+    settings: &Settings,
+    tracker: &mut Tracker,
+    memory: &mut Memory,
+) -> Schedule {
     match settings.backend {
         Backend::A => list::schedule(code, graph, costs, settings, tracker, None),
+        Backend::C => tree::schedule(code, graph, costs, settings, tracker, &mut memory.tree),
     }
 }
 
