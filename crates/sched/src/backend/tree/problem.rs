@@ -214,6 +214,7 @@ impl<'a> Problem<'a> {
         for (node, item) in self.code.items[self.graph.region.clone()].iter().enumerate() {
             words.push(item.class.index() as u32 | u32::from(self.units[node]) << 24);
             words.push(self.tails[node]);
+            words.push(self.graph.exit(node as u32));
         }
         words.push(self.groups.len() as u32);
         for group in &self.groups {
@@ -236,7 +237,7 @@ impl<'a> Problem<'a> {
 
 /// Cycles of results that leave the region. A call behind it takes time in which they come, unless it reads them itself.
 fn tails(code: &Code, graph: &Graph) -> Vec<u32> {
-    let mut tails: Vec<u32> = (0..graph.items() as u32).map(|node| graph.tail(node)).collect();
+    let mut tails: Vec<u32> = (0..graph.items() as u32).map(|node| graph.typical_tail(node)).collect();
     let Some(cycles) = code.call_cycles(graph.region.end) else { return tails };
     let arguments: Vec<u32> = code.reads(&code.items[graph.region.end]).iter().map(|touch| touch.register).collect();
     for (tail, item) in tails.iter_mut().zip(&code.items[graph.region.clone()]) {

@@ -2,7 +2,7 @@
 //!
 //! | part | weight | where |
 //! |---|---|---|
-//! | cycles until the last is issued, and until results are there, on average | 1 | everywhere |
+//! | cycles until the branch or call behind the region can be issued, and until results are there, on average | 1 | everywhere |
 //! | general registers above the budget | [`OVER_BUDGET`] | before allocation |
 //! | most general registers that are live | `reduce-reg` 64, else 1/64 | before allocation |
 //! | operands from the reuse cache | 1/16 | after allocation |
@@ -43,6 +43,8 @@ impl Weights {
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Marks {
     pub length: Length,
+    /// The cycle in which the wall behind the region can be issued.
+    pub exit: u32,
     /// Registers beyond the budget at the worst place.
     pub excess: i32,
     pub peak: i32,
@@ -51,13 +53,13 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    pub fn of(problem: &Problem<'_>, length: Length, pressure: &Pressure, ports: &PortState) -> Marks {
+    pub fn of(problem: &Problem<'_>, length: Length, exit: u32, pressure: &Pressure, ports: &PortState) -> Marks {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
-        Marks { length, excess, peak, hits: ports.hits, conflicts: ports.conflicts }
+        Marks { length, exit: exit.max(length.issued), excess, peak, hits: ports.hits, conflicts: ports.conflicts }
     }
 
     pub fn score(&self, weights: &Weights) -> f64 {
-        let cycles = f64::from(self.length.issued + self.length.done) / 2.0;
+        let cycles = f64::from(self.exit + self.length.done) / 2.0;
         weights.hit * f64::from(self.hits)
             - weights.cycle * cycles
             - weights.over_budget * f64::from(self.excess)
@@ -72,7 +74,7 @@ pub(super) fn marks(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> 
     let mut earliest = vec![0; graph.nodes()];
     let mut left = graph.dependences().to_vec();
     let mut clock = Clock::new(problem.costs);
-    let mut length = Length::default();
+    let (mut length, mut exit) = (Length::default(), 0);
     let mut pressure = Pressure::default();
     pressure.start(problem);
     let mut ports = PortState::default();
@@ -84,6 +86,7 @@ pub(super) fn marks(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> 
         }
         let at = clock.issue(item.class, item.opcode.is_none(), from);
         length.add(at, problem.tails[node as usize]);
+        exit = exit.max(at + graph.exit(node));
         if problem.counts_registers() {
             pressure.step(problem, node);
         } else {
@@ -91,5 +94,5 @@ pub(super) fn marks(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> 
         }
         release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
     }
-    Marks::of(problem, length, &pressure, &ports)
+    Marks::of(problem, length, exit, &pressure, &ports)
 }

@@ -26,6 +26,8 @@ const BY_POSITION: usize = 12;
 const BY_TIME: usize = 6;
 /// Candidates behind the first that are looked at for their operands.
 const BY_PORTS: usize = 4;
+/// The cost of a cycle in which a bank delivers alone, and what an operand from the cache saves.
+const PORTS: f64 = 0.125;
 /// The cost of a register that there is not.
 const NO_REGISTER: f64 = 1e6;
 
@@ -124,7 +126,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
     search.fill();
     let mut outcome =
         Outcome { order: Vec::with_capacity(problem.items()), marks: Marks::default(), waits: vec![0; problem.items()], picks: Vec::new() };
-    let mut length = Length::default();
+    let (mut length, mut exit) = (Length::default(), 0);
     let mut inserted = Vec::new();
     while outcome.order.len() < problem.items() {
         search.advance();
@@ -132,6 +134,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
         let (node, before) = (key.2, search.clock.cycle);
         let at = search.issue(node, &mut inserted);
         length.add(at, problem.tails[node as usize]);
+        exit = exit.max(at + graph.exit(node));
         outcome.waits[node as usize] = at.saturating_sub(before);
         outcome.order.push(node);
         if is_traced {
@@ -140,7 +143,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
             outcome.picks.push(Pick { picked: problem.position(node), runner_up, reason, cycle: at });
         }
     }
-    outcome.marks = Marks::of(problem, length, &search.pressure, &search.ports);
+    outcome.marks = Marks::of(problem, length, exit, &search.pressure, &search.ports);
     outcome
 }
 
@@ -262,7 +265,9 @@ impl Search<'_> {
             return Some(Objection { cost: NO_REGISTER * f64::from(overflow), reason: Reason::RejectedForRegisters });
         }
         if self.waits_for_banks(node) && self.ports.free > self.clock.cycle {
-            return Some(Objection { cost: f64::from(self.ports.free - self.clock.cycle), reason: Reason::RejectedForWait });
+            let (hits, busy) = self.ports.operands(self.problem, node, self.ports.free);
+            let wait = f64::from(self.ports.free - self.clock.cycle);
+            return Some(Objection { cost: wait + PORTS * (f64::from(busy) - f64::from(hits)), reason: Reason::RejectedForWait });
         }
         if !self.problem.ports.is_empty() && self.ports.writes_again(self.problem, node) {
             return Some(Objection { cost: 1.0, reason: Reason::RejectedForWrite });
