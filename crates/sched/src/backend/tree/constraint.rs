@@ -122,12 +122,17 @@ impl Default for PortState {
 }
 
 impl PortState {
+    /// Whether the warp waits so long for a cycle that another one gets its turn. What waits for banks does not give way.
+    fn gives_way(&self, at: u32) -> bool {
+        at + 1 >= (self.last_issue + 1).max(self.free) + YIELDING_GAP
+    }
+
     /// Operands of an item that come from the cache if it is issued next, and cycles for which its banks are busy beyond the first.
     pub fn operands(&self, problem: &Problem<'_>, node: u32, at: u32) -> (u32, u32) {
         let ports = &problem.ports[node as usize];
         let mut reads = ports.reads;
         let mut hits = 0;
-        if ports.cached && at < self.last_issue + YIELDING_GAP {
+        if ports.cached && !self.gives_way(at) {
             for (&register, &(kept, by)) in ports.slots.iter().zip(&self.kept) {
                 if register != NONE && register == kept && self.issued - by <= REUSE_DISTANCE {
                     hits += 1;
@@ -149,7 +154,7 @@ impl PortState {
     pub fn step(&mut self, problem: &Problem<'_>, node: u32, at: u32) {
         let (hits, busy) = self.operands(problem, node, at);
         let ports = &problem.ports[node as usize];
-        if at >= self.last_issue + YIELDING_GAP {
+        if self.gives_way(at) {
             self.kept = [(NONE, 0); SLOTS];
         }
         self.hits += hits;
