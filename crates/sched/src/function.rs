@@ -252,7 +252,8 @@ impl Scheduler<'_> {
             let graph = builder.build(code, region.clone());
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, memory);
-            let is_better = schedule.length.is_shorter_than(before) || settings.mode == Mode::ReduceReg;
+            let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
+            let is_better = is_judged || schedule.length.is_shorter_than(before);
             attempt.cycles_before += u64::from(before.issued);
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if is_better {

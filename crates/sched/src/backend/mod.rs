@@ -60,6 +60,11 @@ impl Backend {
         }
     }
 
+    /// Whether it gives back the order of the source where it finds none that is better, so that nobody else need compare.
+    pub fn gives_up_for_source(self) -> bool {
+        matches!(self, Backend::C)
+    }
+
     /// The backend of this name.
     pub fn parse(name: &str) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| backend.name() == name)
