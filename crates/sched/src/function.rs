@@ -156,7 +156,9 @@ impl Scheduler<'_> {
         let numbers = from_ir::ValueNumbers::new(function);
         let mut tracker = Tracker::new(function.values.len());
         let piece_of = |function: &Function, chunk: &[Block]| {
-            Piece::new(function, chunk, numbers.empty(function), self.calls, |code, inst| from_ir::push_values(code, &numbers, function, inst))
+            Piece::new(function, chunk, numbers.empty(function), self.calls, |code, inst| {
+                from_ir::push_values(code, &numbers, function, inst);
+            })
         };
         let chunks = chunks(function, self.backend.largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);

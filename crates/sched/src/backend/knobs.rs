@@ -95,6 +95,7 @@ knobs! {
     "tree-work" tree_work: usize = 24_000, "C: instructions that may be placed for a region, all alternatives together; one is always tried.";
     "tree-rejections" tree_rejections: usize = 8, "C: candidates of a step that may be rejected before the least bad one is taken.";
     "tree-register-cycles" tree_register_cycles: f64 = 16.0, "C: cycles that a register is worth where registers are scarce.";
+    "tree-conflict-cycles" tree_conflict_cycles: f64 = 0.125, "C: cycles that a bank conflict is worth beyond those that its warp waits: other warps wait too.";
     "tree-reuse-slack" tree_reuse_slack: i32 = 2, "C: cycles of priority that are given up for an operand in the reuse cache.";
     "tree-solutions" tree_solutions: usize = 4_096, "C: solutions that are kept for regions that look alike.";
 }

@@ -79,14 +79,7 @@ pub struct Memory {
 }
 
 /// Schedules a region with the backend that the settings name. The tracker stands at its start, and afterwards at its end.
-pub fn schedule(
-    code: &Code,
-    graph: &Graph,
-    costs: &Costs,
-    settings: &Settings,
-    tracker: &mut Tracker,
-    memory: &mut Memory,
-) -> Schedule {
+pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker, memory: &mut Memory) -> Schedule {
     match settings.backend {
         Backend::A => list::schedule(code, graph, costs, settings, tracker, None),
         Backend::C => tree::schedule(code, graph, costs, settings, tracker, &mut memory.tree),

@@ -109,7 +109,12 @@ impl ValueTouches {
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
             let file = function.values[value].file;
             let port = class.map(|_| Classes::get().guard_port(file == File::UniformPredicate));
-            touches.reads.extend(numbers.registers(Part { value, first, count }).map(|register| Touch { register, file, port, slot: None }));
+            touches.reads.extend(numbers.registers(Part { value, first, count }).map(|register| Touch {
+                register,
+                file,
+                port,
+                slot: None,
+            }));
         }
         for part in function.results(inst).iter().filter_map(Operand::part) {
             let file = function.values[part.value].file;

@@ -42,7 +42,8 @@ impl CallCosts {
     /// Adds up costs along calls. What is called and not among the functions counts nothing; what a function calls on a way that leads back to
     /// it counts once.
     pub fn propagate(functions: &[Callee]) -> CallCosts {
-        let index: FxHashMap<&str, usize> = functions.iter().enumerate().map(|(number, function)| (function.name.as_str(), number)).collect();
+        let index: FxHashMap<&str, usize> =
+            functions.iter().enumerate().map(|(number, function)| (function.name.as_str(), number)).collect();
         let mut states = vec![State::New; functions.len()];
         for start in 0..functions.len() {
             walk(functions, &index, start, &mut states);

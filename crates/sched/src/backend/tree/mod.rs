@@ -13,6 +13,10 @@
 //! order by its own plan ([`search`]); it is committed only if its score is above the threshold, which then is the new one. What an
 //! alternative had to wait for raises priorities in the next. When an order cannot get better (critical path, units), the rest is left out.
 //!
+//! **What a region is scheduled for** is the wall behind it: a branch waits for its predicate, a call for its arguments
+//! ([`Graph::exit`]). Other results that leave the region are taken to be read by instructions like those that made them
+//! ([`Graph::typical_tail`]): with the slowest reader that there could be, every sum would look as urgent as a branch's predicate.
+//!
 //! **Plans** differ in the first key of the tree, and before allocation in what a register is worth:
 //!
 //! 1. cycles from the item to the end of the region;
@@ -33,7 +37,7 @@
 //! |---|---|---|---|
 //! | tree | one red-black tree | a `BTreeSet` for each unit, whose heads are compared | the same order; what waits for a busy unit is not looked at |
 //! | what is in it | all instructions of the block | those that depend on nothing any more | else an instruction could go before what it depends on |
-//! | time | a rejected pick is left out of the schedule | it goes back before the next step | every instruction is wanted |
+//! | rejections | a rejected pick is left out of the schedule | it goes back before the next step | every instruction is wanted |
 //! | priority | a number of unknown origin | the plans above | |
 //! | score | sums of (priority - 2) x latency and latency x weight | cycles, registers, operands | those sums are the same for every order |
 //! | threshold | a fixed number | the best so far, at first that of the source | |
@@ -105,21 +109,20 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>) {
     let weights = Weights::of(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::marks(problem, source.iter().copied()).score(&weights);
-    let mut best: Option<(Plan, Outcome)> = None;
+    let mut best: Option<(Plan, Vec<u32>)> = None;
     let plans = Plans::new(problem);
     let mut last: Option<(Plan, Outcome)> = None;
     for number in 0..plans.count() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, outcome)| (plan, outcome)));
         let outcome = search::run(problem, &plan, &plans.latencies, false);
         let score = outcome.marks.score(&weights);
-        let is_best = score > threshold;
-        let cannot_get_better = plans.is_perfect(&outcome.marks);
-        if is_best {
+        if score > threshold {
             threshold = score;
-            best = Some((plan.clone(), Outcome { order: outcome.order.clone(), waits: Vec::new(), picks: Vec::new(), marks: outcome.marks }));
+            best = Some((plan.clone(), outcome.order.clone()));
         }
+        let is_perfect = plans.is_perfect(&outcome.marks);
         last = Some((plan, outcome));
-        if cannot_get_better {
+        if is_perfect {
             break;
         }
     }
@@ -128,11 +131,10 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>) {
             let picks = unexplained(problem, &source, Reason::SourceOrder);
             (source, picks)
         }
-        Some((plan, _)) if problem.settings.trace => {
-            let outcome = search::run(problem, &plan, &plans.latencies, true);
-            (outcome.order, outcome.picks)
+        Some((plan, order)) => {
+            let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latencies, true).picks } else { Vec::new() };
+            (order, picks)
         }
-        Some((_, outcome)) => (outcome.order, Vec::new()),
     }
 }
 
@@ -156,13 +158,20 @@ impl<'p> Plans<'p> {
             f64::from(u32::from(longest).max(problem.tails[node as usize])) + edges.len() as f64 / 1024.0
         };
         let latencies = (0..graph.items() as u32).map(latency).collect();
-        let mut usage = [0_u32; problem::NO_UNIT + 1];
+        // The last of a unit's items may be issued when those before have left the unit.
+        let mut usage = [(0_u32, 0_u32); problem::NO_UNIT];
+        let mut real = 0;
         for (item, &unit) in problem.code.items[graph.region.clone()].iter().zip(&problem.units) {
-            usage[usize::from(unit)] += problem.costs.cycles(item.class).max(1) as u32;
+            if let Some((sum, most)) = usage.get_mut(usize::from(unit)) {
+                let cycles = problem.costs.cycles(item.class).max(1) as u32;
+                (*sum, *most) = (*sum + cycles, cycles.max(*most));
+                real += 1;
+            }
         }
-        let real = problem.units.iter().filter(|&&unit| usize::from(unit) != problem::NO_UNIT).count() as u32;
+        let of_units = usage.iter().map(|(sum, most)| sum - most + 1).max().unwrap_or(0);
         let deepest = graph.depths()[..graph.items()].iter().copied().max().unwrap_or(0) + 1;
-        Plans { problem, least_issued: real.max(deepest), least_done: heights.iter().copied().max().unwrap_or(0), heights, latencies }
+        let least_done = heights.iter().copied().max().unwrap_or(0);
+        Plans { problem, least_issued: deepest.max(of_units).max(real), least_done, heights, latencies }
     }
 
     fn count(&self) -> usize {
@@ -170,8 +179,10 @@ impl<'p> Plans<'p> {
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)
     }
 
+    /// Whether no order can be better. Where registers count, fewer of them may be.
     fn is_perfect(&self, marks: &Marks) -> bool {
-        marks.excess == 0 && marks.length.issued <= self.least_issued && marks.length.done <= self.least_done && !self.problem.counts_registers()
+        let is_short = marks.exit <= self.least_issued && marks.length.done <= self.least_done;
+        is_short && marks.conflicts == 0 && !self.problem.counts_registers()
     }
 
     fn plan(&self, number: usize, last: Option<(&Plan, &Outcome)>) -> Plan {

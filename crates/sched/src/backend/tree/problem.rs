@@ -199,7 +199,12 @@ impl<'a> Problem<'a> {
     pub fn signature(&self) -> Vec<u32> {
         let mut words = Vec::with_capacity(self.items() * 8);
         let settings = self.settings;
-        words.extend([settings.mode.code().into(), u32::from(settings.stage == Stage::Pre), self.items() as u32, self.graph.nodes() as u32]);
+        words.extend([
+            settings.mode.code().into(),
+            u32::from(settings.stage == Stage::Pre),
+            self.items() as u32,
+            self.graph.nodes() as u32,
+        ]);
         words.extend(settings.budget.registers.map(|count| count as u32));
         words.push(settings.budget.reduced as u32);
         words.extend(self.live.map(|count| count as u32));

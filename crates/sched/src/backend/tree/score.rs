@@ -5,8 +5,8 @@
 //! | cycles until the branch or call behind the region can be issued, and until results are there, on average | 1 | everywhere |
 //! | general registers above the budget | [`OVER_BUDGET`] | before allocation |
 //! | most general registers that are live | `reduce-reg` 64, else 1/64 | before allocation |
-//! | operands from the reuse cache | 1/16 | after allocation |
-//! | cycles in which a bank delivers alone | 1/8 | after allocation |
+//! | cycles in which a bank delivers alone | `tree-conflict-cycles` | after allocation |
+//! | operands from the reuse cache | half of that | after allocation |
 //!
 //! The clock is that of all backends, except that after allocation an instruction also waits for the banks.
 
@@ -31,10 +31,11 @@ pub(super) struct Weights {
 impl Weights {
     pub fn of(problem: &Problem<'_>) -> Weights {
         let register = if problem.settings.mode == Mode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
+        let conflict = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
             Weights { cycle: 1.0, over_budget: OVER_BUDGET, register, hit: 0.0, conflict: 0.0 }
         } else {
-            Weights { cycle: 1.0, over_budget: 0.0, register: 0.0, hit: 1.0 / 16.0, conflict: 1.0 / 8.0 }
+            Weights { cycle: 1.0, over_budget: 0.0, register: 0.0, hit: conflict / 2.0, conflict }
         }
     }
 }
