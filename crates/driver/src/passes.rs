@@ -4,14 +4,17 @@ use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge, straighten};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
+use oriole_sched::function::Stats;
 use rustc_hash::FxHashSet;
 
+use crate::account::Account;
 use crate::emit::{self, Code};
 use crate::error::Fault;
-use crate::{Options, convention, layout, prologue, schedule};
+use crate::schedule::{Context, Plan};
+use crate::{Options, account, convention, layout, prologue, schedule};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +36,7 @@ macro_rules! passes {
 passes! {
     SELECT = 5 "select",
     CONSTRUCT_SSA = 14 "construct-ssa",
+    STRAIGHTEN = 15 "straighten",
     FUSE = 16 "fuse",
     LEGALIZE = 18 "legalize",
     FORWARD = 20 "forward",
@@ -41,6 +45,7 @@ passes! {
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
     GIVE_WAY = 92 "give-way",
+    BALANCE = 94 "balance",
     PRE_SCHEDULE = 97 "pre-schedule",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
@@ -74,6 +79,12 @@ pub struct Finished {
     pub symbols: Vec<String>,
     /// Text after the pass that was asked for.
     pub dump: Option<String>,
+    /// Who scheduled it, if somebody did.
+    pub plan: Option<Plan>,
+    /// What scheduling did.
+    pub account: Account,
+    /// What a block of threads needs besides registers, if its size is declared.
+    pub launch: Option<oriole_hardware::occupancy::Launch>,
 }
 
 impl Finished {
@@ -87,10 +98,13 @@ impl Finished {
 pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
 
 /// One function on its way.
+#[derive(Clone)]
 struct Way<'a> {
     function: Function,
     options: &'a Options,
+    context: Context,
     dump: Option<String>,
+    account: Account,
 }
 
 impl Way<'_> {
@@ -120,6 +134,122 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
+/// A function with registers, in its final order.
+struct Scheduled<'a> {
+    way: Way<'a>,
+    allocation: Allocation,
+    plan: Option<Plan>,
+    /// Whether there was a new order before allocation.
+    is_new: bool,
+    /// Whether that wanted more registers than it was given.
+    is_tight: bool,
+}
+
+impl Scheduled<'_> {
+    /// How long it takes, to be compared with other schedules.
+    fn time(&self) -> f64 {
+        schedule::time(&self.way.function, &self.allocation, self.way.context.launch, self.way.options)
+    }
+}
+
+/// Phases 97 to 110 by the plan that comes out best.
+fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let options = way.options;
+    let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
+    let plans = schedule::plans(instructions, options);
+    let [first, others @ ..] = plans.as_slice() else { return with_registers(way, None, environment) };
+    let mut best = Best { time: None, scheduled: by_plan(way.clone(), *first, environment)? };
+    for &plan in others {
+        best.challenge(by_plan(way.clone(), plan, environment)?);
+    }
+    if best.scheduled.is_tight
+        && let Some(plan) = best.scheduled.plan
+    {
+        for plan in schedule::dearer(plan, instructions, options) {
+            let dearer = with_registers(way.clone(), Some(plan), environment);
+            best.challenge_if(dearer.ok().filter(|dearer| dearer.allocation.spill_store_bytes == 0));
+        }
+    }
+    Ok(best.scheduled)
+}
+
+/// The best schedule so far, with its time as soon as there is something to compare it with.
+struct Best<'a> {
+    time: Option<f64>,
+    scheduled: Scheduled<'a>,
+}
+
+impl<'a> Best<'a> {
+    fn challenge(&mut self, other: Scheduled<'a>) {
+        let known = self.time.unwrap_or_else(|| self.scheduled.time());
+        let time = other.time();
+        self.time = Some(known.min(time));
+        if time < known {
+            self.scheduled = other;
+        }
+    }
+
+    fn challenge_if(&mut self, other: Option<Scheduled<'a>>) {
+        if let Some(other) = other {
+            self.challenge(other);
+        }
+    }
+}
+
+/// The same by one plan; where its order before allocation costs spills or warps, perhaps without that.
+fn by_plan<'a>(way: Way<'a>, plan: Plan, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let (options, launch) = (way.options, way.context.launch);
+    let before = way.clone();
+    let new = match with_registers(way, Some(plan), environment) {
+        Ok(new) if !new.is_new || schedule::is_free(&new.allocation, launch, options) => return Ok(new),
+        Ok(new) => Ok(new),
+        Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
+        Err(failures) => return Err(failures),
+    };
+    let mut old = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
+    match new {
+        Ok(new) if schedule::cost(&old.allocation, launch, options) >= schedule::cost(&new.allocation, launch, options) => Ok(new),
+        Ok(new) => {
+            old.way.account.note_dropped(&new.way.account);
+            Ok(Scheduled { is_tight: new.is_tight, ..old })
+        }
+        Err(_) => Ok(old),
+    }
+}
+
+/// Phases 97 to 110.
+fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let options = way.options;
+    let internal = |what: String| vec![(None, Fault::Internal(what))];
+    let mut before = Stats::default();
+    if let Some(plan) = plan {
+        before = schedule::before_allocation(&mut way.function, plan, way.context, environment, options)
+            .map_err(|error| internal(error.to_string()))?;
+        if plan.before_allocation {
+            way.account.note(PRE_SCHEDULE, &way.function, &before);
+        }
+    }
+    way.account.gather_values(&way.function, options);
+    way.after(PRE_SCHEDULE)?;
+    let allocation = convention::allocate(&mut way.function, environment, options.verify)
+        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    way.after(ALLOCATE)?;
+    if options.verify {
+        check_registers(&way.function, environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+    }
+    convention::write_return_addresses(&mut way.function);
+    convention::clear_barriers(&mut way.function, options.target);
+    prologue::run(&mut way.function, options.target);
+    way.after(PROLOGUE)?;
+    if let Some(plan) = plan {
+        let stats = schedule::after_allocation(&mut way.function, plan, way.context, environment, options)
+            .map_err(|error| internal(error.to_string()))?;
+        way.account.note(POST_SCHEDULE, &way.function, &stats);
+    }
+    way.after(POST_SCHEDULE)?;
+    Ok(Scheduled { way, allocation, plan, is_new: before.blocks > 0, is_tight: before.is_tight })
+}
+
 /// Takes one function from PTX to machine code.
 ///
 /// `gathering` has the names of functions in which threads may wait for all others of their warp.
@@ -135,12 +265,16 @@ pub fn run(
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let selected = select_function(module, id, target, homes)
         .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
-    let mut way = Way { function: selected.function, options, dump: None };
+    let launch = account::declared_launch(module, id, homes, selected.barriers);
+    let context = Context { launch, trace: options.reports.traces(&selected.function.name) };
+    let mut way = Way { function: selected.function, options, context, dump: None, account: Account::default() };
     way.after(SELECT)?;
 
     oriole_ir::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
     if options.level > 0 {
+        straighten::run(&mut way.function, target);
+        way.after(STRAIGHTEN)?;
         fuse::run(&mut way.function, target);
         way.after(FUSE)?;
     }
@@ -161,22 +295,14 @@ pub fn run(
     way.after(CONVERGE)?;
     give_way::run(&mut way.function, target);
     way.after(GIVE_WAY)?;
+    if options.level > 0 {
+        balance::run(&mut way.function, target);
+        way.after(BALANCE)?;
+    }
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let old = schedule::before_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
-    way.after(PRE_SCHEDULE)?;
-    let allocation =
-        schedule::allocate(&mut way.function, old, &environment, options).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
-    way.after(ALLOCATE)?;
-    if options.verify {
-        check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
-    }
-    convention::write_return_addresses(&mut way.function);
-    convention::clear_barriers(&mut way.function, target);
-    prologue::run(&mut way.function, target);
-    way.after(PROLOGUE)?;
-    schedule::after_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
-    way.after(POST_SCHEDULE)?;
+    let Scheduled { mut way, allocation, plan, .. } = scheduled(way, &environment)?;
+    way.account.take_shape(&way.function);
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {
@@ -189,6 +315,7 @@ pub fn run(
         way.after(CONTROL)?;
         controls
     };
+    way.account.gather_code(&way.function, &controls, options);
     let code = emit::run(&way.function, &controls, target).map_err(internal)?;
     way.after(ENCODE)?;
 
@@ -203,5 +330,8 @@ pub fn run(
         has_dynamic_stack: selected.has_dynamic_stack,
         symbols: way.function.symbols,
         dump: way.dump,
+        plan,
+        account: way.account,
+        launch: way.context.launch,
     })
 }

@@ -1,7 +1,7 @@
 //! Figures of the backends that can be set by name.
 //!
 //! A file of options has a line `name = value` for each that differs from its default; `#` starts a comment. `oriole compile
-//! --sched-options FILE` reads it, `--sched-option NAME=VALUE` sets a single one, `oriole profile --sched-options` lists all.
+//! --sched-options FILE` reads it, `--sched-option NAME=VALUE` sets a single one, `--sched-options help` prints one with all of them.
 
 use std::fmt::Write as _;
 
@@ -86,11 +86,16 @@ macro_rules! knobs {
 }
 
 knobs! {
+    "auto-budget" auto_budget: usize = 40_000, "auto: instructions of all trials of a function together; the first trial is free.";
+    "register-target" register_target: Option<i32> = None, "all: general registers that may be live; auto: as many as cost no resident warps.";
+    "register-gaps" register_gaps: i32 = 4, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
     "queue-depth" queue_depth: usize = 4, "A: ready waiters from which on the critical path counts (knob 770).";
     "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
     "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";
     "hot-cold-budget" hot_cold_budget: u32 = 64, "A: near accesses of a region after which the distance of memory no longer counts.";
     "batch" batch: u32 = 16, "A, C: matrix products that dyn-batch keeps together.";
+    "pressure-weight" pressure_weight: f64 = 1.8, "B: what registers count; parallelism counts one minus it.";
+    "forward-weight" forward_weight: f64 = 3.2, "B: what the forward order counts in the backward pass; waiting counts one minus it.";
     "tree-alternatives" tree_alternatives: usize = 8, "C: orders that are tried for a region, at most.";
     "tree-work" tree_work: usize = 24_000, "C: instructions that may be placed for a region, all alternatives together; one is always tried.";
     "tree-rejections" tree_rejections: usize = 8, "C: candidates of a step that may be rejected before the least bad one is taken.";

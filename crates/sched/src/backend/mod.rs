@@ -7,6 +7,7 @@
 //! | backend | what it is | file |
 //! |---|---|---|
 //! | A | list scheduler with eight bits of priority and three modes | [`list`] |
+//! | B | forward, then backward, by a weighted sum | [`weighted`] |
 //! | C | list scheduler with an ordered tree, scores and several alternatives | [`tree`] |
 
 pub mod clock;
@@ -14,6 +15,7 @@ pub mod knobs;
 pub mod list;
 mod reason;
 pub mod tree;
+pub mod weighted;
 
 use crate::code::Code;
 use crate::graph::Graph;
@@ -28,18 +30,21 @@ pub use reason::Reason;
 pub enum Backend {
     /// The list scheduler with eight bits of priority.
     A,
+    /// Forward, then backward, by a weighted sum.
+    B,
     /// The list scheduler with an ordered tree.
     C,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 2] = [Backend::A, Backend::C];
+    pub const ALL: [Backend; 3] = [Backend::A, Backend::B, Backend::C];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Backend::A => "a",
+            Backend::B => "b",
             Backend::C => "c",
         }
     }
@@ -48,6 +53,7 @@ impl Backend {
     pub fn longest_block(self) -> usize {
         match self {
             Backend::A => list::LONGEST_BLOCK,
+            Backend::B => usize::MAX,
             Backend::C => usize::MAX,
         }
     }
@@ -56,6 +62,7 @@ impl Backend {
     pub fn largest_function(self) -> usize {
         match self {
             Backend::A => list::LARGEST_FUNCTION,
+            Backend::B => usize::MAX,
             Backend::C => usize::MAX,
         }
     }
@@ -82,6 +89,7 @@ pub struct Memory {
 pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker, memory: &mut Memory) -> Schedule {
     match settings.backend {
         Backend::A => list::schedule(code, graph, costs, settings, tracker, None),
+        Backend::B => weighted::schedule(code, graph, costs, settings, tracker),
         Backend::C => tree::schedule(code, graph, costs, settings, tracker, &mut memory.tree),
     }
 }
