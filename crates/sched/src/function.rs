@@ -153,6 +153,8 @@ struct Attempt {
     order: Vec<usize>,
     cycles_before: u64,
     cycles: u64,
+    /// Orders that were tried wanted more registers.
+    wants_registers: bool,
     regions: Vec<TracedRegion>,
 }
 
@@ -222,7 +224,7 @@ impl Scheduler<'_> {
             tools.tracker.enter_block(code, range.clone(), live.as_borders());
             let mut attempt = self.attempt(code, range, tools, &settings);
             let found = peak(code, range, &mut tools.tracker, live.as_borders(), attempt.order.iter().copied());
-            is_tight |= mode != Mode::ReduceReg && found[0] > settings.budget.reduced;
+            is_tight |= mode != Mode::ReduceReg && (attempt.wants_registers || found[0] > settings.budget.reduced);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
                 let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
@@ -284,7 +286,8 @@ impl Scheduler<'_> {
 
     fn attempt(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, settings: &Settings) -> Attempt {
         let Tools { builder, tracker, memory } = tools;
-        let mut attempt = Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, regions: Vec::new() };
+        let mut attempt =
+            Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, wants_registers: false, regions: Vec::new() };
         for region in code.regions(range.clone(), self.backend.longest_block()) {
             (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
             let graph = builder.build(code, region.clone());
@@ -293,6 +296,7 @@ impl Scheduler<'_> {
             let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
             let is_better = is_judged || schedule.length.is_shorter_than(before);
             attempt.cycles_before += u64::from(before.issued);
+            attempt.wants_registers |= schedule.wants_registers;
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if self.trace {
                 let start = region.start - range.start;

@@ -205,6 +205,8 @@ pub struct Schedule {
     pub length: Length,
     /// How long each unit is used.
     pub usage: ResourceVector,
+    /// Whether an order that was tried wanted more registers than the budget leaves without being scarce, even if this one does not.
+    pub wants_registers: bool,
     /// The most scoreboards that were wanted at once.
     pub most_scoreboards: usize,
     /// Why, if it was asked for.

@@ -17,6 +17,7 @@ const MOST_WORDS: usize = 16 << 20;
 struct Solution {
     signature: Box<[u32]>,
     order: Box<[u32]>,
+    wants_registers: bool,
     next: Option<u32>,
 }
 
@@ -47,13 +48,14 @@ impl Solutions {
         self.all.is_empty()
     }
 
-    pub(super) fn find(&mut self, signature: &[u32]) -> Option<&[u32]> {
+    pub(super) fn find(&mut self, signature: &[u32]) -> Option<(&[u32], bool)> {
         let mut at = self.first.get(&hash(signature)).copied();
         while let Some(number) = at {
             let solution = &self.all[number as usize];
             if *solution.signature == *signature {
                 self.hits += 1;
-                return Some(&self.all[number as usize].order);
+                let found = &self.all[number as usize];
+                return Some((&found.order, found.wants_registers));
             }
             at = solution.next;
         }
@@ -61,13 +63,13 @@ impl Solutions {
     }
 
     /// Keeps a solution, if `most` is not reached.
-    pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], most: usize) {
+    pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], wants_registers: bool, most: usize) {
         let words = signature.len() + order.len();
         if self.all.len() >= most || self.words + words > MOST_WORDS {
             return;
         }
         self.words += words;
         let next = self.first.insert(hash(&signature), self.all.len() as u32);
-        self.all.push(Solution { signature: signature.into(), order: order.into(), next });
+        self.all.push(Solution { signature: signature.into(), order: order.into(), wants_registers, next });
     }
 }

@@ -83,17 +83,17 @@ pub fn schedule(
     let problem = Problem::new(code, graph, costs, settings, tracker);
     let signature = (problem.items() <= cache::LARGEST).then(|| problem.signature());
     let known = signature.as_ref().and_then(|signature| solutions.find(signature));
-    let (order, picks) = match known {
-        Some(order) => (order.to_vec(), unexplained(&problem, order, Reason::Remembered)),
+    let (order, picks, wants_registers) = match known {
+        Some((order, wants_registers)) => (order.to_vec(), unexplained(&problem, order, Reason::Remembered), wants_registers),
         None => {
-            let (order, picks) = solve(&problem);
+            let (order, picks, wants_registers) = solve(&problem);
             if let Some(signature) = signature {
-                solutions.keep(signature, &order, settings.knobs.tree_solutions);
+                solutions.keep(signature, &order, wants_registers, settings.knobs.tree_solutions);
             }
-            (order, picks)
+            (order, picks, wants_registers)
         }
     };
-    replay(&problem, &order, picks, tracker)
+    Schedule { wants_registers, ..replay(&problem, &order, picks, tracker) }
 }
 
 /// Picks that have no runner-up.
@@ -104,8 +104,9 @@ fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick
     order.iter().map(|&node| Pick { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
 }
 
-/// Searches for the best order.
-fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>) {
+/// Searches for the best order; also says whether one of those that were tried wanted scarce registers.
+fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
+    let mut wants_registers = false;
     let weights = Weights::of(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::marks(problem, source.iter().copied()).score(&weights);
@@ -116,6 +117,7 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>) {
         let plan = plans.plan(number, last.as_ref().map(|(plan, outcome)| (plan, outcome)));
         let outcome = search::run(problem, &plan, &plans.latencies, false);
         let score = outcome.marks.score(&weights);
+        wants_registers |= outcome.marks.peak > problem.settings.budget.reduced;
         if score > threshold {
             threshold = score;
             best = Some((plan.clone(), outcome.order.clone()));
@@ -129,11 +131,11 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>) {
     match best {
         None => {
             let picks = unexplained(problem, &source, Reason::SourceOrder);
-            (source, picks)
+            (source, picks, wants_registers)
         }
         Some((plan, order)) => {
             let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latencies, true).picks } else { Vec::new() };
-            (order, picks)
+            (order, picks, wants_registers)
         }
     }
 }
