@@ -178,6 +178,7 @@ fn with_scheduler(
         register_limit: environment.limit(File::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
+        calls: None,
         launch: context.launch,
         warps_kept: plan.warps_kept,
         verify: options.verify,
