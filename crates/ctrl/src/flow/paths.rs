@@ -54,6 +54,11 @@ impl Paths {
         self.loop_at(place).map_or(0, |at| self.loops[at].depth)
     }
 
+    /// How many loops are around a block.
+    pub fn depth_of_block(&self, block: usize) -> u32 {
+        self.innermost[block].map_or(0, |at| self.loops[at].depth)
+    }
+
     fn loop_at(&self, place: usize) -> Option<usize> {
         self.block_of.get(place).and_then(|&block| self.innermost[block as usize])
     }
