@@ -73,7 +73,7 @@ pub fn mark(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls
             for touch in touched.writes.iter().filter(|touch| file_of(touch.register) == File::General) {
                 entries.forget(touch.register);
             }
-            if !controls[number].stay || u32::from(controls[number].stall) >= rules.facts.yield_from {
+            if !controls[number].stay {
                 entries.last.fill(None);
             }
         }
