@@ -4,7 +4,8 @@
 //! second grows; at the start of a block it is the last of those blocks before it on whose paths something is missing. Stalls only grow,
 //! so going round until nothing changes ends.
 //!
-//! Two places are better than the one right in front. A stall before a wait for a scoreboard passes while the warp would wait anyway. And
+//! Two places are better than the one right in front. A stall before a wait for a scoreboard passes while the warp would wait anyway, if
+//! what is waited for usually takes that long. And
 //! what a loop finds from outside when it is entered is settled before the loop, where it costs time once.
 //!
 //! For each register and port only the last access is remembered, and only until no second instruction needs to heed it, so the time is
@@ -301,7 +302,7 @@ impl Walker<'_> {
         if missing <= 0 {
             return 0;
         }
-        let Some(wait) = self.wait_before(start, number) else { return self.lengthen(start, number, number, missing, cause) };
+        let Some(wait) = self.wait_before(start, number, now, missing) else { return self.lengthen(start, number, number, missing, cause) };
         // What was issued behind the wait can only be settled there, and that may be enough.
         let (missing, cause) = self.missing(number, now, &|first| (wait..number).contains(&first));
         let added = if missing > 0 { self.lengthen(start, number, number, missing, cause) } else { 0 };
@@ -407,18 +408,36 @@ impl Walker<'_> {
         missing - left
     }
 
-    /// The last that waits for a scoreboard before an instruction, if nothing is sent off in between that would come later.
-    fn wait_before(&self, start: usize, number: usize) -> Option<usize> {
+    /// The last before an instruction that usually waits so long for a scoreboard, if nothing is sent off in between that would come later.
+    fn wait_before(&self, start: usize, number: usize, now: i64, cycles: i64) -> Option<usize> {
+        let mut at = now;
         for second in (start.max(number.saturating_sub(NEAR)) + 1..number).rev() {
+            at -= cycles_of(self.controls[second]);
             let touches = &self.touches[second];
             if touches.announces_results || touches.announces_reads {
                 return None;
             }
-            if self.controls[second].wait != 0 {
+            if self.usual_wait(start, second, at) >= cycles {
                 return Some(second);
             }
         }
         None
+    }
+
+    /// How long an instruction that is issued at a time usually waits for what its block has sent off.
+    fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
+        let wait = self.controls[second].wait;
+        let boards = (0..BOARDS).filter(|board| wait >> board & 1 == 1);
+        let left = boards.map(|board| {
+            let (set, first) = self.set[board];
+            if !(start..second).contains(&(first as usize)) || set < 0 {
+                return 0;
+            }
+            let is_result = self.controls[first as usize].write_barrier == Some(board as u8);
+            let time = self.model.time(self.touches[first as usize].class);
+            set + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
+        });
+        left.max().unwrap_or(0)
     }
 
     fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause) -> i64 {

@@ -21,7 +21,7 @@ use super::step::{Step, Touch};
 use super::{Finding, Problem, REGISTERS, Register};
 
 /// After as many cycles nothing of fixed latency is in flight.
-const LONGEST: i64 = 64;
+pub(super) const LONGEST: i64 = 64;
 /// Six, and the counter of groups of matrix products.
 const SCOREBOARDS: usize = 7;
 /// From the issue of a barrier to the time when the warp stops for it.
