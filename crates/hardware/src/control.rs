@@ -100,7 +100,8 @@ impl ControlRules {
         };
         let barrier_free = of_units(&facts.barrier_free_units);
         let cache = |class: Class| {
-            let of = |name: Option<&str>| facts.reuse_caches.iter().find(|(cache, _)| Some(*cache) == name).map(|&(_, number)| number as u8);
+            let of =
+                |name: Option<&str>| facts.reuse_caches.iter().find(|(cache, _)| Some(*cache) == name).map(|&(_, number)| number as u8);
             of(Some(class.name())).or_else(|| of(class.attribute("unit")))
         };
         let caches = Classes::get().all().map(cache).collect();

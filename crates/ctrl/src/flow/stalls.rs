@@ -331,8 +331,7 @@ impl Walker<'_> {
             }
         }
         self.missing_beside_registers(number, now, &self.set, self.barrier, &mut hold);
-        // One that keeps its unit for a cycle only has a second unit to go to.
-        if let Some(pace) = self.rules.pace(touches.class).filter(|pace| pace.cycles > 1) {
+        if let Some(pace) = self.rules.pace(touches.class) {
             let (at, first) = self.busy[usize::from(pace.unit)];
             let cycles = self.rules.pace(self.touches[first as usize].class).map_or(0, |pace| pace.cycles);
             hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });

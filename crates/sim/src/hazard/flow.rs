@@ -138,18 +138,17 @@ impl<'a> Walk<'a> {
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
         let (states, arrived) = (vec![None; starts.len()], vec![Vec::new(); starts.len()]);
-        let mut walk =
-            Walk {
-                steps,
-                nexts,
-                starts,
-                states,
-                arrived,
-                called: BTreeMap::new(),
-                returns: BTreeMap::new(),
-                todo: BTreeSet::new(),
-                todo_called: BTreeSet::new(),
-            };
+        let mut walk = Walk {
+            steps,
+            nexts,
+            starts,
+            states,
+            arrived,
+            called: BTreeMap::new(),
+            returns: BTreeMap::new(),
+            todo: BTreeSet::new(),
+            todo_called: BTreeSet::new(),
+        };
         walk.find_called();
         for &entry in entries.iter().chain([&0]) {
             walk.reach(entry, Border::default());

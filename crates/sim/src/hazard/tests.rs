@@ -132,7 +132,10 @@ fn banks_and_matrix_units_keep_registers_of_their_own() {
     let (keep_half, read_half) = ("HFMA2.MMA R8, R0, R4.reuse, R2", "HFMA2.MMA R9, R0, R4, R2");
     assert!(is_stale(&[keep_half, overwrite, read_half]));
     assert!(is_stale(&[keep_half, "HFMA2 R9, R0, R6, R2", overwrite, read_half]));
-    assert!(!is_stale(&[keep_half, overwrite, "HFMA2 R9, R0, R4, R2"]) && !is_stale(&[keep_half, "HFMA2.MMA R9, R0, R6, R2", overwrite, read_half]));
+    assert!(
+        !is_stale(&[keep_half, overwrite, "HFMA2 R9, R0, R4, R2"])
+            && !is_stale(&[keep_half, "HFMA2.MMA R9, R0, R6, R2", overwrite, read_half])
+    );
     let (keep_pair, read_pair) = ("IMAD.WIDE.U32 R8, R0, 0x4, R4.reuse", "IMAD.WIDE.U32 R10, R0, 0x4, R4");
     assert!(is_stale(&[keep_pair, overwrite, read_pair]) && is_stale(&[keep_pair, "MOV R5, R0", read_pair]), "both of a pair are kept");
 }
@@ -140,7 +143,8 @@ fn banks_and_matrix_units_keep_registers_of_their_own() {
 /// A kernel of so many calls of one function that stands behind it; what is in flight at each call reaches into the function.
 fn with_calls(calls: usize) -> Vec<Instruction> {
     let site = ["MOV R5, R6", "MOV R20, 0x0", "IADD3 R4, R4, 0x1, RZ"];
-    let body = ["IMAD R7, R4, R5, R4", "@P0 BRA 0x20", "IADD3 R7, R7, 0x5, RZ", "LOP3.LUT R4, R7, R4, RZ, 0x3c, !PT", "RET.REL.NODEC R20 0x0"];
+    let body =
+        ["IMAD R7, R4, R5, R4", "@P0 BRA 0x20", "IADD3 R7, R7, 0x5, RZ", "LOP3.LUT R4, R7, R4, RZ, 0x3c, !PT", "RET.REL.NODEC R20 0x0"];
     let start = calls * (site.len() + 1) + 1;
     let mut lines: Vec<String> = Vec::new();
     for _ in 0..calls {
