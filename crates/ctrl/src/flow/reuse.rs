@@ -85,10 +85,9 @@ fn use_slots(instruction: &Instruction, number: usize, guarded: bool, cache: u8,
         let Some(slot) = access.operand().and_then(|operand| instruction.reuse_slot(operand)) else { continue };
         let new = Use { by: number, first: access.first, count: access.count };
         let fits = u32::from(access.count) <= entries.rules.facts.register_banks;
-        if let Some(old) = entries.replace(cache, slot, new, fits && !guarded) {
-            if number - old.by <= entries.rules.facts.reuse_distance as usize {
-                controls[old.by].reuse |= 1 << slot;
-            }
+        let old = entries.replace(cache, slot, new, fits && !guarded);
+        if let Some(old) = old.filter(|old| number - old.by <= entries.rules.facts.reuse_distance as usize) {
+            controls[old.by].reuse |= 1 << slot;
         }
     }
 }
