@@ -76,8 +76,8 @@ pub fn assign_all(code: &Code<'_>, model: &Model, with_reasons: bool) -> Assignm
     let waits = waits::find(code, &paths, &touches, model);
     let mut controls = boards::allocate(code, &paths, &touches, &waits, model, rules);
     let outcome = stalls::settle(code, &paths, &touches, model, rules, &mut controls, with_reasons);
-    yields::decide(code, &touches, rules, &mut controls);
-    reuse::mark(code, &touches, rules, &mut controls);
+    yields::decide(code, &paths, &touches, rules, &mut controls);
+    reuse::mark(code, &paths, &touches, rules, &mut controls);
     let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.causes });
     Assignment { controls, shortfalls: outcome.shortfalls, reasons }
 }

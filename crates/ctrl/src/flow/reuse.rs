@@ -15,6 +15,7 @@ use oriole_hardware::ControlRules;
 use oriole_isa::{Control, File, Instruction, accesses};
 
 use super::Code;
+use super::paths::Paths;
 use super::touch::{Register, Touches, file_of};
 
 /// Slots of a cache.
@@ -60,11 +61,13 @@ impl Entries<'_> {
 }
 
 /// Marks the slots whose registers the next instructions read again; yields are decided.
-pub fn mark(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
+pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
     let mut entries = Entries { rules, last: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
-    for block in &code.blocks {
-        entries.last.fill(None);
+    for (number, block) in code.blocks.iter().enumerate() {
+        if !paths.goes_on(code, number) {
+            entries.last.fill(None);
+        }
         for number in block.range.clone() {
             let touched = &touches[number];
             if let Some(cache) = rules.reuse_cache(touched.class) {

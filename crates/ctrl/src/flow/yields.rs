@@ -9,13 +9,17 @@ use oriole_hardware::ControlRules;
 use oriole_isa::{Control, Opcode};
 
 use super::Code;
+use super::paths::Paths;
 use super::touch::Touches;
 
 /// Sets the yields of all control words; the stalls are final.
-pub fn decide(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
+pub fn decide(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
     let facts = &rules.facts;
+    let mut without = 0;
     for (number, block) in code.blocks.iter().enumerate() {
-        let mut without = 0;
+        if !paths.goes_on(code, number) {
+            without = 0;
+        }
         for (control, touched) in controls[block.range.clone()].iter_mut().zip(&touches[block.range.clone()]) {
             let wants = rules.wants(touched.opcode);
             let is_queued = touched.announces_results || touched.announces_reads || touched.opcode == Opcode::BAR;
