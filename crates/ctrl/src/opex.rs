@@ -34,7 +34,7 @@ fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<
     let rules = ControlRules::of(model);
     let instruction = |&inst: &Inst| {
         let instruction = machine_instruction(function, inst, &|_| 0);
-        if rules.reads_through_cache(Class::of(&instruction)) { as_encoded(instruction, target) } else { instruction }
+        if rules.reuse_cache(Class::of(&instruction)).is_some() { as_encoded(instruction, target) } else { instruction }
     };
     let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
     let code = Code { instructions: &instructions, blocks: blocks_of(function) };
