@@ -45,7 +45,7 @@ fn interpreter_and_machine_code_agree() {
 
 /// Programs that failed once, in the simulator or on a GPU, and how they were compiled: wrong code, verifiers and simulators that were
 /// wrong, deadlocks.
-const ONCE_FAILED: [(u64, &str, u8); 24] = [
+const ONCE_FAILED: [(u64, &str, u8); 29] = [
     (290, "sm_90a", 3),
     (428, "sm_90a", 3),
     (817, "sm_90a", 3),
@@ -61,6 +61,7 @@ const ONCE_FAILED: [(u64, &str, u8); 24] = [
     (27663, "sm_90a", 3),
     (40260, "sm_75", 1),
     (112_035, "sm_100a", 3),
+    (138_062, "sm_90a", 0),
     (140_501, "sm_75", 1),
     (151_631, "sm_90a", 3),
     (207_026, "sm_80", 2),
@@ -68,7 +69,11 @@ const ONCE_FAILED: [(u64, &str, u8); 24] = [
     (217_182, "sm_75", 2),
     (220_974, "sm_100a", 2),
     (224_790, "sm_90a", 2),
+    (235_038, "sm_120a", 2),
     (253_359, "sm_120a", 3),
+    (259_587, "sm_80", 3),
+    (407_422, "sm_75", 2),
+    (603_978, "sm_120a", 2),
     (701_834, "sm_80", 3),
 ];
 
