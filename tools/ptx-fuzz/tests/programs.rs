@@ -5,22 +5,24 @@ use std::time::{Duration, Instant};
 
 use oriole_isa::Target;
 use oriole_ptx_fuzz::generate::generate;
-use oriole_ptx_fuzz::judge::{Configuration, FailureKind, compiled, interpret, judge, judge_cubin};
+use oriole_ptx_fuzz::judge::{Configuration, FailureKind, compiled, interpret, judge, judge_cubin, schedulers};
 use oriole_ptx_fuzz::reduce::Case;
 
 const FIRST_SEED: u64 = 1;
 const PROGRAMS: u64 = 24;
 const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
 
-/// Each program is tried on two targets at two levels, so that all combinations have their turn.
+/// Each program is tried on two targets at two levels, and with one of the schedulers, so that all combinations have their turn.
 fn configurations(seed: u64) -> Vec<Configuration> {
     let target = |number: u64| Target::parse(TARGETS[(number % TARGETS.len() as u64) as usize]).expect("a target of the table");
+    let schedulers = schedulers();
     let level = |number: u64| [0, 3, 1, 2][(number % 4) as usize];
     vec![
-        Configuration { target: target(seed), level: level(seed) },
-        Configuration { target: target(seed), level: level(seed + 1) },
-        Configuration { target: target(seed + 2), level: level(seed) },
-        Configuration { target: target(seed + 2), level: level(seed + 1) },
+        Configuration::new(target(seed), level(seed)),
+        Configuration::new(target(seed), level(seed + 1)),
+        Configuration::new(target(seed + 2), level(seed)),
+        Configuration::new(target(seed + 2), level(seed + 1)),
+        Configuration { scheduler: Some(schedulers[seed as usize % schedulers.len()]), ..Configuration::new(target(seed + 1), 3) },
     ]
 }
 
@@ -80,7 +82,7 @@ const ONCE_FAILED: [(u64, &str, u8); 29] = [
 #[test]
 fn programs_that_failed_once_pass() {
     for (seed, target, level) in ONCE_FAILED {
-        let configuration = Configuration { target: Target::parse(target).expect("a target of the table"), level };
+        let configuration = Configuration::new(Target::parse(target).expect("a target of the table"), level);
         let compared = judge(&Case::of(&generate(seed, None)), &[configuration]).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
         assert_eq!(compared, 1, "seed {seed} is for {target}");
     }
@@ -89,7 +91,7 @@ fn programs_that_failed_once_pass() {
 /// What the compiler makes of another program is not right for this one.
 #[test]
 fn a_wrong_result_is_noticed() {
-    let configuration = Configuration { target: Target::parse("sm_90a").expect("a target"), level: 3 };
+    let configuration = Configuration::new(Target::parse("sm_90a").expect("a target"), 3);
     let mut noticed = 0;
     for seed in 0..16 {
         let case = Case::of(&generate(seed, Some(20)));
