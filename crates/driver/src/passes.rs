@@ -146,6 +146,11 @@ struct Scheduled<'a> {
 }
 
 impl Scheduled<'_> {
+    /// Bytes that are stored and loaded for want of registers.
+    fn spills(&self) -> u32 {
+        self.allocation.spill_store_bytes + self.allocation.spill_load_bytes
+    }
+
     /// How long it takes, to be compared with other schedules.
     fn time(&self) -> f64 {
         schedule::time(&self.way.function, &self.allocation, self.way.context.launch, self.way.options)
@@ -156,21 +161,32 @@ impl Scheduled<'_> {
 fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let options = way.options;
     let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
-    let plans = schedule::plans(instructions, options);
-    let [first, others @ ..] = plans.as_slice() else { return with_registers(way, None, environment) };
-    let mut best = Best { time: None, scheduled: by_plan(way.clone(), *first, environment)? };
-    for &plan in others {
-        best.challenge(by_plan(way.clone(), plan, environment)?);
-    }
-    if best.scheduled.is_tight
-        && let Some(plan) = best.scheduled.plan
-    {
-        for plan in schedule::dearer(plan, instructions, options) {
+    let mut trials = schedule::most_trials(instructions, options);
+    let mut best: Option<Best<'a>> = None;
+    for plan in schedule::plans(options) {
+        if trials == 0 {
+            break;
+        }
+        let found = by_plan(way.clone(), plan, environment)?;
+        trials -= 1;
+        let is_tight = found.is_tight;
+        let best = match &mut best {
+            None => best.insert(Best { time: None, scheduled: found }),
+            Some(best) => {
+                best.challenge(found);
+                best
+            }
+        };
+        for plan in schedule::dearer(plan, options).take(if is_tight { trials } else { 0 }) {
+            trials -= 1;
             let dearer = with_registers(way.clone(), Some(plan), environment);
             best.challenge_if(dearer.ok().filter(|dearer| dearer.allocation.spill_store_bytes == 0));
         }
     }
-    Ok(best.scheduled)
+    match best {
+        Some(best) => Ok(best.scheduled),
+        None => with_registers(way, None, environment),
+    }
 }
 
 /// The best schedule so far, with its time as soon as there is something to compare it with.
@@ -208,7 +224,7 @@ fn by_plan<'a>(way: Way<'a>, plan: Plan, environment: &Environment) -> Result<Sc
     };
     let mut old = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
     match new {
-        Ok(new) if schedule::cost(&old.allocation, launch, options) >= schedule::cost(&new.allocation, launch, options) => Ok(new),
+        Ok(new) if new.spills() < old.spills() || new.spills() == old.spills() && new.time() <= old.time() => Ok(new),
         Ok(new) => {
             old.way.account.note_dropped(&new.way.account);
             Ok(Scheduled { is_tight: new.is_tight, ..old })

@@ -7,7 +7,7 @@
 //! Before allocation the budget keeps as many warps resident as the old order would. Where that was too few registers for some block, schedules
 //! that keep three quarters or half of the warps are made as well, and the best score stays: registers beyond the cliff must pay.
 //! What allocation makes of a budget is known only when it is done: if a new order that was to cost nothing needs spills or costs occupancy,
-//! the old one is allocated as well, and the better of the two stays.
+//! the old one is allocated as well; fewer spills win, then the better score.
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
@@ -123,9 +123,9 @@ pub struct Context<'a> {
     pub trace: bool,
 }
 
-/// The plans for a function of so many instructions, in the order in which they are tried.
-pub fn plans(instructions: usize, options: &Options) -> Vec<Plan> {
-    let Scheduling { mode, backend, knobs } = options.scheduling;
+/// The plans for a function, in the order in which they are tried.
+pub fn plans(options: &Options) -> Vec<Plan> {
+    let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
         ModeChoice::ByLevel if options.level < LEAST_LEVEL => return Vec::new(),
@@ -144,18 +144,20 @@ pub fn plans(instructions: usize, options: &Options) -> Vec<Plan> {
                 Mode::DynBatch => &[Mode::DynBatch],
             });
             let all = modes.iter().flat_map(|&mode| Backend::ALL.into_iter().map(move |backend| Plan::new(backend, mode)));
-            let trials = 1 + knobs.auto_budget / instructions.max(1);
-            all.take(trials).collect()
+            all.collect()
         }
     }
 }
 
 /// What to try where a schedule wanted more registers than cost no warps: plans that pay with warps.
-pub fn dearer(plan: Plan, instructions: usize, options: &Options) -> impl Iterator<Item = Plan> + use<> {
-    let trials = options.scheduling.knobs.auto_budget / instructions.max(1);
+pub fn dearer(plan: Plan, options: &Options) -> impl Iterator<Item = Plan> + use<> {
     let may_pay = plan.mode != Mode::ReduceReg && options.scheduling.knobs.register_target.is_none();
-    let shares = WARPS_KEPT.into_iter().filter(move |_| may_pay).take(trials);
-    shares.map(move |warps_kept| Plan { warps_kept, ..plan })
+    WARPS_KEPT.into_iter().filter(move |_| may_pay).map(move |warps_kept| Plan { warps_kept, ..plan })
+}
+
+/// Trials of a function of so many instructions.
+pub fn most_trials(instructions: usize, options: &Options) -> usize {
+    1 + options.scheduling.knobs.auto_budget / instructions.max(1)
 }
 
 /// The backend that the description names for a target.
@@ -225,12 +227,6 @@ pub fn after_allocation(
 /// Whether a new order cost nothing: neither spills nor resident warps.
 pub fn is_free(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> bool {
     allocation.spill_store_bytes == 0 && warps(allocation, launch, options) >= most_warps(launch, options)
-}
-
-/// What a new order costs, to be compared with the old one's: spills first, then warps that are not resident.
-pub fn cost(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> (u32, u32) {
-    let spills = allocation.spill_store_bytes + allocation.spill_load_bytes;
-    (spills, most_warps(launch, options).saturating_sub(warps(allocation, launch, options)))
 }
 
 /// How long a scheduled function takes, to be compared with other schedules of it.

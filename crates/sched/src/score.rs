@@ -1,8 +1,9 @@
 //! How long a function takes, from its final order alone: the measure by which whole schedules are compared.
 //!
 //! Nobody knows how a kernel will be launched, so two cases are looked at: a warp alone on its scheduler, where latencies count, and as many
-//! warps as its registers allow, where units and issue slots count too. A block takes a warp [`estimate`] cycles by itself; *n* warps take
-//! it as long as that or as long as the busiest unit works for all of them, whichever is more. Blocks count by how often they are likely
+//! warps as its registers allow, where units and issue slots count too. A block takes a warp as long as backend C reckons ([`appraise`]: with
+//! banks of registers and the reuse cache); *n* warps take it as long as that or as long as the busiest unit works for all of them,
+//! whichever is more. Blocks count by how often they are likely
 //! executed: [`LOOP`] times for each loop around them. The score is the geometric mean of both cases, so a schedule that is twice as
 //! good in one and half as good in the other is neither better nor worse.
 
@@ -11,7 +12,8 @@ use oriole_hardware::units::UNITS;
 use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, Loops};
 
-use crate::backend::estimate;
+use crate::backend::tree::appraise;
+use crate::backend::{Backend, Budget, Knobs, Mode, Settings, Stage};
 use crate::code::{from_ir, from_machine};
 use crate::graph::Builder;
 use crate::resource::Costs;
@@ -46,17 +48,26 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
     let warps = f64::from(warps.max(1));
     let mut score = Score { alone: 1.0, shared: 1.0 };
     let mut builder = Builder::new(model, from_machine::empty().registers());
+    let settings = Settings {
+        backend: Backend::C,
+        mode: Mode::Ilp,
+        stage: Stage::Post,
+        budget: Budget::UNLIMITED,
+        knobs: Knobs::default(),
+        trace: false,
+    };
     for &block in &function.layout {
         let mut code = from_machine::empty();
         function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, inst));
-        let mut length = 0;
+        let (mut length, mut conflicts) = (0, 0);
         for region in code.regions(0..code.items.len(), LONGEST_REGION) {
-            let graph = builder.build(&code, region.clone());
-            let region = estimate(&code, &graph, costs, region);
-            length += (region.issued + region.done) / 2;
+            let graph = builder.build(&code, region);
+            let region = appraise(&code, &graph, costs, &settings);
+            length += region.cycles;
+            conflicts += region.conflicts as i32;
         }
         let mut busy = [0; UNITS];
-        let mut issued = 0;
+        let mut issued = conflicts;
         for item in code.items.iter().filter(|item| item.opcode.is_some()) {
             busy[costs.unit(item.class)] += costs.cycles(item.class).max(1);
             issued += 1;

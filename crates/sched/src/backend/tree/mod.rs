@@ -96,6 +96,22 @@ pub fn schedule(
     Schedule { wants_registers, ..replay(&problem, &order, picks, tracker) }
 }
 
+/// How a region on physical registers fares as it stands, banks and reuse cache included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Appraisal {
+    /// Cycles until what follows can be issued, and until its results are there, on average.
+    pub cycles: u32,
+    /// Cycles in which a bank delivers alone.
+    pub conflicts: u32,
+}
+
+/// Appraises the order in which a region stands.
+pub fn appraise(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings) -> Appraisal {
+    let problem = Problem::new(code, graph, costs, settings, &Tracker::new(0));
+    let marks = score::marks(&problem, 0..problem.items() as u32);
+    Appraisal { cycles: (marks.exit + marks.length.done) / 2, conflicts: marks.conflicts }
+}
+
 /// Picks that have no runner-up.
 fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick> {
     if !problem.settings.trace {
