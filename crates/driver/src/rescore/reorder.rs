@@ -1,0 +1,323 @@
+//! A new order for the instructions of each block, on the registers that they have.
+//!
+//! Who made the code ordered it well, as a rule. So several orders are proposed (the list scheduler of phase 110, and two that stay close to what
+//! is there), each gets its control words, and a block takes the best one only if it is [predicted](predict) to be faster with these words,
+//! and slower nowhere: not for one warp alone, not for as many as can be resident at most, not in between. With many warps that hide each other's
+//! waits an order that only hides latency gains nothing, and the old one stays.
+//!
+//! **What stays put.** Blocks begin and end where they did. Inside, nothing moves past an instruction that names a place by its distance, past a
+//! place that somebody else may know ([`Limits::cuts`]), or past what `sched` calls a wall. What waited for something that
+//! registers do not explain ([`Order`]) is a fence for memory. Every new order goes through `sched::check`, which shares no
+//! logic with those who propose.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use oriole_hardware::Model;
+use oriole_isa::{Control, Instruction};
+use oriole_sched::check;
+use oriole_sched::code::{Code, Effect, from_machine};
+use oriole_sched::engine::{self, Budget, LONGEST_BLOCK, Mode, Settings};
+use oriole_sched::graph::Builder;
+use oriole_sched::pressure::{Borders, Tracker};
+
+use super::fill::{self, Choice};
+use super::graph::Graph;
+use super::order::Order;
+use super::predict::{self, Figures, Outcome, Step};
+use super::words;
+
+/// Hundredths by which a block must get faster for some number of warps.
+const LEAST_GAIN: u64 = 1;
+/// Blocks that came out slower than predicted once all have their new order get the old one back; so often at most.
+const CORRECTIONS: usize = 3;
+
+/// What holds instructions in their places beside the code itself.
+pub struct Limits<'a> {
+    /// Instructions that nothing moves past, in front of each: somebody may know their place.
+    pub cuts: BTreeSet<usize>,
+    /// Whether what this instruction refers to is filled in when the file is linked or loaded.
+    pub is_relocated: &'a dyn Fn(usize) -> bool,
+    /// Warps of a scheduler that can be resident.
+    pub warps: usize,
+}
+
+/// What became of a section's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Blocks of at least two instructions.
+    pub blocks: usize,
+    /// Those of them that have a new order.
+    pub reordered: usize,
+    /// Instructions that are not where they were.
+    pub moved: usize,
+    /// Predicted cycles of one warp through all blocks, each once, with new control words and the old order.
+    pub cycles_before: u64,
+    /// The same with the new order.
+    pub cycles_after: u64,
+    /// Why the order had to stay.
+    pub kept: Option<String>,
+}
+
+/// An order with its control words.
+pub struct Plan {
+    /// For each place the instruction that stands there, by its old number.
+    pub order: Vec<usize>,
+    pub controls: Vec<Control>,
+    pub schedule: Schedule,
+}
+
+/// Who proposes an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Proposer {
+    Fill(Choice),
+    Engine,
+}
+
+const PROPOSERS: [Proposer; 3] = [Proposer::Fill(Choice::Position), Proposer::Fill(Choice::Height), Proposer::Engine];
+
+/// Finds a better order.
+pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &Order, limits: &Limits<'_>, figures: &Figures<'_>) -> Plan {
+    let planner = Planner::new(decoded, graph, waits, limits, figures);
+    planner.plan()
+}
+
+/// A block with what is known of its old order.
+struct Block {
+    range: Range<usize>,
+    is_loop: bool,
+    /// For each of the numbers of warps.
+    before: Vec<Outcome>,
+}
+
+struct Planner<'a> {
+    decoded: &'a [Instruction],
+    graph: &'a Graph,
+    waits: &'a Order,
+    figures: &'a Figures<'a>,
+    code: Code,
+    cuts: &'a BTreeSet<usize>,
+    /// Numbers of warps that orders are compared for.
+    samples: Vec<usize>,
+    blocks: Vec<Block>,
+    controls: Vec<Control>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(decoded: &'a [Instruction], graph: &'a Graph, waits: &'a Order, limits: &'a Limits<'a>, figures: &'a Figures<'a>) -> Planner<'a> {
+        let mut code = from_machine::empty();
+        for (number, instruction) in decoded.iter().enumerate() {
+            from_machine::push_foreign(&mut code, instruction, (limits.is_relocated)(number));
+        }
+        let ordered = waits.pairs.iter().flat_map(|&((setter, _), second)| [setter, second]);
+        for number in ordered.chain(waits.counted.keys().map(|setter| setter.0)) {
+            let effect = &mut code.items[number].effect;
+            if matches!(effect, Effect::None | Effect::Access(_) | Effect::Clock) {
+                *effect = Effect::Fence;
+            }
+        }
+        let most = limits.warps.max(1);
+        let samples: BTreeSet<usize> = [1, most.div_ceil(2), most].into();
+        let mut planner = Planner {
+            decoded,
+            graph,
+            waits,
+            figures,
+            code,
+            cuts: &limits.cuts,
+            samples: samples.into_iter().collect(),
+            blocks: Vec::new(),
+            controls: words::assign_words(decoded, graph, waits, figures.model),
+        };
+        planner.blocks = planner.known_blocks();
+        planner
+    }
+
+    fn known_blocks(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for (number, block) in self.graph.blocks.iter().enumerate() {
+            if block.range.len() < 2 || self.graph.padding.contains(&block.range.start) {
+                continue;
+            }
+            let is_loop = block.successors.contains(&number);
+            let steps: Vec<Step> =
+                block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.figures)).collect();
+            let before = self.outcomes(&steps, is_loop);
+            blocks.push(Block { range: block.range.clone(), is_loop, before });
+        }
+        blocks
+    }
+
+    fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Outcome> {
+        self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.figures.register_banks)).collect()
+    }
+
+    fn plan(&self) -> Plan {
+        let old: Vec<usize> = (0..self.decoded.len()).collect();
+        let mut best: Vec<(u64, Vec<usize>)> = Vec::new();
+        let mut kept = None;
+        for proposer in PROPOSERS {
+            let mut order = old.clone();
+            for block in &self.blocks {
+                match self.propose(block, proposer) {
+                    Ok(new) => order[block.range.clone()].copy_from_slice(&new),
+                    Err(broken) => kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE)),
+                }
+            }
+            let controls = self.controls_of(&order);
+            best.resize(self.blocks.len(), (u64::MAX, Vec::new()));
+            for (block, best) in self.blocks.iter().zip(&mut best) {
+                let new = &order[block.range.clone()];
+                if new.iter().copied().eq(block.range.clone()) {
+                    continue;
+                }
+                let after = self.after(block, &order, &controls);
+                if let Some(cost) = self.judge(block, &after).filter(|&cost| cost < best.0) {
+                    *best = (cost, new.to_vec());
+                }
+            }
+        }
+        let mut order = old;
+        for (block, (_, new)) in self.blocks.iter().zip(best) {
+            if !new.is_empty() {
+                order[block.range.clone()].copy_from_slice(&new);
+            }
+        }
+        self.settle(order, kept)
+    }
+
+    /// Words for the final order, once all blocks that come out slower with them have their old order back.
+    fn settle(&self, mut order: Vec<usize>, kept: Option<String>) -> Plan {
+        let mut controls = self.controls_of(&order);
+        for round in 0..=CORRECTIONS {
+            let mut worse = false;
+            for block in &self.blocks {
+                let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
+                if is_new && (round == CORRECTIONS || self.judge(block, &self.after(block, &order, &controls)).is_none()) {
+                    block.range.clone().for_each(|number| order[number] = number);
+                    worse = true;
+                }
+            }
+            if !worse {
+                break;
+            }
+            controls = self.controls_of(&order);
+        }
+        let mut schedule = Schedule { blocks: self.blocks.len(), kept, ..Schedule::default() };
+        for block in &self.blocks {
+            let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
+            schedule.reordered += usize::from(is_new);
+            schedule.cycles_before += block.before[0].issued;
+            schedule.cycles_after += self.after(block, &order, &controls)[0].issued;
+        }
+        schedule.moved = order.iter().enumerate().filter(|&(new, &old)| new != old).count();
+        Plan { order, controls, schedule }
+    }
+
+    fn controls_of(&self, order: &[usize]) -> Vec<Control> {
+        if order.iter().copied().eq(0..order.len()) {
+            return self.controls.clone();
+        }
+        let instructions: Vec<Instruction> = order.iter().map(|&number| self.decoded[number].clone()).collect();
+        words::assign_words(&instructions, self.graph, &self.waits.renumbered(&places(order)), self.figures.model)
+    }
+
+    /// Predictions for a block in a new order.
+    fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Outcome> {
+        let steps: Vec<Step> = block
+            .range
+            .clone()
+            .map(|place| {
+                let mut step = Step::new(&self.decoded[order[place]], controls[place], self.figures);
+                step.not_before(block.before[0].times[order[place] - block.range.start]);
+                step
+            })
+            .collect();
+        self.outcomes(&steps, block.is_loop)
+    }
+
+    /// What a new order costs, if it is worth having.
+    fn judge(&self, block: &Block, after: &[Outcome]) -> Option<u64> {
+        let pairs = || block.before.iter().zip(after).map(|(before, after)| (before.cost, after.cost));
+        let is_slower = pairs().any(|(before, after)| after > before);
+        let gains = pairs().any(|(before, after)| after * 100 <= before * (100 - LEAST_GAIN));
+        (!is_slower && gains).then(|| pairs().map(|(_, after)| after).sum())
+    }
+
+    fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
+        let mut builder = Builder::new(self.figures.model, self.code.registers());
+        let mut tracker = Tracker::new(self.code.groups().len());
+        let floors = self.floors(block);
+        let mut order = Vec::with_capacity(block.range.len());
+        for piece in self.pieces(&block.range) {
+            tracker.enter_block(&self.code, piece.clone(), Borders { live_in: &[], live_out: &[] });
+            for region in self.code.regions(piece.clone(), LONGEST_BLOCK) {
+                for wall in block.range.start + order.len()..region.start {
+                    tracker.pass(&self.code, wall);
+                    order.push(wall);
+                }
+                let graph = builder.build(&self.code, region.clone());
+                let places = region.start - block.range.start..region.end - block.range.start;
+                match proposer {
+                    Proposer::Fill(choice) => {
+                        order.extend(fill::order(&self.code, &graph, self.figures.costs, &floors[places], choice));
+                    }
+                    Proposer::Engine => {
+                        let settings = Settings { mode: Mode::Ilp, budget: Budget::UNLIMITED, trace: false };
+                        order.extend(engine::schedule(&self.code, &graph, self.figures.costs, &settings, &mut tracker, None).order);
+                    }
+                }
+            }
+            order.extend(block.range.start + order.len()..piece.end);
+            check::check(&self.code, piece.clone(), &order[piece.start - block.range.start..])?;
+        }
+        Ok(order)
+    }
+
+    /// Parts of a block between places that somebody may know.
+    fn pieces(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let mut starts = vec![range.start];
+        starts.extend(self.cuts.range(range.start + 1..range.end));
+        let ends = starts.iter().skip(1).copied().chain([range.end]);
+        starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+    }
+
+    /// For each instruction of a block the cycle before which it should not be issued, counted from the start of its region: that of the
+    /// old order for those that touch what other blocks started.
+    fn floors(&self, block: &Block) -> Vec<u64> {
+        let outcome = &block.before[0];
+        let mut late: Vec<Option<u64>> = vec![None; self.code.registers()];
+        let mut written = vec![false; self.code.registers()];
+        let touched = |number: usize| {
+            let item = &self.code.items[number];
+            self.code.reads(item).iter().chain(self.code.writes(item)).map(|touch| touch.register as usize)
+        };
+        for (place, number) in block.range.clone().enumerate().filter(|&(place, _)| outcome.waits_for_others[place]) {
+            for register in touched(number) {
+                late[register].get_or_insert(outcome.times[place]);
+            }
+        }
+        let mut floors = vec![0; block.range.len()];
+        for (place, number) in block.range.clone().enumerate() {
+            let times = touched(number).filter(|&register| !written[register]).filter_map(|register| late[register]);
+            floors[place] = times.max().unwrap_or(0);
+            self.code.writes(&self.code.items[number]).iter().for_each(|touch| written[touch.register as usize] = true);
+        }
+        for piece in self.pieces(&block.range) {
+            for region in self.code.regions(piece, LONGEST_BLOCK) {
+                let start = outcome.times[region.start - block.range.start];
+                for floor in &mut floors[region.start - block.range.start..region.end - block.range.start] {
+                    *floor = floor.saturating_sub(start);
+                }
+            }
+        }
+        floors
+    }
+}
+
+/// Where each instruction went.
+pub fn places(order: &[usize]) -> Vec<usize> {
+    let mut places = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(new, &old)| places[old] = new);
+    places
+}
