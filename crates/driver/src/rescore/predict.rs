@@ -47,7 +47,8 @@ impl Step {
         let time = figures.model.time(class);
         let usual = time.map_or(u64::from(figures.model.base_latency(class)), |time| time.usual.into());
         let read = time.map_or(1, |time| time.read.into());
-        let sources = accesses(instruction).iter().filter(|access| !access.written && access.file == File::General).map(|access| {
+        let touched = accesses(instruction);
+        let sources = touched.iter().filter(|access| !access.written && access.file == File::General).map(|access| {
             let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand)).map(usize::from);
             let is_kept = slot.is_some_and(|slot| control.reuse >> slot & 1 == 1);
             (slot.unwrap_or(SLOTS), access.first, access.count.into(), is_kept)

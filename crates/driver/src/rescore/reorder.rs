@@ -13,7 +13,6 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction};
 use oriole_sched::check;
 use oriole_sched::code::{Code, Effect, from_machine};
@@ -57,6 +56,13 @@ pub struct Schedule {
     pub cycles_after: u64,
     /// Why the order had to stay.
     pub kept: Option<String>,
+}
+
+impl Schedule {
+    /// Nothing has a new order after all.
+    pub(super) fn stay(&mut self, reason: String) {
+        (self.reordered, self.moved, self.cycles_after, self.kept) = (0, 0, self.cycles_before, Some(reason));
+    }
 }
 
 /// An order with its control words.

@@ -8,8 +8,7 @@ use oriole_ctrl::flow::{Code, assign};
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
-use super::Obstacle;
-use super::graph::{Graph, Surroundings, branches_to_itself, build};
+use super::graph::{Graph, branches_to_itself};
 use super::order::{self, Order, Part, Setter};
 
 const SCOREBOARDS: usize = 6;
@@ -17,13 +16,6 @@ const SCOREBOARDS: usize = 6;
 const ALL: u8 = (1 << SCOREBOARDS) - 1;
 /// From here on a stall needs the scheduler to be free to turn to other warps.
 const YIELDING_STALL: u8 = 12;
-
-/// The new control words of decoded instructions.
-pub fn regenerate(decoded: &[Instruction], around: &Surroundings<'_>, model: &Model) -> Result<Vec<Control>, Obstacle> {
-    let graph = build(decoded, around)?;
-    let order = order::find(decoded, &old_words(decoded), &graph.blocks)?;
-    Ok(assign_words(decoded, &graph, &order, model))
-}
 
 /// The words that decoded instructions have.
 pub fn old_words(decoded: &[Instruction]) -> Vec<Control> {
