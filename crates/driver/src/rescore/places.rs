@@ -263,21 +263,34 @@ fn unwinding_rows(site: &Site<'_>) -> Result<Vec<u64>, String> {
             let symbol = site.cubin.symbols().get(relocation.symbol as usize).filter(|symbol| site.is_inside(&symbol.section));
             let Some(symbol) = symbol else { continue };
             let start = symbol.value.wrapping_add_signed(relocation.addend.unwrap_or(0));
-            let found = rows_of(bytes, relocation.offset as usize).ok_or("its rules for unwinding cannot be read")?;
-            rows.extend(found.into_iter().map(|row| start + row));
+            if let Some(program) = frame_program(bytes, relocation.offset as usize) {
+                let found = rows_of(program).ok_or("its rules for unwinding cannot be read")?;
+                rows.extend(found.into_iter().map(|row| start + row));
+            }
         }
     }
     Ok(rows)
 }
 
-/// Rows of the description whose start address is at a place, counted from that address.
-fn rows_of(bytes: &[u8], address: usize) -> Option<Vec<u64>> {
+/// The program of the frame description whose start address is at a place. Other places have relocations as well.
+fn frame_program(bytes: &[u8], address: usize) -> Option<&[u8]> {
     const LENGTH: usize = 12;
-    const UNIT: u64 = 4;
+    const IS_COMMON: u64 = u64::MAX;
     let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let start = address.checked_sub(LENGTH + 8)?;
-    let end = start + LENGTH + usize::try_from(word(start + 4)?).ok()?;
-    let mut program = bytes.get(address + 16..end)?.iter().copied();
+    let mut at = 0;
+    loop {
+        let end = at + LENGTH + usize::try_from(word(at + 4)?).ok()?;
+        if at + LENGTH + 8 == address && word(at + LENGTH)? != IS_COMMON {
+            return bytes.get(address + 16..end);
+        }
+        at = end;
+    }
+}
+
+/// Rows of a program, counted from the start of the code.
+fn rows_of(program: &[u8]) -> Option<Vec<u64>> {
+    const UNIT: u64 = 4;
+    let mut program = program.iter().copied();
     let leb = |program: &mut dyn Iterator<Item = u8>| -> Option<u64> {
         let mut value = 0;
         for shift in (0..63).step_by(7) {

@@ -17,7 +17,7 @@ use oriole_isa::{Control, Instruction};
 use oriole_sched::check;
 use oriole_sched::code::{Code, Effect, from_machine};
 use oriole_sched::engine::{self, Budget, LONGEST_BLOCK, Mode, Settings};
-use oriole_sched::graph::Builder;
+use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{Borders, Tracker};
 
 use super::fill::{self, Choice};
@@ -177,8 +177,8 @@ impl<'a> Planner<'a> {
                 if new.iter().copied().eq(block.range.clone()) {
                     continue;
                 }
-                let after = self.after(block, &order, &controls);
-                if let Some(cost) = self.judge(block, &after).filter(|&cost| cost < best.0) {
+                let cost = self.judge(block, &self.after(block, &order, &controls));
+                if let Some(cost) = cost.filter(|&cost| cost < best.0 && self.stalls_suffice(block, &order, &controls)) {
                     *best = (cost, new.to_vec());
                 }
             }
@@ -199,7 +199,9 @@ impl<'a> Planner<'a> {
             let mut worse = false;
             for block in &self.blocks {
                 let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
-                if is_new && (round == CORRECTIONS || self.judge(block, &self.after(block, &order, &controls)).is_none()) {
+                let is_good =
+                    || self.judge(block, &self.after(block, &order, &controls)).is_some() && self.stalls_suffice(block, &order, &controls);
+                if is_new && (round == CORRECTIONS || !is_good()) {
                     block.range.clone().for_each(|number| order[number] = number);
                     worse = true;
                 }
@@ -248,6 +250,27 @@ impl<'a> Planner<'a> {
         let is_slower = pairs().any(|(before, after)| after > before);
         let gains = pairs().any(|(before, after)| after * 100 <= before * (100 - LEAST_GAIN));
         (!is_slower && gains).then(|| pairs().map(|(_, after)| after).sum())
+    }
+
+    /// Whether stalls keep those apart that no scoreboard does. A stall is 15 cycles at most, and nothing can be put between.
+    fn stalls_suffice(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
+        let mut issue = 0;
+        let mut times = vec![0; block.range.len()];
+        for place in block.range.clone() {
+            times[order[place] - block.range.start] = issue;
+            issue += u64::from(controls[place].stall).max(1);
+        }
+        let mut builder = Builder::new(self.figures.model, self.code.registers());
+        self.code.regions(block.range.clone(), LONGEST_BLOCK).into_iter().all(|region| {
+            let graph = builder.build(&self.code, region.clone());
+            let time = |node: u32| times[region.start + node as usize - block.range.start];
+            (0..graph.items() as u32).all(|node| {
+                let mut kept_apart = graph.successors(node).iter().filter(|edge| {
+                    !edge.scoreboard && matches!(edge.kind, EdgeKind::Raw | EdgeKind::War | EdgeKind::Waw)
+                });
+                kept_apart.all(|edge| time(edge.node) >= time(node) + u64::from(edge.latency))
+            })
+        })
     }
 
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
