@@ -28,6 +28,8 @@ mod reorder;
 mod tally;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod reorder_tests;
 pub mod why;
 mod words;
 

@@ -114,11 +114,14 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Outcome
     };
     scheduler.run();
     let done = scheduler.warps.iter().flat_map(|warp| warp.releases).max().unwrap_or(0).max(scheduler.end);
-    let counted = rounds.max(2) as u64 - 1;
     let mut outcome = scheduler.outcome;
-    outcome.issued = (scheduler.end - scheduler.first_round) / counted;
-    // Of a loop the next round sees what is late; elsewhere those behind may.
-    outcome.cost = if is_loop { 2 * (scheduler.end - scheduler.first_round) } else { scheduler.end + done };
+    if is_loop {
+        // The next round sees what is late.
+        let counted = scheduler.end - scheduler.first_round;
+        (outcome.issued, outcome.cost) = (counted / (ROUNDS as u64 - 1), 2 * counted);
+    } else {
+        (outcome.issued, outcome.cost) = (scheduler.end, scheduler.end + done);
+    }
     outcome
 }
 
@@ -132,7 +135,7 @@ struct Scheduler<'a> {
     stays: bool,
     warps: Vec<Warp>,
     outcome: Outcome,
-    /// When all warps had begun their second round.
+    /// When all warps had ended their first round.
     first_round: u64,
     end: u64,
 }
@@ -188,12 +191,6 @@ impl Scheduler<'_> {
         let warp = &mut self.warps[number];
         let place = warp.at % self.steps.len();
         let step = &self.steps[place];
-        if place == 0 {
-            warp.round_start = now;
-            if warp.at == self.steps.len() {
-                self.first_round = self.first_round.max(now);
-            }
-        }
         if number == 0 {
             self.outcome.times[place] = now - warp.round_start;
             self.outcome.waits_for_others[place] = step.wait & !warp.known != 0;
@@ -224,6 +221,12 @@ impl Scheduler<'_> {
         }
         warp.ready = now + step.stall;
         warp.at += 1;
+        if place + 1 == self.steps.len() {
+            warp.round_start = now + 1;
+            if warp.at == self.steps.len() {
+                self.first_round = self.first_round.max(now + 1);
+            }
+        }
         (self.last, self.stays) = (number, step.stays);
         self.end = self.end.max(now + 1);
     }
