@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use oriole_driver::{CompileError, Compiled, Fault, Options, ScheduleMode, Scheduling};
+use oriole_driver::{BackendChoice, CompileError, Compiled, Fault, ModeChoice, Options, ScheduleKnobs, ScheduleMode, Scheduling};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
@@ -45,10 +45,21 @@ pub struct CompileArguments {
     /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
     #[arg(long, value_name = "FILE")]
     hw_profile: Option<String>,
-    /// How instructions are scheduled: off, reduce-reg (few registers), ilp (hidden latencies), dyn-batch (matrix products in
+    /// What instructions are scheduled for: off, reduce-reg (few registers), ilp (hidden latencies), dyn-batch (matrix products in
     /// batches); without it, as the optimization level says
-    #[arg(long, value_name = "MODE", value_parser = parse_scheduling)]
-    sched_mode: Option<Scheduling>,
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    sched_mode: Option<ModeChoice>,
+    /// Who schedules them: a (list scheduler), b (weighted, forward and backward), c (ordered tree, several attempts), by-target (the
+    /// one that ptxas is said to use for the GPU), auto (several, the best by the timing model stays); without it, the one that measured
+    /// best
+    #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
+    sched_backend: Option<BackendChoice>,
+    /// Figures of the schedulers from a file of lines `name = value`; `--sched-options help` prints one with all of them
+    #[arg(long, value_name = "FILE")]
+    sched_options: Option<String>,
+    /// A single figure of the schedulers, after those of the file
+    #[arg(long, value_name = "NAME=VALUE")]
+    sched_option: Vec<String>,
     /// Compile these kernels only
     #[arg(long, value_name = "KERNEL")]
     entry: Vec<String>,
@@ -73,6 +84,17 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    if arguments.sched_options.as_deref() == Some("help") {
+        print!("{}", ScheduleKnobs::default().write());
+        return ExitCode::SUCCESS;
+    }
+    let scheduling = match scheduling(arguments) {
+        Ok(scheduling) => scheduling,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(2);
+        }
+    };
     if let Some(pass) = arguments.print_after.as_deref().filter(|name| oriole_driver::PASSES.iter().all(|pass| pass.name != *name)) {
         eprintln!("error: no pass is called {pass}; `--print-after help` lists them");
         return ExitCode::from(2);
@@ -113,7 +135,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         entries: arguments.entry.clone(),
         verify: arguments.verify,
         print_after: arguments.print_after.clone(),
-        scheduling: arguments.sched_mode.unwrap_or_default(),
+        scheduling,
         ..Options::new(target)
     };
     match oriole_driver::compile(&[&checked.module], &options) {
@@ -126,11 +148,28 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     }
 }
 
-fn parse_scheduling(name: &str) -> Result<Scheduling, String> {
+fn parse_mode(name: &str) -> Result<ModeChoice, String> {
     match name {
-        "off" => Ok(Scheduling::Off),
-        _ => ScheduleMode::parse(name).map(Scheduling::On).ok_or_else(|| "one of off, reduce-reg, ilp, dyn-batch is wanted".to_owned()),
+        "off" => Ok(ModeChoice::Off),
+        _ => ScheduleMode::parse(name).map(ModeChoice::On).ok_or_else(|| "one of off, reduce-reg, ilp, dyn-batch is wanted".to_owned()),
     }
+}
+
+fn parse_backend(name: &str) -> Result<BackendChoice, String> {
+    BackendChoice::parse(name).ok_or_else(|| "one of a, b, c, by-target, auto is wanted".to_owned())
+}
+
+/// What the options say about scheduling.
+fn scheduling(arguments: &CompileArguments) -> Result<Scheduling, String> {
+    let mut knobs = ScheduleKnobs::default();
+    if let Some(file) = &arguments.sched_options {
+        let bytes = read_input(file).map_err(|error| format!("{file}: {error}"))?;
+        knobs.read(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{file}: {error}"))?;
+    }
+    for option in &arguments.sched_option {
+        knobs.read(option).map_err(|error| format!("--sched-option {option}: {}", error.trim_start_matches("line 1: ")))?;
+    }
+    Ok(Scheduling { mode: arguments.sched_mode.unwrap_or_default(), backend: arguments.sched_backend.unwrap_or_default(), knobs })
 }
 
 /// The hardware profile in a file, which must be for the target.
@@ -192,6 +231,8 @@ fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> Exit
                 "spill_load_bytes": function.spill_load_bytes,
                 "shared_bytes": function.shared_bytes,
                 "instructions": function.instructions,
+                "scheduler": function.plan.map(|plan| plan.backend.name()),
+                "schedule_mode": function.plan.map(|plan| plan.mode.name()),
             });
             println!("{object}");
         } else if arguments.verbose {

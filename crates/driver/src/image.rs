@@ -205,6 +205,7 @@ fn report(job: &Job<'_>, function: &Finished, file: &build::Module, options: &Op
         shared_bytes: job.homes.shared_bytes,
         constant_bytes: if job.is_kernel() { options.target.profile().parameters + job.homes.parameter_bytes } else { 0 },
         instructions: function.code.instructions,
+        plan: function.plan,
     }
 }
 

@@ -36,9 +36,9 @@ use oriole_ptx::ast::Module;
 
 pub use error::{CompileError, Fault};
 pub use machines::{Obstacle, obstacle};
-pub use oriole_sched::engine::Mode as ScheduleMode;
+pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, Mode as ScheduleMode};
 pub use passes::{PASSES, Pass};
-pub use schedule::Scheduling;
+pub use schedule::{BackendChoice, ModeChoice, Plan, Scheduling};
 
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Options {
             verify: cfg!(debug_assertions),
             print_after: None,
             profile: None,
-            scheduling: Scheduling::ByLevel,
+            scheduling: Scheduling::default(),
         }
     }
 }
@@ -118,6 +118,8 @@ pub struct FunctionReport {
     pub constant_bytes: u32,
     /// Number of machine instructions.
     pub instructions: usize,
+    /// Who scheduled it, if somebody did.
+    pub plan: Option<Plan>,
 }
 
 /// Compiles modules into one file. All errors of all functions come back, in the order of the source.

@@ -4,13 +4,14 @@ use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{converge, dead, fold, forward, fuse, give_way, legalize, merge};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use rustc_hash::FxHashSet;
 
 use crate::emit::{self, Code};
 use crate::error::Fault;
+use crate::schedule::Plan;
 use crate::{Options, convention, layout, prologue, schedule};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
@@ -41,6 +42,7 @@ passes! {
     REMOVE_DEAD = 60 "remove-dead",
     CONVERGE = 90 "converge",
     GIVE_WAY = 92 "give-way",
+    BALANCE = 94 "balance",
     PRE_SCHEDULE = 97 "pre-schedule",
     ALLOCATE = 101 "allocate",
     PROLOGUE = 104 "prologue",
@@ -74,6 +76,8 @@ pub struct Finished {
     pub symbols: Vec<String>,
     /// Text after the pass that was asked for.
     pub dump: Option<String>,
+    /// Who scheduled it, if somebody did.
+    pub plan: Option<Plan>,
 }
 
 impl Finished {
@@ -87,6 +91,7 @@ impl Finished {
 pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
 
 /// One function on its way.
+#[derive(Clone)]
 struct Way<'a> {
     function: Function,
     options: &'a Options,
@@ -118,6 +123,76 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
         scoreboard: limit(File::Scoreboard),
     };
     verify_allocated(after, &limits).map_err(|report| report.to_string())
+}
+
+/// A function with registers, in its final order.
+struct Scheduled<'a> {
+    way: Way<'a>,
+    allocation: Allocation,
+    plan: Option<Plan>,
+}
+
+/// Phases 97 to 110 by the plan that comes out best.
+fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let options = way.options;
+    let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
+    let plans = schedule::plans(instructions, options);
+    let [first, others @ ..] = plans.as_slice() else { return with_registers(way, None, environment).map(|(done, _)| done) };
+    let mut best = by_plan(way.clone(), *first, environment)?;
+    let mut best_time = None;
+    for &plan in others {
+        let known = best_time.unwrap_or_else(|| schedule::time(&best.way.function, &best.allocation, options));
+        let other = by_plan(way.clone(), plan, environment)?;
+        let time = schedule::time(&other.way.function, &other.allocation, options);
+        best_time = Some(known.min(time));
+        if time < known {
+            best = other;
+        }
+    }
+    Ok(best)
+}
+
+/// The same by one plan; where its order before allocation costs spills or warps, perhaps without that.
+fn by_plan<'a>(way: Way<'a>, plan: Plan, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let options = way.options;
+    let before = way.clone();
+    let new = match with_registers(way, Some(plan), environment) {
+        Ok((new, is_new)) if !is_new || schedule::is_free(&new.allocation, options) => return Ok(new),
+        Ok((new, _)) => Ok(new),
+        Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
+        Err(failures) => return Err(failures),
+    };
+    let (old, _) = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
+    match new {
+        Ok(new) if schedule::cost(&old.allocation, options) >= schedule::cost(&new.allocation, options) => Ok(new),
+        _ => Ok(old),
+    }
+}
+
+/// Phases 97 to 110. Also says whether there was a new order before allocation.
+fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Environment) -> Result<(Scheduled<'a>, bool), Vec<Failure>> {
+    let options = way.options;
+    let internal = |what: String| vec![(None, Fault::Internal(what))];
+    let mut is_new = false;
+    if let Some(plan) = plan {
+        is_new = schedule::before_allocation(&mut way.function, plan, environment, options).map_err(|error| internal(error.to_string()))?;
+    }
+    way.after(PRE_SCHEDULE)?;
+    let allocation = convention::allocate(&mut way.function, environment, options.verify)
+        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
+    way.after(ALLOCATE)?;
+    if options.verify {
+        check_registers(&way.function, environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+    }
+    convention::write_return_addresses(&mut way.function);
+    convention::clear_barriers(&mut way.function, options.target);
+    prologue::run(&mut way.function, options.target);
+    way.after(PROLOGUE)?;
+    if let Some(plan) = plan {
+        schedule::after_allocation(&mut way.function, plan, environment, options).map_err(|error| internal(error.to_string()))?;
+    }
+    way.after(POST_SCHEDULE)?;
+    Ok((Scheduled { way, allocation, plan }, is_new))
 }
 
 /// Takes one function from PTX to machine code.
@@ -161,22 +236,13 @@ pub fn run(
     way.after(CONVERGE)?;
     give_way::run(&mut way.function, target);
     way.after(GIVE_WAY)?;
+    if options.level > 0 {
+        balance::run(&mut way.function, target);
+        way.after(BALANCE)?;
+    }
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let old = schedule::before_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
-    way.after(PRE_SCHEDULE)?;
-    let allocation =
-        schedule::allocate(&mut way.function, old, &environment, options).map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
-    way.after(ALLOCATE)?;
-    if options.verify {
-        check_registers(&way.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
-    }
-    convention::write_return_addresses(&mut way.function);
-    convention::clear_barriers(&mut way.function, target);
-    prologue::run(&mut way.function, target);
-    way.after(PROLOGUE)?;
-    schedule::after_allocation(&mut way.function, &environment, options).map_err(|error| internal(error.to_string()))?;
-    way.after(POST_SCHEDULE)?;
+    let Scheduled { mut way, allocation, plan } = scheduled(way, &environment)?;
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {
@@ -203,5 +269,6 @@ pub fn run(
         has_dynamic_stack: selected.has_dynamic_stack,
         symbols: way.function.symbols,
         dump: way.dump,
+        plan,
     })
 }

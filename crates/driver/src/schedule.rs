@@ -1,4 +1,8 @@
-//! Scheduling in the list of passes: before registers are allocated, and afterwards.
+//! Scheduling in the list of passes: who schedules, before registers are allocated and afterwards.
+//!
+//! A [`Plan`] names a backend and a mode. Usually there is one plan for a function, by the options or by what was measured to be best; with
+//! `auto` several are carried through allocation and phase 110, and the one with the best [`score`] stays. How many are tried depends on the
+//! size of the function and nothing else, so that the same input gives the same bytes.
 //!
 //! Before allocation the budget keeps as many warps resident as the old order would. What allocation makes of it is known only when it is
 //! done: if the new order needs spills or costs occupancy, the old one is allocated as well, and the better of the two stays.
@@ -7,53 +11,144 @@ use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
 use oriole_ir::{File, Function};
-use oriole_regalloc::{AllocateError, Allocation, Environment};
-use oriole_sched::engine::Mode;
+use oriole_regalloc::{Allocation, Environment};
+use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::resource::Costs;
+use oriole_sched::score::score;
 
+use crate::Options;
 use crate::image::HIDDEN_REGISTERS;
-use crate::{Options, convention};
 
 /// From this level on code is scheduled.
 const LEAST_LEVEL: u8 = 2;
 
-/// Whether and how instructions are scheduled.
+/// Who schedules where nobody says so: what came out best on a GPU (docs/scheduling.md).
+const USUAL: Backend = Backend::A;
+
+/// Whether and what for instructions are scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Scheduling {
+pub enum ModeChoice {
     /// As the optimization level says.
     #[default]
     ByLevel,
     /// They stay in the order of selection.
     Off,
-    /// They are scheduled.
+    /// They are scheduled for this.
     On(Mode),
 }
 
-/// The mode that the options ask for.
-fn mode(options: &Options) -> Option<Mode> {
-    match options.scheduling {
-        Scheduling::ByLevel => (options.level >= LEAST_LEVEL).then_some(Mode::Ilp),
-        Scheduling::Off => None,
-        Scheduling::On(mode) => Some(mode),
+/// Who schedules them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BackendChoice {
+    /// The one that was measured to be best.
+    #[default]
+    Usual,
+    /// The one that the description names for the target.
+    ByTarget,
+    /// This one.
+    One(Backend),
+    /// Several; the best stays.
+    Auto,
+}
+
+impl BackendChoice {
+    /// The choice of a name on the command line.
+    pub fn parse(name: &str) -> Option<BackendChoice> {
+        match name {
+            "auto" => Some(BackendChoice::Auto),
+            "by-target" => Some(BackendChoice::ByTarget),
+            _ => Backend::parse(name).map(BackendChoice::One),
+        }
     }
 }
 
+/// How instructions are scheduled.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Scheduling {
+    /// What for.
+    pub mode: ModeChoice,
+    /// By whom.
+    pub backend: BackendChoice,
+    /// Figures of the backends.
+    pub knobs: Knobs,
+}
+
+impl Scheduling {
+    /// Not at all.
+    pub fn off() -> Scheduling {
+        Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
+    }
+
+    /// By one backend, for one purpose.
+    pub fn by(backend: Backend, mode: Mode) -> Scheduling {
+        Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
+    }
+}
+
+/// Who schedules a function, and what for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The backend.
+    pub backend: Backend,
+    /// The mode.
+    pub mode: Mode,
+    /// Whether there is a new order before allocation too.
+    pub before_allocation: bool,
+}
+
+impl Plan {
+    fn new(backend: Backend, mode: Mode) -> Plan {
+        Plan { backend, mode, before_allocation: true }
+    }
+}
+
+/// The plans for a function of so many instructions, in the order in which they are tried.
+pub fn plans(instructions: usize, options: &Options) -> Vec<Plan> {
+    let Scheduling { mode, backend, knobs } = options.scheduling;
+    let mode = match mode {
+        ModeChoice::Off => return Vec::new(),
+        ModeChoice::ByLevel if options.level < LEAST_LEVEL => return Vec::new(),
+        ModeChoice::ByLevel => None,
+        ModeChoice::On(mode) => Some(mode),
+    };
+    let usual = mode.unwrap_or(Mode::Ilp);
+    match backend {
+        BackendChoice::Usual => vec![Plan::new(USUAL, usual)],
+        BackendChoice::ByTarget => vec![Plan::new(described(options), usual)],
+        BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
+        BackendChoice::Auto => {
+            let modes = mode.map_or(&[Mode::Ilp, Mode::ReduceReg, Mode::DynBatch][..], |mode| match mode {
+                Mode::Ilp => &[Mode::Ilp],
+                Mode::ReduceReg => &[Mode::ReduceReg],
+                Mode::DynBatch => &[Mode::DynBatch],
+            });
+            let all = modes.iter().flat_map(|&mode| Backend::ALL.into_iter().map(move |backend| Plan::new(backend, mode)));
+            let trials = 1 + knobs.auto_budget / instructions.max(1);
+            all.take(trials).collect()
+        }
+    }
+}
+
+/// The backend that the description names for a target.
+fn described(options: &Options) -> Backend {
+    Backend::parse(Machine::of(options.target).page_scheduler).unwrap_or(USUAL)
+}
+
 fn with_scheduler(
-    mode: Mode,
+    plan: Plan,
     environment: &Environment,
     options: &Options,
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
 ) -> Result<Stats, ScheduleError> {
-    let (model, machine, rates) = match options.profile.as_deref() {
-        Some(profile) => (&profile.model, &profile.machine, &profile.rates),
-        None => (&**Model::of(options.target), Machine::of(options.target), Rates::of(options.target)),
-    };
+    let (model, machine, rates) = figures(options);
     run(&Scheduler {
         model,
         costs: &Costs::from_rates(rates, machine),
         machine,
-        mode,
+        backend: plan.backend,
+        mode: plan.mode,
+        knobs: options.scheduling.knobs,
         register_limit: environment.limit(File::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
@@ -62,44 +157,43 @@ fn with_scheduler(
     })
 }
 
-/// Schedules before allocation. Gives back the function in its old order, if there is a new one.
-pub fn before_allocation(function: &mut Function, environment: &Environment, options: &Options) -> Result<Option<Function>, ScheduleError> {
-    let Some(mode) = mode(options) else { return Ok(None) };
-    let old = function.clone();
-    let stats = with_scheduler(mode, environment, options, |scheduler| scheduler.run_on_values(function))?;
-    Ok((stats.blocks > 0).then_some(old))
+fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
+    match options.profile.as_deref() {
+        Some(profile) => (&profile.model, &profile.machine, &profile.rates),
+        None => (&**Model::of(options.target), Machine::of(options.target), Rates::of(options.target)),
+    }
 }
 
-/// Allocates the new order, or the old one if that comes out better.
-pub fn allocate(
-    function: &mut Function,
-    old: Option<Function>,
-    environment: &Environment,
-    options: &Options,
-) -> Result<Allocation, AllocateError> {
-    let Some(mut old) = old else { return convention::allocate(function, environment, options.verify) };
-    let found = convention::allocate(function, environment, options.verify);
-    if let Ok(allocation) = &found
-        && allocation.spill_store_bytes == 0
-        && warps(allocation, options) >= most_warps(options)
-    {
-        return found;
+/// Schedules before allocation. Says whether there is a new order.
+pub fn before_allocation(function: &mut Function, plan: Plan, environment: &Environment, options: &Options) -> Result<bool, ScheduleError> {
+    if !plan.before_allocation {
+        return Ok(false);
     }
-    let before = convention::allocate(&mut old, environment, options.verify);
-    let badness = |allocation: &Allocation| {
-        (allocation.spill_store_bytes + allocation.spill_load_bytes, std::cmp::Reverse(warps(allocation, options)))
-    };
-    match (&found, before) {
-        (Ok(new), Ok(before)) if badness(&before) < badness(new) => {
-            *function = old;
-            Ok(before)
-        }
-        (Err(_), Ok(before)) => {
-            *function = old;
-            Ok(before)
-        }
-        _ => found,
-    }
+    let stats = with_scheduler(plan, environment, options, |scheduler| scheduler.run_on_values(function))?;
+    Ok(stats.blocks > 0)
+}
+
+/// Schedules after allocation: phase 110.
+pub fn after_allocation(function: &mut Function, plan: Plan, environment: &Environment, options: &Options) -> Result<(), ScheduleError> {
+    with_scheduler(plan, environment, options, |scheduler| scheduler.run_on_registers(function))?;
+    Ok(())
+}
+
+/// Whether a new order cost nothing: neither spills nor resident warps.
+pub fn is_free(allocation: &Allocation, options: &Options) -> bool {
+    allocation.spill_store_bytes == 0 && warps(allocation, options) >= most_warps(options)
+}
+
+/// What a new order costs, to be compared with the old one's: spills first, then warps that are not resident.
+pub fn cost(allocation: &Allocation, options: &Options) -> (u32, u32) {
+    let spills = allocation.spill_store_bytes + allocation.spill_load_bytes;
+    (spills, most_warps(options) - warps(allocation, options))
+}
+
+/// How long a scheduled function takes, to be compared with other schedules of it.
+pub fn time(function: &Function, allocation: &Allocation, options: &Options) -> f64 {
+    let (model, machine, rates) = figures(options);
+    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, options)).value()
 }
 
 /// Warps of a scheduler that stay resident with so many registers.
@@ -111,12 +205,4 @@ fn warps(allocation: &Allocation, options: &Options) -> u32 {
 
 fn most_warps(options: &Options) -> u32 {
     Machine::of(options.target).warps_per_scheduler()
-}
-
-/// Schedules after allocation: phase 110.
-pub fn after_allocation(function: &mut Function, environment: &Environment, options: &Options) -> Result<(), ScheduleError> {
-    if let Some(mode) = mode(options) {
-        with_scheduler(mode, environment, options, |scheduler| scheduler.run_on_registers(function))?;
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use oriole_driver::{Compiled, Options, ScheduleMode, Scheduling, compile};
+use oriole_driver::{Compiled, Options, ScheduleBackend, ScheduleMode, Scheduling, compile};
 use oriole_isa::Target;
 
 const TARGETS: [&str; 2] = ["sm_90a", "sm_80"];
@@ -35,10 +35,10 @@ fn every_mode_keeps_what_code_means_and_adds_no_spills() {
     let (mut changed, mut few, mut fast, mut judged) = (0, 0, 0, 0);
     for module in MODULES {
         for target in TARGETS {
-            let Some(old) = compiled(module, target, 3, Scheduling::Off) else { continue };
+            let Some(old) = compiled(module, target, 3, Scheduling::off()) else { continue };
             judged += 1;
             let by_mode = ScheduleMode::ALL.map(|mode| {
-                let new = compiled(module, target, 3, Scheduling::On(mode));
+                let new = compiled(module, target, 3, Scheduling::by(ScheduleBackend::A, mode));
                 let new = new.unwrap_or_else(|| panic!("{module} for {target} compiles without scheduling, not with {}", mode.name()));
                 assert!(spills(&new) <= spills(&old), "{module} for {target} spills with {}", mode.name());
                 changed += usize::from(new.cubin != old.cubin);
@@ -55,18 +55,18 @@ fn every_mode_keeps_what_code_means_and_adds_no_spills() {
 #[test]
 fn levels_decide_without_a_mode() {
     let cubin = |level, scheduling| compiled("attention", "sm_90a", level, scheduling).map(|compiled| compiled.cubin);
-    assert!(cubin(3, Scheduling::Off).is_some());
+    assert!(cubin(3, Scheduling::off()).is_some());
     for level in [0, 1] {
-        assert_eq!(cubin(level, Scheduling::ByLevel), cubin(level, Scheduling::Off), "-O{level}");
+        assert_eq!(cubin(level, Scheduling::default()), cubin(level, Scheduling::off()), "-O{level}");
     }
     for level in [2, 3] {
-        assert_eq!(cubin(level, Scheduling::ByLevel), cubin(level, Scheduling::On(ScheduleMode::Ilp)), "-O{level}");
-        assert_ne!(cubin(level, Scheduling::ByLevel), cubin(level, Scheduling::Off), "-O{level}");
+        assert_eq!(cubin(level, Scheduling::default()), cubin(level, Scheduling::by(ScheduleBackend::A, ScheduleMode::Ilp)), "-O{level}");
+        assert_ne!(cubin(level, Scheduling::default()), cubin(level, Scheduling::off()), "-O{level}");
     }
 }
 
 #[test]
 fn the_same_input_gives_the_same_bytes() {
-    let cubin = || compiled("unrolled", "sm_90a", 3, Scheduling::ByLevel).map(|compiled| compiled.cubin);
+    let cubin = || compiled("unrolled", "sm_90a", 3, Scheduling::default()).map(|compiled| compiled.cubin);
     assert_eq!(cubin(), cubin());
 }

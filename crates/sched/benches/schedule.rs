@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, Target, parse};
+use oriole_sched::backend::{self, Backend, Budget, Knobs, Mode, Settings, Stage};
 use oriole_sched::check;
 use oriole_sched::code::from_machine;
-use oriole_sched::engine::{self, Budget, LONGEST_BLOCK, Mode, Settings};
 use oriole_sched::graph::Builder;
 use oriole_sched::pressure::{Borders, Tracker};
 use oriole_sched::resource::Costs;
@@ -40,7 +40,7 @@ fn wide(count: usize) -> Vec<Instruction> {
     (0..count).map(|at| parse(&format!("STG.E desc[UR4][R4.64+{:#x}], R6", 4 * (at % 200_000))).expect("an instruction")).collect()
 }
 
-fn measure(instructions: &[Instruction], costs: &Costs, model: &Model) -> (Duration, Duration, Duration) {
+fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model: &Model) -> (Duration, Duration, Duration) {
     let count = instructions.len();
     let start = Instant::now();
     let code = from_machine::code(instructions);
@@ -49,11 +49,12 @@ fn measure(instructions: &[Instruction], costs: &Costs, model: &Model) -> (Durat
     let mut builder = Builder::new(model, code.registers());
     let mut tracker = Tracker::new(code.groups().len());
     tracker.enter_block(&code, 0..count, Borders { live_in: &[], live_out: &[] });
-    let settings = Settings { mode: Mode::Ilp, budget: Budget::UNLIMITED, trace: false };
+    let settings =
+        Settings { backend, mode: Mode::Ilp, stage: Stage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
     let mut order = Vec::with_capacity(count);
-    for region in code.regions(0..count, LONGEST_BLOCK) {
+    for region in code.regions(0..count, backend.longest_block()) {
         let graph = builder.build(&code, region);
-        order.extend(engine::schedule(&code, &graph, costs, &settings, &mut tracker, None).order);
+        order.extend(backend::schedule(&code, &graph, costs, &settings, &mut tracker).order);
     }
     let scheduling = start.elapsed();
     let start = Instant::now();
@@ -69,9 +70,12 @@ fn main() {
     let sizes: &[usize] = if is_measured { &[1_000, 15_000, 200_000] } else { &[1_000] };
     for &size in sizes {
         for (name, code) in [("mixed", instructions(size)), ("wide", wide(size))] {
-            let (building, scheduling, checking) = measure(&code, &costs, &profile.model);
-            let each = scheduling.as_nanos() / size as u128;
-            println!("{size} {name}: items {building:?}, graph and schedule {scheduling:?} ({each} ns each), check {checking:?}");
+            for backend in Backend::ALL {
+                let (building, scheduling, checking) = measure(backend, &code, &costs, &profile.model);
+                let each = scheduling.as_nanos() / size as u128;
+                let by = backend.name();
+                println!("{size} {name}, {by}: items {building:?}, graph and schedule {scheduling:?} ({each} ns each), check {checking:?}");
+            }
         }
     }
 }

@@ -15,9 +15,9 @@ use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
+use crate::backend::{self, Backend, Budget, Knobs, Mode, Pick, Settings, Stage};
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
-use crate::engine::{self, Budget, LARGEST_FUNCTION, LONGEST_BLOCK, Mode, Pick, Settings};
 use crate::graph::Builder;
 use crate::pressure::{Borders, Counts, Tracker};
 use crate::resource::Costs;
@@ -38,8 +38,12 @@ pub struct Scheduler<'a> {
     pub costs: &'a Costs,
     /// Registers and warps.
     pub machine: &'a Machine,
+    /// By whom.
+    pub backend: Backend,
     /// What for.
     pub mode: Mode,
+    /// Figures that can be set.
+    pub knobs: Knobs,
     /// General registers that a thread may have.
     pub register_limit: u32,
     /// General registers that a thread gets beyond those that its code names.
@@ -86,13 +90,13 @@ impl std::fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Blocks in pieces of at most [`LARGEST_FUNCTION`] instructions, single blocks excepted: tables are as large as a piece, not as the function.
-fn chunks(function: &Function) -> Vec<Vec<Block>> {
+/// Blocks in pieces of at most so many instructions, single blocks excepted: tables are as large as a piece, not as the function.
+fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
     let mut size = usize::MAX;
     for &block in &function.layout {
         let length = function.blocks[block].insts.len();
-        if size.saturating_add(length) > LARGEST_FUNCTION {
+        if size.saturating_add(length) > largest {
             chunks.push(Vec::new());
             size = 0;
         }
@@ -140,7 +144,7 @@ impl Scheduler<'_> {
         let piece_of = |function: &Function, chunk: &[Block]| {
             Piece::new(function, chunk, numbers.empty(function), |code, inst| from_ir::push_values(code, &numbers, function, inst))
         };
-        let chunks = chunks(function);
+        let chunks = chunks(function, self.backend.largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_piece = None;
         for chunk in &chunks {
@@ -179,9 +183,9 @@ impl Scheduler<'_> {
         live: &LiveValues,
         allowed: Counts,
     ) -> (Option<Attempt>, Option<Counts>) {
-        let modes = [(self.mode, None), (Mode::ReduceReg, Some(0))];
-        for (mode, tighten_by) in modes {
-            let settings = Settings { mode, budget: Budget::new(mode, allowed, 0, tighten_by), trace: self.trace };
+        let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
+        for (mode, knobs) in modes {
+            let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
             tracker.enter_block(code, range.clone(), live.as_borders());
             let attempt = self.attempt(code, range, builder, tracker, &settings);
             let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
@@ -195,7 +199,7 @@ impl Scheduler<'_> {
     /// Schedules a function on physical registers: phase 110.
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
-        for chunk in chunks(function) {
+        for chunk in chunks(function, self.backend.largest_function()) {
             let piece = Piece::new(function, &chunk, from_machine::empty(), |code, inst| from_ir::push_allocated(code, function, inst));
             let mut builder = Builder::new(self.model, piece.code.registers());
             let mut tracker = Tracker::new(piece.code.groups().len());
@@ -203,12 +207,16 @@ impl Scheduler<'_> {
                 tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
                 // Registers have their places: there is nothing to be saved.
                 let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
-                let settings = Settings { mode, budget: Budget::UNLIMITED, trace: self.trace };
+                let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
                 let attempt = self.attempt(&piece.code, range, &mut builder, &mut tracker, &settings);
                 self.accept(function, &piece.code, *block, range, Some(attempt), &mut stats)?;
             }
         }
         Ok(stats)
+    }
+
+    fn settings(&self, mode: Mode, stage: Stage, budget: Budget) -> Settings {
+        Settings { backend: self.backend, mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
     /// The registers that cost nothing, given those that are live at once.
@@ -223,11 +231,11 @@ impl Scheduler<'_> {
 
     fn attempt(&self, code: &Code, range: &Range<usize>, builder: &mut Builder<'_>, tracker: &mut Tracker, settings: &Settings) -> Attempt {
         let mut attempt = Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, picks: Vec::new() };
-        for region in code.regions(range.clone(), LONGEST_BLOCK) {
+        for region in code.regions(range.clone(), self.backend.longest_block()) {
             (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
             let graph = builder.build(code, region.clone());
-            let before = engine::estimate(code, &graph, self.costs, region.clone());
-            let schedule = engine::schedule(code, &graph, self.costs, settings, tracker, None);
+            let before = backend::estimate(code, &graph, self.costs, region.clone());
+            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker);
             let is_better = schedule.length.is_shorter_than(before) || settings.mode == Mode::ReduceReg;
             attempt.cycles_before += u64::from(before.issued);
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });

@@ -6,7 +6,7 @@
 //!   ▼
 //! Code ──────────────────────────────┐
 //!   │ graph      who comes before whom │
-//!   │ engine     picks, with pressure  │
+//!   │ backend    picks, with pressure  │
 //!   ▼                                  ▼
 //! new order ────────────────────────▶ check     the same writers for every reader
 //! ```
@@ -14,9 +14,10 @@
 //! - [`code`]: what a scheduler sees of code;
 //! - [`graph`]: the dependency graph of a region, linear in instructions and edges;
 //! - [`pressure`]: live registers as a schedule grows;
-//! - [`engine`]: list scheduling in three modes (backend A of a published description of ptxas' scheduler);
+//! - [`backend`]: the schedulers of a published description of ptxas, their settings, and the clock they share;
 //! - [`check`]: whether a new order computes what the old one did; shares no logic with the others;
-//! - [`function`]: scheduling of functions before and after register allocation.
+//! - [`function`]: scheduling of functions before and after register allocation;
+//! - [`score`]: how long a whole function takes, to choose among schedules.
 //!
 //! The model of `oriole-hardware` is data: classes, grids, machines. The rest of this crate puts the questions of the description to it:
 //!
@@ -26,16 +27,17 @@
 //! - [`resource`]: how busy the ten units are, for each block;
 //! - [`register_cost`]: what a register counts for.
 
+pub mod backend;
 pub mod check;
 pub mod code;
 pub mod descriptor;
-pub mod engine;
 pub mod function;
 pub mod graph;
 pub mod latency;
 pub mod pressure;
 pub mod register_cost;
 pub mod resource;
+pub mod score;
 pub mod space;
 
 pub use descriptor::{Descriptor, Packed, PipeFlags, PipeMask, SubClass};

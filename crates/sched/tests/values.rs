@@ -7,7 +7,7 @@ use oriole_hardware::units::Rates;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Function, verify};
 use oriole_isa::Target;
-use oriole_sched::engine::Mode;
+use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::function::{Scheduler, Stats};
 use oriole_sched::resource::Costs;
 
@@ -15,6 +15,8 @@ fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
     let mut function: Function = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}")).remove(0);
     let target = Target::parse("sm_90a").expect("a target");
     let scheduler = Scheduler {
+        backend: Backend::A,
+        knobs: Knobs::default(),
         model: Model::of(target),
         costs: &Costs::from_rates(Rates::of(target), Machine::of(target)),
         machine: Machine::of(target),

@@ -2,7 +2,7 @@
 //!
 //! This is the neutral form between those who have code and those who order it. Builders make it from Ori before register allocation
 //! ([`from_ir`], values), from Ori afterwards, and from decoded machine code ([`from_machine`], physical registers). Graph, checker and
-//! engine know nothing else.
+//! backends know nothing else.
 //!
 //! **Registers** are dense numbers. A *group* is what lives and dies together: a value of four registers, or one physical register.
 //!

@@ -7,23 +7,19 @@
 //!
 //! The modes differ in their budget of registers and in what is compared first ([`Mode`]). Every pick can say by which comparison it won and
 //! against whom ([`Pick`]).
-//!
-//! [`estimate`] says how many cycles an order takes by the same rules, so that a new order can be held against the old one.
 
 pub mod priority;
 mod ready;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use oriole_hardware::units::Unit;
 
-use oriole_hardware::Class;
-use oriole_hardware::units::{UNITS, Unit};
-
+use super::clock::{Clock, release};
+use super::{Mode, Pick, Reason, Schedule, Settings};
 use crate::code::Code;
 use crate::graph::{EdgeKind, Graph};
-use crate::pressure::{Counts, Tracker};
-use crate::resource::{Costs, ResourceVector};
-use priority::{Candidate, Context, Reason, Statistics};
+use crate::pressure::Tracker;
+use crate::resource::Costs;
+use priority::{Candidate, Context, Statistics};
 use ready::Ready;
 
 /// The longest block that is scheduled in one piece.
@@ -32,215 +28,9 @@ pub const LONGEST_BLOCK: usize = 4095;
 pub const LARGEST_FUNCTION: usize = 16_383;
 /// Scoreboards that a warp has.
 const SCOREBOARDS: usize = 6;
-/// Cold instructions that may be issued before the temperature of memory stops counting in a region.
-const HOT_COLD_BUDGET: u32 = 64;
-/// Ready waiters from which on the critical path counts.
-pub const QUEUE_DEPTH: usize = 4;
-/// Instructions of one kind that are kept together in batches.
-const BATCH: u32 = 16;
-
-/// What a schedule is for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Mode {
-    /// Few registers.
-    ReduceReg,
-    /// Parallel instructions, hidden latencies.
-    Ilp,
-    /// As [`Mode::Ilp`], with matrix products in batches.
-    DynBatch,
-}
-
-impl Mode {
-    /// All modes.
-    pub const ALL: [Mode; 3] = [Mode::ReduceReg, Mode::Ilp, Mode::DynBatch];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::ReduceReg => "reduce-reg",
-            Mode::Ilp => "ilp",
-            Mode::DynBatch => "dyn-batch",
-        }
-    }
-
-    /// The number that the description gives it.
-    pub fn code(self) -> u8 {
-        match self {
-            Mode::ReduceReg => 0x39,
-            Mode::Ilp => 0x49,
-            Mode::DynBatch => 0x41,
-        }
-    }
-
-    /// The mode of this name.
-    pub fn parse(name: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.name() == name)
-    }
-}
-
-/// Registers of each class that a schedule may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Budget {
-    /// The most that may be live.
-    pub registers: Counts,
-    /// From here on general registers are scarce: 15/16 of the budget.
-    pub reduced: i32,
-}
-
-impl Budget {
-    /// As many as one likes, for code that has its registers already.
-    pub const UNLIMITED: Budget = Budget { registers: [i32::MAX / 2; 4], reduced: i32::MAX / 2 };
-
-    /// The budget of a mode, given the target. Where registers are to be saved it is tighter: by an eighth and three more, or by what is said.
-    pub fn new(mode: Mode, target: Counts, committed: i32, tighten_by: Option<i32>) -> Budget {
-        let mut general = target[0] - committed;
-        if mode == Mode::ReduceReg {
-            general -= tighten_by.unwrap_or(target[0] / 8 + 3);
-        }
-        let general = general.max(1);
-        Budget { registers: [general, target[1], target[2], target[3]], reduced: general - general / 16 }
-    }
-}
-
-/// How to schedule.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// What for.
-    pub mode: Mode,
-    /// With how many registers.
-    pub budget: Budget,
-    /// Whether to record why each instruction was picked.
-    pub trace: bool,
-}
-
-/// Why an instruction was picked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pick {
-    /// Its position in the code.
-    pub picked: usize,
-    /// Who came second; none if nobody else was ready.
-    pub runner_up: Option<usize>,
-    /// The comparison that decided between the two.
-    pub reason: Reason,
-    /// The cycle of its issue.
-    pub cycle: u32,
-}
-
-/// How long an order takes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Length {
-    /// Cycles until the last instruction is issued.
-    pub issued: u32,
-    /// Cycles until results for those behind the region are there as well.
-    pub done: u32,
-}
-
-impl Length {
-    /// Whether it is better than another: what comes behind may need the issue slots or the results, so both count.
-    pub fn is_shorter_than(self, other: Length) -> bool {
-        self.issued + self.done < other.issued + other.done
-    }
-
-    fn add(&mut self, at: u32, tail: u32) {
-        self.issued = self.issued.max(at + 1);
-        self.done = self.done.max(at + tail.max(1));
-    }
-}
-
-/// A new order.
-#[derive(Clone, Default, Debug)]
-pub struct Schedule {
-    /// Positions in the code.
-    pub order: Vec<usize>,
-    /// How long it takes.
-    pub length: Length,
-    /// How long each unit is used.
-    pub usage: ResourceVector,
-    /// The most scoreboards that were wanted at once.
-    pub most_scoreboards: usize,
-    /// Why, if it was asked for.
-    pub picks: Vec<Pick>,
-}
 
 /// Called for each instruction, by position, when it becomes ready.
 pub type InsertionHook<'a> = &'a mut dyn FnMut(usize);
-
-/// Time as an order is issued.
-struct Clock<'a> {
-    costs: &'a Costs,
-    cycle: u32,
-    /// When each unit is free.
-    free: [u32; UNITS],
-    usage: ResourceVector,
-    /// When what is in flight comes back.
-    in_flight: BinaryHeap<Reverse<u32>>,
-    most_in_flight: usize,
-}
-
-impl<'a> Clock<'a> {
-    fn new(costs: &'a Costs) -> Clock<'a> {
-        Clock { costs, cycle: 0, free: [0; UNITS], usage: [0; UNITS], in_flight: BinaryHeap::new(), most_in_flight: 0 }
-    }
-
-    /// Issues an instruction; says when.
-    fn issue(&mut self, class: Class, is_pseudo: bool, earliest: u32) -> u32 {
-        if is_pseudo {
-            return earliest.max(self.cycle);
-        }
-        let (unit, cycles) = (self.costs.unit(class), self.costs.cycles(class));
-        let at = self.cycle.max(earliest).max(self.free[unit]);
-        self.free[unit] = at + cycles.max(1) as u32;
-        self.usage[unit] += cycles;
-        self.cycle = at + 1;
-        at
-    }
-
-    fn fly(&mut self, until: u32) {
-        while self.in_flight.peek().is_some_and(|&Reverse(done)| done <= self.cycle) {
-            self.in_flight.pop();
-        }
-        self.in_flight.push(Reverse(until));
-        self.most_in_flight = self.most_in_flight.max(self.in_flight.len());
-    }
-
-    fn flying(&self) -> usize {
-        // What has come back meanwhile is taken out with the next that starts; the difference matters little.
-        self.in_flight.len()
-    }
-}
-
-/// How long the region takes in an order.
-pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
-    let mut earliest = vec![0; graph.nodes()];
-    let mut left = graph.dependences().to_vec();
-    let mut clock = Clock::new(costs);
-    let mut length = Length::default();
-    for position in order {
-        let node = (position - graph.region.start) as u32;
-        let item = &code.items[position];
-        let at = clock.issue(item.class, item.opcode.is_none(), earliest[node as usize]);
-        length.add(at, graph.tail(node));
-        release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
-    }
-    length
-}
-
-/// Tells those who depend on a node when it was issued. Joins pass it on at once.
-fn release(graph: &Graph, node: u32, at: u32, earliest: &mut [u32], left: &mut [u32], ready: &mut impl FnMut(u32)) {
-    for edge in graph.successors(node) {
-        let to = edge.node as usize;
-        earliest[to] = earliest[to].max(at + u32::from(edge.latency));
-        left[to] -= 1;
-        if left[to] == 0 {
-            if to < graph.items() {
-                ready(edge.node);
-            } else {
-                let at = earliest[to];
-                release(graph, edge.node, at, earliest, left, ready);
-            }
-        }
-    }
-}
 
 /// The engine for one region.
 struct Engine<'a> {
@@ -299,7 +89,13 @@ pub fn schedule(
         next_group: 0,
         clock: Clock::new(costs),
         ready: Ready::default(),
-        state: State { countdown: 0, hot_cold_active: true, hot_cold_budget: HOT_COLD_BUDGET, yield_pending: false, batch: None },
+        state: State {
+            countdown: 0,
+            hot_cold_active: true,
+            hot_cold_budget: settings.knobs.hot_cold_budget,
+            yield_pending: false,
+            batch: None,
+        },
         sets_scoreboard: (0..graph.items() as u32).map(|node| graph.successors(node).iter().any(|edge| edge.scoreboard)).collect(),
         window: Vec::new(),
     };
@@ -350,7 +146,7 @@ impl Engine<'_> {
         self.ready.window(&mut window);
         candidates.extend(window.iter().map(|&node| self.evaluate(node, tracker)));
         self.window = window;
-        let statistics = Statistics::gather(candidates, &self.settings.budget);
+        let statistics = Statistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
         let context = Context {
             mode: self.settings.mode,
             is_tight: tracker.live()[0] > self.settings.budget.reduced,
@@ -465,7 +261,7 @@ impl Engine<'_> {
             let unit = self.clock.costs.unit(item.class);
             self.state.batch = match self.state.batch {
                 Some((batch, left)) if batch == unit && left > 0 => Some((unit, left - 1)),
-                _ if unit == Unit::Tensor.index() => Some((unit, BATCH - 1)),
+                _ if unit == Unit::Tensor.index() => Some((unit, self.settings.knobs.batch.saturating_sub(1))),
                 other => other.filter(|_| item.opcode.is_none() || best.cost == 0).filter(|&(batch, _)| batch == unit),
             };
         }

@@ -22,7 +22,7 @@
 
 use oriole_isa::{Effect as Property, Opcode};
 
-use super::{Budget, Mode, QUEUE_DEPTH};
+use super::super::{Budget, Mode, Reason};
 use crate::code::{AccessKind, Effect, Item, Space};
 use crate::pressure::Counts;
 
@@ -41,49 +41,6 @@ const SAME_BLOCK: u8 = 1 << 3;
 const STALL_FREE: u8 = 1 << 2;
 const CRITICAL: u8 = 1 << 1;
 const TIE: u8 = 1;
-
-/// The comparison that decides, in the order in which they are made.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Reason {
-    /// Nobody else was ready.
-    OnlyOne,
-    /// The other would need more registers than there are.
-    PressureOverflow,
-    /// It continues a batch.
-    Batch,
-    /// It leaves more registers free.
-    Registers,
-    /// Bit 4.
-    HotCounts,
-    /// Bit 6.
-    YieldFlag,
-    /// Bit 1.
-    Critical,
-    /// Bit 2.
-    StallFree,
-    /// Bit 5.
-    Hot,
-    /// It waits for an older scoreboard.
-    BarrierGroup,
-    /// Its operands come sooner.
-    LatencyCounter,
-    /// Bit 7, where shared memory is accessed.
-    YieldRelated,
-    /// Its unit is less busy, scoreboards are left, registers suffice.
-    Contention,
-    /// It waits less.
-    Cost,
-    /// It can be issued earlier.
-    EarliestCycle,
-    /// More cycles depend on it.
-    DependencyCycle,
-    /// It must be issued earlier.
-    Deadline,
-    /// It changes the number of live registers for the better.
-    RegisterDelta,
-    /// It comes first in the source.
-    Position,
-}
 
 /// How far away the memory is that an instruction reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,8 +149,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub(super) fn gather(candidates: &[Candidate], budget: &Budget) -> Statistics {
-        let mut found = Statistics { shortest_wait: u32::MAX, depth_threshold: QUEUE_DEPTH, ..Statistics::default() };
+    pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> Statistics {
+        let mut found = Statistics { shortest_wait: u32::MAX, depth_threshold: queue_depth, ..Statistics::default() };
         let mut waits = [u32::MAX; TABLE];
         for candidate in candidates {
             found.shared_memory += u32::from(candidate.is_shared);
@@ -215,7 +172,7 @@ impl Statistics {
         let near = candidates.iter().filter(|candidate| candidate.latency_counter <= cutoff);
         found.taken_near = near.map(|candidate| candidate.change[0].max(0)).sum();
         if found.taken_near > budget.registers[0] {
-            found.depth_threshold = QUEUE_DEPTH / 2;
+            found.depth_threshold = queue_depth / 2;
         }
         if !found.any_stall_free {
             // Of those that must be waited for, the one that comes first; the longer way breaks ties.

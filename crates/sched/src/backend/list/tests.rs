@@ -1,4 +1,5 @@
 use super::*;
+use crate::backend::{Backend, Budget, Knobs, Stage, estimate};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
@@ -25,7 +26,7 @@ fn run(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: &[u16
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
     let mut tracker = Tracker::new(code.groups().len());
     tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
-    let settings = Settings { mode, budget, trace: true };
+    let settings = Settings { backend: Backend::A, mode, stage: Stage::Pre, budget, knobs: Knobs::default(), trace: true };
     let schedule = schedule(code, &graph, &costs, &settings, &mut tracker, None);
     assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
@@ -61,10 +62,10 @@ fn few_registers_make_consumers_follow_producers() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let code = code(&lines);
     let (_, many) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[0, 1], &[]);
-    let budget = Budget::new(Mode::ReduceReg, [12, 6, 6, 60], 0, None);
+    let budget = Budget::new(Mode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
     let (_, few) = run(&code, Mode::ReduceReg, budget, &[0, 1], &[]);
     assert!(few <= 6 && many > few, "{few} and {many} live registers");
-    let budget = Budget::new(Mode::Ilp, [10, 6, 6, 60], 0, None);
+    let budget = Budget::new(Mode::Ilp, [10, 6, 6, 60], 0, &Knobs::default());
     let (_, within) = run(&code, Mode::Ilp, budget, &[0, 1], &[]);
     assert!(within <= 10, "{within} registers");
 }
@@ -101,7 +102,14 @@ fn the_hook_hears_of_everybody_once() {
     let mut tracker = Tracker::new(code.groups().len());
     tracker.enter_block(&code, 0..3, Borders { live_in: &[], live_out: &[] });
     let mut heard = Vec::new();
-    let settings = Settings { mode: Mode::Ilp, budget: Budget::UNLIMITED, trace: false };
+    let settings = Settings {
+        backend: Backend::A,
+        mode: Mode::Ilp,
+        stage: Stage::Pre,
+        budget: Budget::UNLIMITED,
+        knobs: Knobs::default(),
+        trace: false,
+    };
     schedule(&code, &graph, &costs, &settings, &mut tracker, Some(&mut |position| heard.push(position)));
     assert_eq!(heard, [0, 1, 2]);
 }
@@ -109,10 +117,10 @@ fn the_hook_hears_of_everybody_once() {
 /// The arithmetic of the description: an eighth and three, then a sixteenth.
 #[test]
 fn budgets_tighten_as_described() {
-    let budget = Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 8, None);
+    let budget = Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());
     assert_eq!((budget.registers[0], budget.reduced), (64 - 8 - 11, 45 - 2));
-    assert_eq!(Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 0, Some(5)).registers[0], 59);
-    assert_eq!(Budget::new(Mode::Ilp, [64, 7, 7, 63], 0, None).registers[0], 64);
+    assert_eq!(Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 0, &Knobs { tighten_by: Some(5), ..Knobs::default() }).registers[0], 59);
+    assert_eq!(Budget::new(Mode::Ilp, [64, 7, 7, 63], 0, &Knobs::default()).registers[0], 64);
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! Figures of the backends that can be set by name.
+//!
+//! A file of options has a line `name = value` for each that differs from its default; `#` starts a comment. `oriole compile
+//! --sched-options FILE` reads it, `--sched-option NAME=VALUE` sets a single one, `--sched-options help` prints one with all of them.
+
+use std::fmt::Write as _;
+
+/// A value that can be written in a file.
+trait Value: Sized {
+    fn parse(text: &str) -> Option<Self>;
+    fn show(&self) -> String;
+}
+
+macro_rules! plain_values {
+    ($($type:ty),*) => {
+        $(impl Value for $type {
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+plain_values!(u32, i32, usize);
+
+impl Value for f64 {
+    fn parse(text: &str) -> Option<f64> {
+        text.parse().ok().filter(|value: &f64| value.is_finite())
+    }
+
+    fn show(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// Worked out from others where it says `auto`.
+impl<T: Value> Value for Option<T> {
+    fn parse(text: &str) -> Option<Option<T>> {
+        if text == "auto" { Some(None) } else { T::parse(text).map(Some) }
+    }
+
+    fn show(&self) -> String {
+        self.as_ref().map_or_else(|| "auto".to_owned(), Value::show)
+    }
+}
+
+macro_rules! knobs {
+    ($($name:literal $field:ident: $type:ty = $default:expr, $text:literal;)*) => {
+        /// All figures.
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub struct Knobs {
+            $(#[doc = $text] pub $field: $type,)*
+        }
+
+        impl Default for Knobs {
+            fn default() -> Knobs {
+                Knobs { $($field: $default,)* }
+            }
+        }
+
+        impl Knobs {
+            /// The names of all, with what they are.
+            pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $text)),*];
+
+            /// Sets one. Says what is wrong if there is none of this name or its value is of another kind.
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+                match name {
+                    $($name => self.$field = Value::parse(value).ok_or_else(|| format!("`{value}` is no value of {name}"))?,)*
+                    _ => return Err(format!("there is no scheduling option `{name}`")),
+                }
+                Ok(())
+            }
+
+            /// The value of one as text.
+            pub fn get(&self, name: &str) -> Option<String> {
+                match name {
+                    $($name => Some(self.$field.show()),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+knobs! {
+    "auto-budget" auto_budget: usize = 40_000, "auto: instructions of all trials of a function together; the first trial is free.";
+    "queue-depth" queue_depth: usize = 4, "A: ready waiters from which on the critical path counts (knob 770).";
+    "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
+    "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";
+    "hot-cold-budget" hot_cold_budget: u32 = 64, "A: near accesses of a region after which the distance of memory no longer counts.";
+    "batch" batch: u32 = 16, "A: matrix products that dyn-batch keeps together.";
+}
+
+impl Knobs {
+    /// Reads a file of options on top of what is set. The error names the line.
+    pub fn read(&mut self, text: &str) -> Result<(), String> {
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let at = |what: String| format!("line {}: {what}", number + 1);
+            let (name, value) = line.split_once('=').ok_or_else(|| at("`name = value` is wanted".to_owned()))?;
+            self.set(name.trim(), value.trim()).map_err(at)?;
+        }
+        Ok(())
+    }
+
+    /// All of them as such a file.
+    pub fn write(&self) -> String {
+        let mut text = String::new();
+        for (name, what) in Knobs::NAMES {
+            let value = self.get(name).unwrap_or_default();
+            writeln!(text, "# {what}\n{name} = {value}").unwrap_or_default();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_written_can_be_read() {
+        let mut knobs = Knobs { queue_depth: 7, scarce_by: Some(3), ..Knobs::default() };
+        let text = knobs.write();
+        assert!(text.contains("queue-depth = 7") && text.contains("tighten-by = auto"), "{text}");
+        let mut read = Knobs::default();
+        assert_eq!(read.read(&text), Ok(()));
+        assert_eq!(read, knobs);
+        knobs.set("queue-depth", "4").unwrap();
+        assert_ne!(read, knobs);
+    }
+
+    #[test]
+    fn mistakes_name_the_line() {
+        let mut knobs = Knobs::default();
+        assert_eq!(knobs.read("# nothing\n\nbatch = 3 # three\n"), Ok(()));
+        assert_eq!(knobs.batch, 3);
+        assert_eq!(knobs.read("batch = 3\nbitch = 4"), Err("line 2: there is no scheduling option `bitch`".to_owned()));
+        assert_eq!(knobs.read("batch = many"), Err("line 1: `many` is no value of batch".to_owned()));
+        assert_eq!(knobs.read("batch"), Err("line 1: `name = value` is wanted".to_owned()));
+    }
+}
