@@ -17,8 +17,15 @@ pub enum Choice {
     Height,
 }
 
-/// An order of a region. `floors` has for each of its instructions the cycle before which it should not be issued.
-pub fn order(code: &Code, graph: &Graph, costs: &Costs, floors: &[u64], choice: Choice) -> Vec<usize> {
+/// An order of a region. Those that `follows_closely` names, by position, go right behind the one before them. `floors` has for each of its instructions the cycle before which it should not be issued.
+pub fn order(
+    code: &Code,
+    graph: &Graph,
+    costs: &Costs,
+    floors: &[u64],
+    follows_closely: &dyn Fn(usize) -> bool,
+    choice: Choice,
+) -> Vec<usize> {
     let heights = graph.heights();
     let mut earliest: Vec<u64> = floors.to_vec();
     earliest.resize(graph.nodes(), 0);
@@ -38,7 +45,11 @@ pub fn order(code: &Code, graph: &Graph, costs: &Costs, floors: &[u64], choice: 
             Choice::Position => (0, node),
             Choice::Height => (u32::MAX - heights[node as usize], node),
         };
-        let Some((place, &node)) = can.min_by_key(|&(_, &node)| key(node)) else { break };
+        let next = order.last().map(|&last| last + 1).filter(|&next| next < graph.region.end && follows_closely(next));
+        let next_node = next.map(|next| (next - graph.region.start) as u32);
+        let neighbour = next_node.and_then(|next| ready.iter().enumerate().find(|&(_, &node)| node == next));
+        let Some((place, &node)) = neighbour.or_else(|| can.min_by_key(|&(_, &node)| key(node))) else { break };
+        let first = time(node);
         ready.swap_remove(place);
         let class = code.items[graph.region.start + node as usize].class;
         free[costs.unit(class)] = first + costs.cycles(class).max(1) as u64;

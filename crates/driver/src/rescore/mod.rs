@@ -25,11 +25,11 @@ mod order;
 mod places;
 mod predict;
 mod reorder;
+#[cfg(test)]
+mod reorder_tests;
 mod tally;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod reorder_tests;
 pub mod why;
 mod words;
 

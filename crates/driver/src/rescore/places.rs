@@ -199,9 +199,7 @@ fn refuse_line_tables(site: &Site<'_>) -> Result<(), String> {
             Content::Relocations(list) => Some(list),
             _ => None,
         });
-        let speaks_of_it = |symbol: u32| {
-            site.cubin.symbols().get(symbol as usize).is_none_or(|symbol| site.is_inside(&symbol.section))
-        };
+        let speaks_of_it = |symbol: u32| site.cubin.symbols().get(symbol as usize).is_none_or(|symbol| site.is_inside(&symbol.section));
         if relocations.any(|list| list.iter().any(|relocation| speaks_of_it(relocation.symbol))) {
             return Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g"));
         }
@@ -241,14 +239,17 @@ pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>,
     }
     places.extend(unwinding_rows(site)?);
     let size = SIZE as u64;
-    Ok(places.into_iter().filter(|place| place % size == 0 && *place < decoded.len() as u64 * size).map(|place| (place / size) as usize).collect())
+    Ok(places
+        .into_iter()
+        .filter(|place| place % size == 0 && *place < decoded.len() as u64 * size)
+        .map(|place| (place / size) as usize)
+        .collect())
 }
 
 /// Whether control goes where a register says.
 fn goes_anywhere(instruction: &Instruction) -> bool {
     matches!(instruction.opcode, Opcode::RET | Opcode::BRX | Opcode::LEPC | Opcode::RPCMOV)
-        || instruction.opcode == Opcode::CALL
-            && !instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)))
+        || instruction.opcode == Opcode::CALL && !instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)))
 }
 
 /// Where the rules for unwinding change. Nobody unwinds out of a kernel without a frame.

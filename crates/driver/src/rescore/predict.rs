@@ -105,9 +105,7 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Outcome
         cache: [None; SLOTS],
         last: 0,
         stays: false,
-        warps: (0..warps)
-            .map(|_| Warp { at: 0, ready: 0, round_start: 0, releases: [0; SCOREBOARDS], known: 0 })
-            .collect(),
+        warps: (0..warps).map(|_| Warp { at: 0, ready: 0, round_start: 0, releases: [0; SCOREBOARDS], known: 0 }).collect(),
         outcome: Outcome { times: vec![0; steps.len()], waits_for_others: vec![false; steps.len()], ..Outcome::default() },
         first_round: 0,
         end: 0,

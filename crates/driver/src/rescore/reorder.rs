@@ -1,9 +1,9 @@
 //! A new order for the instructions of each block, on the registers that they have.
 //!
-//! Who made the code ordered it well, as a rule. So several orders are proposed (the list scheduler of phase 110, and two that stay close to what
-//! is there), each gets its control words, and a block takes the best one only if it is [predicted](predict) to be faster with these words,
-//! and slower nowhere: not for one warp alone, not for as many as can be resident at most, not in between. With many warps that hide each other's
-//! waits an order that only hides latency gains nothing, and the old one stays.
+//! Who made the code ordered it well, as a rule. So several orders are proposed (by the backends of phase 110, and by two that stay close to what
+//! is there), each gets its control words, and a block takes the best one only if it is [predicted](predict) to be faster with these words:
+//! in the mean over one warp alone, as many as can be resident, and half of them, and hardly slower for any of these. With many warps that hide each
+//! other's waits an order that only hides latency gains nothing, and the old one stays.
 //!
 //! **What stays put.** Blocks begin and end where they did. Inside, nothing moves past an instruction that names a place by its distance, past a
 //! place that somebody else may know ([`Limits::cuts`]), or past what `sched` calls a wall. What waited for something that
@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use oriole_isa::{Control, Instruction};
+use oriole_sched::backend::{self, Backend, Budget, Knobs, Mode, Settings, Stage};
 use oriole_sched::check;
-use oriole_sched::code::{Code, Effect, from_machine};
-use oriole_sched::engine::{self, Budget, LONGEST_BLOCK, Mode, Settings};
+use oriole_sched::code::{Access, AccessKind, Code, Effect, Space, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{Borders, Tracker};
 
@@ -26,8 +26,16 @@ use super::order::Order;
 use super::predict::{self, Figures, Outcome, Step};
 use super::words;
 
-/// Hundredths by which a block must get faster for some number of warps.
-const LEAST_GAIN: u64 = 1;
+/// A new order may cost so much of the old one at most, in the mean over the numbers of warps.
+const MOST_OF_OLD: f64 = 0.995;
+/// And so much for any of these numbers.
+const MOST_LOSS: f64 = 1.005;
+/// Cycles that it must save one warp where there is no loop. Fewer are lost again in how warps happen to meet.
+const LEAST_CYCLES: u64 = 16;
+/// Bytes of a line of the first-level cache.
+const LINE_BYTES: u64 = 128;
+/// Longer regions are put into order in pieces.
+const LONGEST_REGION: usize = 4095;
 /// Blocks that came out slower than predicted once all have their new order get the old one back; so often at most.
 const CORRECTIONS: usize = 3;
 
@@ -77,10 +85,23 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proposer {
     Fill(Choice),
-    Engine,
+    Backend(Backend),
 }
 
-const PROPOSERS: [Proposer; 3] = [Proposer::Fill(Choice::Position), Proposer::Fill(Choice::Height), Proposer::Engine];
+impl Proposer {
+    fn all() -> impl Iterator<Item = Proposer> {
+        let fills = [Proposer::Fill(Choice::Position), Proposer::Fill(Choice::Height)];
+        fills.into_iter().chain(Backend::ALL.into_iter().map(Proposer::Backend))
+    }
+
+    /// The longest region that it puts into order in one piece.
+    fn longest(self) -> usize {
+        match self {
+            Proposer::Fill(_) => LONGEST_REGION,
+            Proposer::Backend(backend) => backend.longest_block(),
+        }
+    }
+}
 
 /// Finds a better order.
 pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &Order, limits: &Limits<'_>, figures: &Figures<'_>) -> Plan {
@@ -91,7 +112,10 @@ pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &Order, limits: &Limi
 /// A block with what is known of its old order.
 struct Block {
     range: Range<usize>,
+    /// It leads back to itself.
     is_loop: bool,
+    /// It leads back to itself by way of others.
+    is_in_loop: bool,
     /// For each of the numbers of warps.
     before: Vec<Outcome>,
 }
@@ -110,7 +134,13 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(decoded: &'a [Instruction], graph: &'a Graph, waits: &'a Order, limits: &'a Limits<'a>, figures: &'a Figures<'a>) -> Planner<'a> {
+    fn new(
+        decoded: &'a [Instruction],
+        graph: &'a Graph,
+        waits: &'a Order,
+        limits: &'a Limits<'a>,
+        figures: &'a Figures<'a>,
+    ) -> Planner<'a> {
         let mut code = from_machine::empty();
         for (number, instruction) in decoded.iter().enumerate() {
             from_machine::push_foreign(&mut code, instruction, (limits.is_relocated)(number));
@@ -146,10 +176,11 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let is_loop = block.successors.contains(&number);
+            let is_in_loop = is_loop || comes_back(self.graph, number);
             let steps: Vec<Step> =
                 block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.figures)).collect();
             let before = self.outcomes(&steps, is_loop);
-            blocks.push(Block { range: block.range.clone(), is_loop, before });
+            blocks.push(Block { range: block.range.clone(), is_loop, is_in_loop, before });
         }
         blocks
     }
@@ -160,25 +191,26 @@ impl<'a> Planner<'a> {
 
     fn plan(&self) -> Plan {
         let old: Vec<usize> = (0..self.decoded.len()).collect();
-        let mut best: Vec<(u64, Vec<usize>)> = Vec::new();
+        let mut best: Vec<(f64, Vec<usize>)> = vec![(f64::INFINITY, Vec::new()); self.blocks.len()];
         let mut kept = None;
-        for proposer in PROPOSERS {
+        for proposer in Proposer::all() {
             let mut order = old.clone();
             for block in &self.blocks {
                 match self.propose(block, proposer) {
                     Ok(new) => order[block.range.clone()].copy_from_slice(&new),
-                    Err(broken) => kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE)),
+                    Err(broken) => {
+                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE))
+                    }
                 }
             }
             let controls = self.controls_of(&order);
-            best.resize(self.blocks.len(), (u64::MAX, Vec::new()));
             for (block, best) in self.blocks.iter().zip(&mut best) {
                 let new = &order[block.range.clone()];
                 if new.iter().copied().eq(block.range.clone()) {
                     continue;
                 }
                 let cost = self.judge(block, &self.after(block, &order, &controls));
-                if let Some(cost) = cost.filter(|&cost| cost < best.0 && self.stalls_suffice(block, &order, &controls)) {
+                if let Some(cost) = cost.filter(|&cost| cost < best.0 && self.is_fit(block, &order, &controls)) {
                     *best = (cost, new.to_vec());
                 }
             }
@@ -200,7 +232,7 @@ impl<'a> Planner<'a> {
             for block in &self.blocks {
                 let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
                 let is_good =
-                    || self.judge(block, &self.after(block, &order, &controls)).is_some() && self.stalls_suffice(block, &order, &controls);
+                    || self.judge(block, &self.after(block, &order, &controls)).is_some() && self.is_fit(block, &order, &controls);
                 if is_new && (round == CORRECTIONS || !is_good()) {
                     block.range.clone().for_each(|number| order[number] = number);
                     worse = true;
@@ -244,12 +276,41 @@ impl<'a> Planner<'a> {
         self.outcomes(&steps, block.is_loop)
     }
 
-    /// What a new order costs, if it is worth having.
-    fn judge(&self, block: &Block, after: &[Outcome]) -> Option<u64> {
-        let pairs = || block.before.iter().zip(after).map(|(before, after)| (before.cost, after.cost));
-        let is_slower = pairs().any(|(before, after)| after > before);
-        let gains = pairs().any(|(before, after)| after * 100 <= before * (100 - LEAST_GAIN));
-        (!is_slower && gains).then(|| pairs().map(|(_, after)| after).sum())
+    /// What a new order costs in relation to the old one, if it is worth having: the geometric mean over the numbers of warps.
+    fn judge(&self, block: &Block, after: &[Outcome]) -> Option<f64> {
+        let ratios = || block.before.iter().zip(after).map(|(before, after)| after.cost as f64 / before.cost.max(1) as f64);
+        let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
+        let saved = block.before[0].cost.saturating_sub(after[0].cost) / 2;
+        let is_enough = mean <= MOST_OF_OLD && (block.is_in_loop || saved >= LEAST_CYCLES);
+        (is_enough && ratios().all(|ratio| ratio <= MOST_LOSS)).then_some(mean)
+    }
+
+    fn is_fit(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
+        self.keeps_neighbours(block, &order[block.range.clone()]) && self.stalls_suffice(block, order, controls)
+    }
+
+    /// Whether loads of one line of memory that stood side by side still do. The second finds the line on its way only as long as nobody
+    /// else pushed it out.
+    fn keeps_neighbours(&self, block: &Block, new: &[usize]) -> bool {
+        let mut places = vec![0; new.len()];
+        new.iter().enumerate().for_each(|(place, &number)| places[number - block.range.start] = place);
+        let mut pairs = (1..places.len()).filter(|&second| self.share_line(block.range.start + second - 1, block.range.start + second));
+        pairs.all(|second| places[second] == places[second - 1] + 1)
+    }
+
+    fn share_line(&self, first: usize, second: usize) -> bool {
+        let [first, second] = [first, second].map(|number| match self.code.items[number].effect {
+            Effect::Access(Access { address: Some(address), kind: AccessKind::Read | AccessKind::ReadConstant, space, .. })
+                if matches!(space, Space::Global | Space::Generic) =>
+            {
+                Some(address)
+            }
+            _ => None,
+        });
+        first.zip(second).is_some_and(|(first, second)| {
+            let has_same_base = first.form == second.form && self.code.address_registers(&first) == self.code.address_registers(&second);
+            has_same_base && first.offset.abs_diff(second.offset) < LINE_BYTES
+        })
     }
 
     /// Whether stalls keep those apart that no scoreboard does. A stall is 15 cycles at most, and nothing can be put between.
@@ -261,13 +322,14 @@ impl<'a> Planner<'a> {
             issue += u64::from(controls[place].stall).max(1);
         }
         let mut builder = Builder::new(self.figures.model, self.code.registers());
-        self.code.regions(block.range.clone(), LONGEST_BLOCK).into_iter().all(|region| {
+        self.code.regions(block.range.clone(), LONGEST_REGION).into_iter().all(|region| {
             let graph = builder.build(&self.code, region.clone());
             let time = |node: u32| times[region.start + node as usize - block.range.start];
             (0..graph.items() as u32).all(|node| {
-                let mut kept_apart = graph.successors(node).iter().filter(|edge| {
-                    !edge.scoreboard && matches!(edge.kind, EdgeKind::Raw | EdgeKind::War | EdgeKind::Waw)
-                });
+                let mut kept_apart = graph
+                    .successors(node)
+                    .iter()
+                    .filter(|edge| !edge.scoreboard && matches!(edge.kind, EdgeKind::Raw | EdgeKind::War | EdgeKind::Waw));
                 kept_apart.all(|edge| time(edge.node) >= time(node) + u64::from(edge.latency))
             })
         })
@@ -280,7 +342,7 @@ impl<'a> Planner<'a> {
         let mut order = Vec::with_capacity(block.range.len());
         for piece in self.pieces(&block.range) {
             tracker.enter_block(&self.code, piece.clone(), Borders { live_in: &[], live_out: &[] });
-            for region in self.code.regions(piece.clone(), LONGEST_BLOCK) {
+            for region in self.code.regions(piece.clone(), proposer.longest()) {
                 for wall in block.range.start + order.len()..region.start {
                     tracker.pass(&self.code, wall);
                     order.push(wall);
@@ -289,11 +351,20 @@ impl<'a> Planner<'a> {
                 let places = region.start - block.range.start..region.end - block.range.start;
                 match proposer {
                     Proposer::Fill(choice) => {
-                        order.extend(fill::order(&self.code, &graph, self.figures.costs, &floors[places], choice));
+                        let follows_closely = |number: usize| self.share_line(number - 1, number);
+                        let order_of = fill::order(&self.code, &graph, self.figures.costs, &floors[places], &follows_closely, choice);
+                        order.extend(order_of);
                     }
-                    Proposer::Engine => {
-                        let settings = Settings { mode: Mode::Ilp, budget: Budget::UNLIMITED, trace: false };
-                        order.extend(engine::schedule(&self.code, &graph, self.figures.costs, &settings, &mut tracker, None).order);
+                    Proposer::Backend(backend) => {
+                        let settings = Settings {
+                            backend,
+                            mode: Mode::Ilp,
+                            stage: Stage::Post,
+                            budget: Budget::UNLIMITED,
+                            knobs: Knobs::default(),
+                            trace: false,
+                        };
+                        order.extend(backend::schedule(&self.code, &graph, self.figures.costs, &settings, &mut tracker).order);
                     }
                 }
             }
@@ -333,7 +404,7 @@ impl<'a> Planner<'a> {
             self.code.writes(&self.code.items[number]).iter().for_each(|touch| written[touch.register as usize] = true);
         }
         for piece in self.pieces(&block.range) {
-            for region in self.code.regions(piece, LONGEST_BLOCK) {
+            for region in self.code.regions(piece, LONGEST_REGION) {
                 let start = outcome.times[region.start - block.range.start];
                 for floor in &mut floors[region.start - block.range.start..region.end - block.range.start] {
                     *floor = floor.saturating_sub(start);
@@ -342,6 +413,21 @@ impl<'a> Planner<'a> {
         }
         floors
     }
+}
+
+/// Whether control can come back to a block.
+fn comes_back(graph: &Graph, block: usize) -> bool {
+    let mut seen = vec![false; graph.blocks.len()];
+    let mut todo = graph.blocks[block].successors.clone();
+    while let Some(next) = todo.pop() {
+        if next == block {
+            return true;
+        }
+        if !std::mem::replace(&mut seen[next], true) {
+            todo.extend(&graph.blocks[next].successors);
+        }
+    }
+    false
 }
 
 /// Where each instruction went.

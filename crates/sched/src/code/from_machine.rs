@@ -57,11 +57,9 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
         Effect::Clock => Effect::Wall,
         Effect::None if instruction.opcode == Opcode::NOP => Effect::Fence,
         Effect::Access(access) if access.strong => Effect::Fence,
-        Effect::Access(access) => Effect::Access(Access {
-            strong: access.space == Space::Shared,
-            address: access.address.filter(|_| !is_relocated),
-            ..access
-        }),
+        Effect::Access(access) => {
+            Effect::Access(Access { strong: access.space == Space::Shared, address: access.address.filter(|_| !is_relocated), ..access })
+        }
         other => other,
     };
 }
