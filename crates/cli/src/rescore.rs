@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use oriole_cubin::Cubin;
-use oriole_driver::rescore::{Options, Part, Rescored, Section, Tally, rescore};
+use oriole_driver::rescore::{Options, Part, Rescored, Section, Tally, When, rescore};
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
 use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
@@ -48,9 +48,10 @@ pub struct RescoreArguments {
     /// Change these functions only
     #[arg(long, value_name = "NAME")]
     function: Vec<String>,
-    /// Move instructions inside their blocks as well, where that is predicted to be faster
-    #[arg(long)]
-    schedule: bool,
+    /// Move instructions inside their blocks as well, where that is predicted to be faster; `always`, to test it,
+    /// wherever there is another order
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "faster")]
+    schedule: Option<WhenArgument>,
     /// Print what control words add up to, before and after
     #[arg(long)]
     stats: bool,
@@ -66,6 +67,21 @@ pub struct RescoreArguments {
     /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
     #[arg(long, value_name = "FILE")]
     hw_profile: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum WhenArgument {
+    Faster,
+    Always,
+}
+
+impl From<WhenArgument> for When {
+    fn from(argument: WhenArgument) -> When {
+        match argument {
+            WhenArgument::Faster => When::Faster,
+            WhenArgument::Always => When::Always,
+        }
+    }
 }
 
 pub fn run(arguments: &RescoreArguments) -> ExitCode {
@@ -86,7 +102,7 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     let of_file = |error: String| format!("{}: {error}", arguments.file);
     let data = read_input(&arguments.file).map_err(|error| of_file(error.to_string()))?;
     let profile = arguments.hw_profile.as_deref().map(read_profile).transpose()?.map(Arc::new);
-    let options = Options { functions: arguments.function.clone(), schedule: arguments.schedule, profile };
+    let options = Options { functions: arguments.function.clone(), schedule: arguments.schedule.map(When::from), profile };
     let mut rescored = rescore(&data, &options).map_err(of_file)?;
     if arguments.check || !arguments.no_check {
         let model = options.profile.as_deref().map_or(&**Model::of(rescored.target), |profile| &profile.model);
@@ -102,7 +118,7 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     }
     let report = if arguments.json { json(&rescored) } else { String::new() };
     let report = if arguments.stats && !arguments.json { table(&rescored) } else { report };
-    let report = if arguments.schedule && !arguments.json && arguments.output.as_deref() != Some("-") {
+    let report = if arguments.schedule.is_some() && !arguments.json && arguments.output.as_deref() != Some("-") {
         report + &schedules(&rescored)
     } else {
         report

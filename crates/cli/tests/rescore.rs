@@ -236,7 +236,7 @@ fn unscheduled_code_of_our_own_gets_a_new_order_and_still_runs() {
         if run(ORIOLE, &folder, &compile, "").code != Some(0) {
             continue;
         }
-        let done = rescore(&folder, &["--schedule"]);
+        let done = rescore(&folder, &["--schedule=always"]);
         assert_eq!(done.code, Some(0), "{test}: {}", done.stderr);
         let here = assert_only_order_differs(&bytes(&folder, "in.cubin"), &bytes(&folder, "out.cubin"), &test);
         assert_eq!(here > 0, done.stdout.contains(" in a new order, "), "{test}: {}", done.stdout);
@@ -278,7 +278,7 @@ fn figures_of_a_schedule() {
     let figures: serde_json::Value = serde_json::from_str(done.stdout.lines().next().unwrap()).unwrap();
     let schedule = &figures["schedule"];
     let cycles = |name: &str| schedule[name].as_u64().unwrap();
-    assert!(cycles("predicted_cycles_after") * 2 < cycles("predicted_cycles_before"), "{schedule}");
+    assert!(cycles("predicted_cycles_after") + 300 < cycles("predicted_cycles_before"), "{schedule}");
     assert!(cycles("blocks_reordered") == 1 && cycles("instructions_moved") > 2, "{schedule}");
     let done = rescore(&folder, &["--schedule"]);
     let text = format!("predicted cycles {} → {}", cycles("predicted_cycles_before"), cycles("predicted_cycles_after"));
@@ -300,14 +300,14 @@ fn kernel_tests_of_the_vendor_run_in_a_new_order() {
         if !made || WRONG_ANYWAY.iter().any(|name| test.contains(name)) {
             continue;
         }
-        let done = rescore(&folder, &["--schedule"]);
+        let done = rescore(&folder, &["--schedule=always"]);
         assert_eq!(done.code, Some(0), "{test}: {}", done.stderr);
         moved += usize::from(assert_only_order_differs(&bytes(&folder, "in.cubin"), &bytes(&folder, "out.cubin"), &test) > 0);
         assert_verified(&folder, &test);
         assert_runs(&folder, &test, target);
         ran += 1;
     }
-    assert!(ran > 50 && moved > 5, "{ran} ran, {moved} in a new order");
+    assert!(ran > 50 && moved > 40, "{ran} ran, {moved} in a new order");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn functions_with_line_tables_keep_their_order() {
     assert!(bounded(&ptxas, &["-arch=sm_90a", "-lineinfo", &test, "-o", "in.cubin"], &folder));
     let done = rescore(&folder, &["--schedule"]);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    assert!(done.stdout.contains("the order stays; its line table (.debug_line) would not fit a new order"), "{}", done.stdout);
+    assert!(done.stdout.contains("the order stays; its line table (.nv_debug_line_sass) would not fit a new order"), "{}", done.stdout);
     assert_only_control_differs(&bytes(&folder, "in.cubin"), &bytes(&folder, "out.cubin"));
     assert!(bounded(&ptxas, &["-arch=sm_90a", &test, "-o", "in.cubin"], &folder));
     let done = rescore(&folder, &["--schedule"]);

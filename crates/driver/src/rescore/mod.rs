@@ -33,6 +33,7 @@ mod tests;
 pub mod why;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ pub use order::Part;
 use places::{Patch, Site};
 use predict::Figures;
 use reorder::Limits;
-pub use reorder::Schedule;
+pub use reorder::{Schedule, When};
 pub use tally::Tally;
 
 /// Bytes of an instruction.
@@ -67,8 +68,8 @@ const SCOREBOARD_STALL: u8 = 2;
 pub struct Options {
     /// Functions to change, by the names of their sections without `.text.`; all if there are none.
     pub functions: Vec<String>,
-    /// Whether instructions may move inside their blocks.
-    pub schedule: bool,
+    /// Whether instructions may move inside their blocks, and when.
+    pub schedule: Option<When>,
     /// Figures of the machine that go before the built-in ones.
     pub profile: Option<Arc<Profile>>,
 }
@@ -260,7 +261,7 @@ struct Work<'a> {
     cubin: &'a Cubin,
     target: Target,
     machine: Figured<'a>,
-    schedule: bool,
+    schedule: Option<When>,
 }
 
 impl Work<'_> {
@@ -301,27 +302,27 @@ impl Work<'_> {
         let waits = order::find(&decoded, &words::old_words(&decoded), &graph.blocks)?;
         let controls = words::assign_words(&decoded, &graph, &waits, self.machine.model);
         section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
-        if self.schedule {
+        if let Some(when) = self.schedule {
             let site = Site { data: self.data, cubin: self.cubin, name: function.name, section: function.section };
-            let reordered = self.reorder(&site, &decoded, &graph, &waits, &is_relocated, section);
+            let limits = |cuts| Limits { cuts, is_relocated: &is_relocated, warps: self.resident_warps(function.name), when };
+            let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
             section.schedule = Some(reordered.unwrap_or_else(|reason| Schedule { kept: Some(reason), ..Schedule::default() }));
         }
         Ok(())
     }
 
     /// Gives a section a new order; an error says why it cannot have one.
-    fn reorder(
+    fn reorder<'l>(
         &self,
         site: &Site<'_>,
         decoded: &[Instruction],
-        graph: &graph::Graph,
-        waits: &order::Order,
-        is_relocated: &dyn Fn(usize) -> bool,
+        (graph, waits): (&graph::Graph, &order::Order),
+        limits: impl FnOnce(BTreeSet<usize>) -> Limits<'l>,
         section: &mut Section,
     ) -> Result<Schedule, String> {
         // What stands in the way of any order stands in the way of this one.
         places::follow(site, &(0..decoded.len()).collect::<Vec<_>>())?;
-        let limits = Limits { cuts: places::cuts(site, decoded)?, is_relocated, warps: self.resident_warps(site.name) };
+        let limits = limits(places::cuts(site, decoded)?);
         let Figured { model, costs, register_banks, .. } = &self.machine;
         let figures = Figures { model, costs, register_banks: *register_banks };
         let plan = reorder::plan(decoded, graph, waits, &limits, &figures);

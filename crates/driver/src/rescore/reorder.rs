@@ -39,6 +39,16 @@ const LONGEST_REGION: usize = 4095;
 /// Blocks that came out slower than predicted once all have their new order get the old one back; so often at most.
 const CORRECTIONS: usize = 3;
 
+/// When a block gets a new order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum When {
+    /// Where that is predicted to be faster.
+    #[default]
+    Faster,
+    /// Wherever there is another one: to see that none is wrong.
+    Always,
+}
+
 /// What holds instructions in their places beside the code itself.
 pub struct Limits<'a> {
     /// Instructions that nothing moves past, in front of each: somebody may know their place.
@@ -47,6 +57,7 @@ pub struct Limits<'a> {
     pub is_relocated: &'a dyn Fn(usize) -> bool,
     /// Warps of a scheduler that can be resident.
     pub warps: usize,
+    pub when: When,
 }
 
 /// What became of a section's order.
@@ -127,6 +138,7 @@ struct Planner<'a> {
     figures: &'a Figures<'a>,
     code: Code,
     cuts: &'a BTreeSet<usize>,
+    when: When,
     /// Numbers of warps that orders are compared for.
     samples: Vec<usize>,
     blocks: Vec<Block>,
@@ -161,6 +173,7 @@ impl<'a> Planner<'a> {
             figures,
             code,
             cuts: &limits.cuts,
+            when: limits.when,
             samples: samples.into_iter().collect(),
             blocks: Vec::new(),
             controls: words::assign_words(decoded, graph, waits, figures.model),
@@ -282,7 +295,8 @@ impl<'a> Planner<'a> {
         let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
         let saved = block.before[0].cost.saturating_sub(after[0].cost) / 2;
         let is_enough = mean <= MOST_OF_OLD && (block.is_in_loop || saved >= LEAST_CYCLES);
-        (is_enough && ratios().all(|ratio| ratio <= MOST_LOSS)).then_some(mean)
+        let is_worth_it = is_enough && ratios().all(|ratio| ratio <= MOST_LOSS);
+        (is_worth_it || self.when == When::Always).then_some(mean)
     }
 
     fn is_fit(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {

@@ -11,7 +11,7 @@ use oriole_sched::resource::Costs;
 use super::graph::{Surroundings, build};
 use super::order::find;
 use super::predict::{self, Figures, Step};
-use super::reorder::{Limits, Plan, plan};
+use super::reorder::{Limits, Plan, When, plan};
 use super::tests::code;
 use super::words::{assign_words, old_words};
 
@@ -39,7 +39,7 @@ fn planned(lines: &[&str], cuts: &[usize], warps: usize) -> Plan {
     let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let graph = build(&decoded, &around).unwrap();
     let waits = find(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
-    let limits = Limits { cuts: cuts.iter().copied().collect::<BTreeSet<_>>(), is_relocated: &|_| false, warps };
+    let limits = Limits { cuts: cuts.iter().copied().collect::<BTreeSet<_>>(), is_relocated: &|_| false, warps, when: When::Faster };
     with_figures(|figures| plan(&decoded, &graph, &waits, &limits, figures))
 }
 
