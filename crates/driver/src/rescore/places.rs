@@ -167,7 +167,7 @@ fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>
         let mut records: Vec<(u32, Vec<u8>)> = Vec::new();
         for record in bytes[range.clone()].chunks_exact(words * WORD) {
             let old = u32::from_le_bytes([record[0], record[1], record[2], record[3]]);
-            let new = places.get(old as usize / SIZE).filter(|_| old as usize % SIZE == 0);
+            let new = places.get(old as usize / SIZE).filter(|_| (old as usize).is_multiple_of(SIZE));
             let new = (*new.ok_or_else(|| format!("{code:?} holds {old:#x}, which is no instruction's place"))? * SIZE) as u32;
             records.push((new, [&new.to_le_bytes(), &record[WORD..]].concat()));
         }

@@ -51,7 +51,7 @@ impl Step {
         let sources = touched.iter().filter(|access| !access.written && access.file == File::General).map(|access| {
             let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand)).map(usize::from);
             let is_kept = slot.is_some_and(|slot| control.reuse >> slot & 1 == 1);
-            (slot.unwrap_or(SLOTS), access.first, access.count.into(), is_kept)
+            (slot.unwrap_or(SLOTS), access.first, access.count, is_kept)
         });
         let least = if control.stay { 1 } else { 2 };
         Step {

@@ -212,7 +212,7 @@ impl<'a> Planner<'a> {
                 match self.propose(block, proposer) {
                     Ok(new) => order[block.range.clone()].copy_from_slice(&new),
                     Err(broken) => {
-                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE))
+                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE));
                     }
                 }
             }
@@ -314,11 +314,12 @@ impl<'a> Planner<'a> {
 
     fn share_line(&self, first: usize, second: usize) -> bool {
         let [first, second] = [first, second].map(|number| match self.code.items[number].effect {
-            Effect::Access(Access { address: Some(address), kind: AccessKind::Read | AccessKind::ReadConstant, space, .. })
-                if matches!(space, Space::Global | Space::Generic) =>
-            {
-                Some(address)
-            }
+            Effect::Access(Access {
+                address: Some(address),
+                kind: AccessKind::Read | AccessKind::ReadConstant,
+                space: Space::Global | Space::Generic,
+                ..
+            }) => Some(address),
             _ => None,
         });
         first.zip(second).is_some_and(|(first, second)| {
