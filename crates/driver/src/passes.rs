@@ -4,9 +4,10 @@ use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge, straighten};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
+use oriole_sched::function::Stats;
 use rustc_hash::FxHashSet;
 
 use crate::emit::{self, Code};
@@ -34,6 +35,7 @@ macro_rules! passes {
 passes! {
     SELECT = 5 "select",
     CONSTRUCT_SSA = 14 "construct-ssa",
+    STRAIGHTEN = 15 "straighten",
     FUSE = 16 "fuse",
     LEGALIZE = 18 "legalize",
     FORWARD = 20 "forward",
@@ -130,6 +132,10 @@ struct Scheduled<'a> {
     way: Way<'a>,
     allocation: Allocation,
     plan: Option<Plan>,
+    /// Whether there was a new order before allocation.
+    is_new: bool,
+    /// Whether that wanted more registers than it was given.
+    is_tight: bool,
 }
 
 /// Phases 97 to 110 by the plan that comes out best.
@@ -137,19 +143,44 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
     let options = way.options;
     let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
     let plans = schedule::plans(instructions, options);
-    let [first, others @ ..] = plans.as_slice() else { return with_registers(way, None, environment).map(|(done, _)| done) };
-    let mut best = by_plan(way.clone(), *first, environment)?;
-    let mut best_time = None;
+    let [first, others @ ..] = plans.as_slice() else { return with_registers(way, None, environment) };
+    let mut best = Best { time: None, scheduled: by_plan(way.clone(), *first, environment)?, options };
     for &plan in others {
-        let known = best_time.unwrap_or_else(|| schedule::time(&best.way.function, &best.allocation, options));
-        let other = by_plan(way.clone(), plan, environment)?;
-        let time = schedule::time(&other.way.function, &other.allocation, options);
-        best_time = Some(known.min(time));
-        if time < known {
-            best = other;
+        best.challenge(by_plan(way.clone(), plan, environment)?);
+    }
+    if best.scheduled.is_tight
+        && let Some(plan) = best.scheduled.plan
+    {
+        for plan in schedule::dearer(plan, instructions, options) {
+            let dearer = with_registers(way.clone(), Some(plan), environment);
+            best.challenge_if(dearer.ok().filter(|dearer| dearer.allocation.spill_store_bytes == 0));
         }
     }
-    Ok(best)
+    Ok(best.scheduled)
+}
+
+/// The best schedule so far, with its time as soon as there is something to compare it with.
+struct Best<'a> {
+    time: Option<f64>,
+    scheduled: Scheduled<'a>,
+    options: &'a Options,
+}
+
+impl<'a> Best<'a> {
+    fn challenge(&mut self, other: Scheduled<'a>) {
+        let known = self.time.unwrap_or_else(|| schedule::time(&self.scheduled.way.function, &self.scheduled.allocation, self.options));
+        let time = schedule::time(&other.way.function, &other.allocation, self.options);
+        self.time = Some(known.min(time));
+        if time < known {
+            self.scheduled = other;
+        }
+    }
+
+    fn challenge_if(&mut self, other: Option<Scheduled<'a>>) {
+        if let Some(other) = other {
+            self.challenge(other);
+        }
+    }
 }
 
 /// The same by one plan; where its order before allocation costs spills or warps, perhaps without that.
@@ -157,25 +188,25 @@ fn by_plan<'a>(way: Way<'a>, plan: Plan, environment: &Environment) -> Result<Sc
     let options = way.options;
     let before = way.clone();
     let new = match with_registers(way, Some(plan), environment) {
-        Ok((new, is_new)) if !is_new || schedule::is_free(&new.allocation, options) => return Ok(new),
-        Ok((new, _)) => Ok(new),
+        Ok(new) if !new.is_new || schedule::is_free(&new.allocation, options) => return Ok(new),
+        Ok(new) => Ok(new),
         Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
-    let (old, _) = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
+    let old = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
     match new {
         Ok(new) if schedule::cost(&old.allocation, options) >= schedule::cost(&new.allocation, options) => Ok(new),
-        _ => Ok(old),
+        new => Ok(Scheduled { is_tight: new.is_ok_and(|new| new.is_tight), ..old }),
     }
 }
 
-/// Phases 97 to 110. Also says whether there was a new order before allocation.
-fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Environment) -> Result<(Scheduled<'a>, bool), Vec<Failure>> {
+/// Phases 97 to 110.
+fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let options = way.options;
     let internal = |what: String| vec![(None, Fault::Internal(what))];
-    let mut is_new = false;
+    let mut before = Stats::default();
     if let Some(plan) = plan {
-        is_new = schedule::before_allocation(&mut way.function, plan, environment, options).map_err(|error| internal(error.to_string()))?;
+        before = schedule::before_allocation(&mut way.function, plan, environment, options).map_err(|error| internal(error.to_string()))?;
     }
     way.after(PRE_SCHEDULE)?;
     let allocation = convention::allocate(&mut way.function, environment, options.verify)
@@ -192,7 +223,7 @@ fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Enviro
         schedule::after_allocation(&mut way.function, plan, environment, options).map_err(|error| internal(error.to_string()))?;
     }
     way.after(POST_SCHEDULE)?;
-    Ok((Scheduled { way, allocation, plan }, is_new))
+    Ok(Scheduled { way, allocation, plan, is_new: before.blocks > 0, is_tight: before.is_tight })
 }
 
 /// Takes one function from PTX to machine code.
@@ -216,6 +247,8 @@ pub fn run(
     oriole_ir::construct_ssa(&mut way.function);
     way.after(CONSTRUCT_SSA)?;
     if options.level > 0 {
+        straighten::run(&mut way.function, target);
+        way.after(STRAIGHTEN)?;
         fuse::run(&mut way.function, target);
         way.after(FUSE)?;
     }
@@ -242,7 +275,7 @@ pub fn run(
     }
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let Scheduled { mut way, allocation, plan } = scheduled(way, &environment)?;
+    let Scheduled { mut way, allocation, plan, .. } = scheduled(way, &environment)?;
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {

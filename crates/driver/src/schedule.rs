@@ -4,8 +4,10 @@
 //! `auto` several are carried through allocation and phase 110, and the one with the best [`score`] stays. How many are tried depends on the
 //! size of the function and nothing else, so that the same input gives the same bytes.
 //!
-//! Before allocation the budget keeps as many warps resident as the old order would. What allocation makes of it is known only when it is
-//! done: if the new order needs spills or costs occupancy, the old one is allocated as well, and the better of the two stays.
+//! Before allocation the budget keeps as many warps resident as the old order would. Where that was too few registers for some block, schedules
+//! that keep three quarters or half of the warps are made as well, and the best score stays: registers beyond the cliff must pay.
+//! What allocation makes of a budget is known only when it is done: if a new order that was to cost nothing needs spills or costs occupancy,
+//! the old one is allocated as well, and the better of the two stays.
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
@@ -22,6 +24,9 @@ use crate::image::HIDDEN_REGISTERS;
 
 /// From this level on code is scheduled.
 const LEAST_LEVEL: u8 = 2;
+
+/// Shares of resident warps that are tried where registers are scarce.
+const WARPS_KEPT: [u32; 2] = [75, 50];
 
 /// Who schedules where nobody says so: what came out best on a GPU (docs/scheduling.md).
 const USUAL: Backend = Backend::A;
@@ -95,11 +100,13 @@ pub struct Plan {
     pub mode: Mode,
     /// Whether there is a new order before allocation too.
     pub before_allocation: bool,
+    /// The share of resident warps, in percent, that its registers must leave.
+    pub warps_kept: u32,
 }
 
 impl Plan {
     fn new(backend: Backend, mode: Mode) -> Plan {
-        Plan { backend, mode, before_allocation: true }
+        Plan { backend, mode, before_allocation: true, warps_kept: 100 }
     }
 }
 
@@ -130,6 +137,14 @@ pub fn plans(instructions: usize, options: &Options) -> Vec<Plan> {
     }
 }
 
+/// What to try where a schedule wanted more registers than cost no warps: plans that pay with warps.
+pub fn dearer(plan: Plan, instructions: usize, options: &Options) -> impl Iterator<Item = Plan> + use<> {
+    let trials = options.scheduling.knobs.auto_budget / instructions.max(1);
+    let may_pay = plan.mode != Mode::ReduceReg && options.scheduling.knobs.register_target.is_none();
+    let shares = WARPS_KEPT.into_iter().filter(move |_| may_pay).take(trials);
+    shares.map(move |warps_kept| Plan { warps_kept, ..plan })
+}
+
 /// The backend that the description names for a target.
 fn described(options: &Options) -> Backend {
     Backend::parse(Machine::of(options.target).page_scheduler).unwrap_or(USUAL)
@@ -152,6 +167,7 @@ fn with_scheduler(
         register_limit: environment.limit(File::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
+        warps_kept: plan.warps_kept,
         verify: options.verify,
         trace: false,
     })
@@ -164,13 +180,17 @@ fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
     }
 }
 
-/// Schedules before allocation. Says whether there is a new order.
-pub fn before_allocation(function: &mut Function, plan: Plan, environment: &Environment, options: &Options) -> Result<bool, ScheduleError> {
+/// Schedules before allocation.
+pub fn before_allocation(
+    function: &mut Function,
+    plan: Plan,
+    environment: &Environment,
+    options: &Options,
+) -> Result<Stats, ScheduleError> {
     if !plan.before_allocation {
-        return Ok(false);
+        return Ok(Stats::default());
     }
-    let stats = with_scheduler(plan, environment, options, |scheduler| scheduler.run_on_values(function))?;
-    Ok(stats.blocks > 0)
+    with_scheduler(plan, environment, options, |scheduler| scheduler.run_on_values(function))
 }
 
 /// Schedules after allocation: phase 110.

@@ -2,7 +2,7 @@
 //!
 //! One pass is one file with one entry point, `run`. Their order:
 //!
-//! 1. [`fuse`] makes multiply-adds, legal or not;
+//! 1. [`straighten`] joins blocks, [`fuse`] makes multiply-adds, legal or not;
 //! 2. [`legalize`] makes every instruction one that the target can encode;
 //! 3. [`forward`], [`merge`], [`fold`], [`forward`], [`dead`] clean up. They keep instructions legal: whatever they change, they ask
 //!    the contest of forms first ([`machine::fits`]);
@@ -24,3 +24,4 @@ pub mod machine;
 mod meet;
 pub mod merge;
 mod rewrite;
+pub mod straighten;

@@ -5,7 +5,8 @@
 //! did; else it is scheduled again to reduce registers, and if that does not help, it stays as it was.
 //!
 //! **Budget.** Registers that cost no occupancy are free: the budget is the most with which as many warps stay resident as with what the old
-//! order needs.
+//! order needs. Beyond that they must pay: whoever calls can ask for a schedule that keeps a share of the warps only ([`Scheduler::warps_kept`])
+//! and compare the two ([`crate::score`]).
 
 use std::ops::Range;
 
@@ -22,8 +23,6 @@ use crate::graph::Builder;
 use crate::pressure::{Borders, Counts, Tracker};
 use crate::resource::Costs;
 
-/// Registers that allocation may need beyond those that are live: tuples leave gaps.
-const GAPS: i32 = 4;
 /// Registers of a thread are given out in this unit.
 const UNIT: i32 = 8;
 /// Predicates of a thread, and of a warp.
@@ -50,6 +49,8 @@ pub struct Scheduler<'a> {
     pub hidden_registers: u32,
     /// Uniform registers that there are.
     pub uniform_limit: u32,
+    /// The share of resident warps, in percent, that must be left: 100 for schedules whose registers are to cost none.
+    pub warps_kept: u32,
     /// Whether to check every new order.
     pub verify: bool,
     /// Whether to record why.
@@ -69,6 +70,8 @@ pub struct Stats {
     pub live_before: i32,
     /// The same afterwards.
     pub live_after: i32,
+    /// Whether some block wanted more registers than it was given.
+    pub is_tight: bool,
     /// Why each instruction was picked, by block, if that was asked for.
     pub picks: Vec<(Block, Vec<Pick>)>,
 }
@@ -165,7 +168,8 @@ impl Scheduler<'_> {
             for (block, range) in &piece.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
-                let (attempt, new) = self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old));
+                let (attempt, new) =
+                    self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old), &mut stats);
                 stats.live_after = stats.live_after.max(new.unwrap_or(old)[0]);
                 self.accept(function, &piece.code, *block, range, attempt, &mut stats)?;
             }
@@ -182,6 +186,7 @@ impl Scheduler<'_> {
         tracker: &mut Tracker,
         live: &LiveValues,
         allowed: Counts,
+        stats: &mut Stats,
     ) -> (Option<Attempt>, Option<Counts>) {
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
@@ -189,9 +194,11 @@ impl Scheduler<'_> {
             tracker.enter_block(code, range.clone(), live.as_borders());
             let attempt = self.attempt(code, range, builder, tracker, &settings);
             let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
+            stats.is_tight |= mode != Mode::ReduceReg && found[0] > settings.budget.reduced;
             if found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed) {
                 return (Some(attempt), Some(found));
             }
+            stats.is_tight = true;
         }
         (None, None)
     }
@@ -222,10 +229,13 @@ impl Scheduler<'_> {
     /// The registers that cost nothing, given those that are live at once.
     fn target(&self, live: Counts) -> Counts {
         let for_warp = (self.machine.registers_per_scheduler() / 32) as i32;
-        let beyond = GAPS + self.hidden_registers as i32;
+        let gaps = self.knobs.register_gaps;
+        let beyond = gaps + self.hidden_registers as i32;
         let needed = (live[0] + beyond + UNIT - 1) / UNIT * UNIT;
         let warps = (for_warp / needed.max(UNIT)).clamp(1, self.machine.warps_per_scheduler() as i32);
-        let most = (for_warp / warps / UNIT * UNIT - beyond).min(self.register_limit as i32 - GAPS);
+        let warps = (warps * self.warps_kept as i32 / 100).max(1);
+        let free = for_warp / warps / UNIT * UNIT - beyond;
+        let most = self.knobs.register_target.unwrap_or(free).min(self.register_limit as i32 - gaps);
         [most.max(1), PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 

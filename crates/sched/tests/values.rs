@@ -24,6 +24,7 @@ fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
         register_limit: registers,
         hidden_registers: 2,
         uniform_limit: 63,
+        warps_kept: 100,
         verify: true,
         trace: true,
     };

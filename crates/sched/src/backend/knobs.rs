@@ -87,6 +87,8 @@ macro_rules! knobs {
 
 knobs! {
     "auto-budget" auto_budget: usize = 40_000, "auto: instructions of all trials of a function together; the first trial is free.";
+    "register-target" register_target: Option<i32> = None, "all: general registers that may be live; auto: as many as cost no resident warps.";
+    "register-gaps" register_gaps: i32 = 4, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
     "queue-depth" queue_depth: usize = 4, "A: ready waiters from which on the critical path counts (knob 770).";
     "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
     "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";
