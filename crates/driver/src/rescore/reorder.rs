@@ -125,7 +125,7 @@ struct Block {
     range: Range<usize>,
     /// It leads back to itself.
     is_loop: bool,
-    /// It leads back to itself by way of others.
+    /// It leads back to itself, directly or by way of others.
     is_in_loop: bool,
     /// For each of the numbers of warps.
     before: Vec<Outcome>,
@@ -184,12 +184,13 @@ impl<'a> Planner<'a> {
 
     fn known_blocks(&self) -> Vec<Block> {
         let mut blocks = Vec::new();
+        let in_circles = in_circles(self.graph);
         for (number, block) in self.graph.blocks.iter().enumerate() {
             if block.range.len() < 2 || self.graph.padding.contains(&block.range.start) {
                 continue;
             }
             let is_loop = block.successors.contains(&number);
-            let is_in_loop = is_loop || comes_back(self.graph, number);
+            let is_in_loop = is_loop || in_circles[number];
             let steps: Vec<Step> =
                 block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.figures)).collect();
             let before = self.outcomes(&steps, is_loop);
@@ -430,19 +431,52 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether control can come back to a block.
-fn comes_back(graph: &Graph, block: usize) -> bool {
-    let mut seen = vec![false; graph.blocks.len()];
-    let mut todo = graph.blocks[block].successors.clone();
-    while let Some(next) = todo.pop() {
-        if next == block {
-            return true;
-        }
-        if !std::mem::replace(&mut seen[next], true) {
-            todo.extend(&graph.blocks[next].successors);
+/// For each block whether control can come back to it: whether it is in a circle of at least two blocks.
+///
+/// After Kosaraju: blocks in the order in which a walk along the edges leaves them, the last first; those that a walk against the edges finds from
+/// one of them, and that were not found before, are in a circle with it.
+fn in_circles(graph: &Graph) -> Vec<bool> {
+    let blocks = &graph.blocks;
+    let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
+    for (number, block) in blocks.iter().enumerate() {
+        block.successors.iter().for_each(|&next| backwards[next].push(number));
+    }
+    let forwards = |number: usize| blocks[number].successors.as_slice();
+    let mut seen = vec![false; blocks.len()];
+    let mut left = Vec::with_capacity(blocks.len());
+    (0..blocks.len()).for_each(|start| walk(start, &forwards, &mut seen, &mut left));
+    let mut found = vec![false; blocks.len()];
+    let mut seen = vec![false; blocks.len()];
+    for &start in left.iter().rev() {
+        let mut circle = Vec::new();
+        walk(start, &|number| backwards[number].as_slice(), &mut seen, &mut circle);
+        if circle.len() > 1 {
+            circle.into_iter().for_each(|number| found[number] = true);
         }
     }
-    false
+    found
+}
+
+/// Visits all that was not seen before and is reached from a block; adds each when it is left.
+fn walk<'g>(start: usize, next: &dyn Fn(usize) -> &'g [usize], seen: &mut [bool], left: &mut Vec<usize>) {
+    if std::mem::replace(&mut seen[start], true) {
+        return;
+    }
+    let mut path = vec![(start, 0)];
+    while let Some((number, taken)) = path.last_mut() {
+        match next(*number).get(*taken) {
+            Some(&other) => {
+                *taken += 1;
+                if !std::mem::replace(&mut seen[other], true) {
+                    path.push((other, 0));
+                }
+            }
+            None => {
+                left.push(*number);
+                path.pop();
+            }
+        }
+    }
 }
 
 /// Where each instruction went.

@@ -196,6 +196,21 @@ fn a_few_cycles_outside_of_loops_are_not_worth_it() {
 }
 
 #[test]
+fn loops_of_several_blocks_are_loops() {
+    let body = [
+        "[B------:R-:W-:-:S04] FADD R1, R0, R0",
+        "[B------:R-:W-:-:S04] FADD R2, R1, R1",
+        "[B------:R-:W-:-:S04] FADD R4, R3, R3",
+        "[B------:R-:W-:-:S04] FADD R5, R4, R4",
+        "[B------:R-:W-:-:S04] FADD R6, R5, R2",
+    ];
+    let around = [&body[..], &["@P1 BRA 0x70", "@P0 BRA 0x0", "@P2 BRA 0x0", "EXIT"]].concat();
+    assert_eq!(planned(&around, &[], 1).schedule.reordered, 1);
+    let straight = [&body[..], &["@P1 BRA 0x70", "@P0 BRA 0x80", "@P2 BRA 0x80", "EXIT"]].concat();
+    assert_eq!(planned(&straight, &[], 1).schedule.reordered, 0);
+}
+
+#[test]
 fn an_order_is_hardly_slower_for_any_number_of_warps() {
     let new = planned(&LATE_LOADS, &[], 16);
     let decoded = code(&LATE_LOADS);
