@@ -14,6 +14,7 @@ use oriole_ptx::source::{LineIndex, Source, Span};
 
 use crate::check::read_input;
 use crate::output::write_file;
+use crate::sched_output::{self, SchedulingOutput};
 
 /// Compile PTX to a cubin that the CUDA driver loads.
 ///
@@ -60,6 +61,8 @@ pub struct CompileArguments {
     /// A single figure of the schedulers, after those of the file
     #[arg(long, value_name = "NAME=VALUE")]
     sched_option: Vec<String>,
+    #[command(flatten)]
+    sched_output: SchedulingOutput,
     /// Compile these kernels only
     #[arg(long, value_name = "KERNEL")]
     entry: Vec<String>,
@@ -136,6 +139,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         verify: arguments.verify,
         print_after: arguments.print_after.clone(),
         scheduling,
+        reports: arguments.sched_output.reports(arguments.json),
         ..Options::new(target)
     };
     match oriole_driver::compile(&[&checked.module], &options) {
@@ -219,7 +223,11 @@ fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> Exit
         eprintln!("error: {}: {error}", arguments.output);
         return ExitCode::from(2);
     }
-    for function in &compiled.functions {
+    if let Err(message) = arguments.sched_output.print(&compiled.scheduling) {
+        eprintln!("error: {message}");
+        return ExitCode::from(2);
+    }
+    for (function, scheduling) in compiled.functions.iter().zip(&compiled.scheduling) {
         if arguments.json {
             let object = serde_json::json!({
                 "function": function.name,
@@ -233,6 +241,7 @@ fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> Exit
                 "instructions": function.instructions,
                 "scheduler": function.plan.map(|plan| plan.backend.name()),
                 "schedule_mode": function.plan.map(|plan| plan.mode.name()),
+                "scheduling": sched_output::json(scheduling),
             });
             println!("{object}");
         } else if arguments.verbose {
@@ -240,6 +249,9 @@ fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> Exit
                 "{name}: {}: {} registers, {} barriers, {} bytes stack, {} bytes shared, {} instructions",
                 function.name, function.registers, function.barriers, function.stack_bytes, function.shared_bytes, function.instructions
             );
+            if let Some(target) = &scheduling.target {
+                eprintln!("{name}: {}: {target}", function.name);
+            }
         }
     }
     ExitCode::SUCCESS

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::error::{CompileError, Fault};
 use crate::passes::{self, Finished};
 use crate::variables;
-use crate::{Compiled, FunctionReport, Options, convention, functions, registers};
+use crate::{Compiled, FunctionReport, Options, SchedulingReport, account, convention, functions, registers};
 
 /// A function to compile.
 struct Job<'m> {
@@ -80,15 +80,20 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     }
     let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
     let file = file(modules, layouts, &jobs, &finished, options).map_err(internal)?;
-    let cubin = file.build().and_then(|cubin| cubin.write()).map_err(|error| internal(error.to_string()))?;
-    let functions = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, &file, options)).collect();
+    let functions: Vec<FunctionReport> = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, &file, options)).collect();
+    let scheduling = finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options)).collect();
+    let mut cubin = file.build().map_err(|error| internal(error.to_string()))?;
+    if options.reports.record {
+        functions.iter().for_each(|function| account::add_record(&mut cubin, function));
+    }
+    let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
     let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
     let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
     let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps })
+    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps, scheduling })
 }
 
 /// Compiles functions in parallel.
@@ -164,7 +169,8 @@ fn jobs<'m>(modules: &[&'m Module], layouts: &[Layout], options: &Options) -> Ve
 
 /// A function runs with the registers of the kernel that calls it, so it has no more than any kernel of the file may have.
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
-    let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers);
+    let machine = crate::schedule::figures(options).1;
+    let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers, machine);
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(own).min().map_or(u32::MAX, |limit| limit);
     for job in jobs {
         let limit = if job.is_kernel() { own(job) } else { own(job).min(of_functions) };

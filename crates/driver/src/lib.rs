@@ -14,6 +14,7 @@
 //! assert_eq!(compiled.functions[0].name, "nothing");
 //! ```
 
+pub mod account;
 mod convention;
 mod emit;
 mod error;
@@ -34,6 +35,7 @@ use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 
+pub use account::{Reports, SchedulingReport};
 pub use error::{CompileError, Fault};
 pub use machines::{Obstacle, obstacle};
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, Mode as ScheduleMode};
@@ -61,6 +63,8 @@ pub struct Options {
     pub profile: Option<Arc<Profile>>,
     /// Whether and how instructions are scheduled.
     pub scheduling: Scheduling,
+    /// What to tell about it.
+    pub reports: Reports,
 }
 
 impl Options {
@@ -76,6 +80,7 @@ impl Options {
             print_after: None,
             profile: None,
             scheduling: Scheduling::default(),
+            reports: Reports::default(),
         }
     }
 }
@@ -93,6 +98,8 @@ pub struct Compiled {
     pub constant_bytes: Vec<(u8, u64)>,
     /// Functions as text, where [`Options::print_after`] asked for it.
     pub dumps: Vec<String>,
+    /// What scheduling did with each function, in the order of [`Compiled::functions`].
+    pub scheduling: Vec<SchedulingReport>,
 }
 
 /// What a function needs.

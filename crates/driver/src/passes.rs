@@ -10,10 +10,11 @@ use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
 use rustc_hash::FxHashSet;
 
+use crate::account::Account;
 use crate::emit::{self, Code};
 use crate::error::Fault;
-use crate::schedule::Plan;
-use crate::{Options, convention, layout, prologue, schedule};
+use crate::schedule::{Context, Plan};
+use crate::{Options, account, convention, layout, prologue, schedule};
 
 /// A step, with its number in the order of phases and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +81,10 @@ pub struct Finished {
     pub dump: Option<String>,
     /// Who scheduled it, if somebody did.
     pub plan: Option<Plan>,
+    /// What scheduling did.
+    pub account: Account,
+    /// What a block of threads needs besides registers, if its size is declared.
+    pub launch: Option<oriole_hardware::occupancy::Launch>,
 }
 
 impl Finished {
@@ -97,7 +102,9 @@ pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
 struct Way<'a> {
     function: Function,
     options: &'a Options,
+    context: Context,
     dump: Option<String>,
+    account: Account,
 }
 
 impl Way<'_> {
@@ -138,13 +145,20 @@ struct Scheduled<'a> {
     is_tight: bool,
 }
 
+impl Scheduled<'_> {
+    /// How long it takes, to be compared with other schedules.
+    fn time(&self) -> f64 {
+        schedule::time(&self.way.function, &self.allocation, self.way.context.launch, self.way.options)
+    }
+}
+
 /// Phases 97 to 110 by the plan that comes out best.
 fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let options = way.options;
     let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
     let plans = schedule::plans(instructions, options);
     let [first, others @ ..] = plans.as_slice() else { return with_registers(way, None, environment) };
-    let mut best = Best { time: None, scheduled: by_plan(way.clone(), *first, environment)?, options };
+    let mut best = Best { time: None, scheduled: by_plan(way.clone(), *first, environment)? };
     for &plan in others {
         best.challenge(by_plan(way.clone(), plan, environment)?);
     }
@@ -163,13 +177,12 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
 struct Best<'a> {
     time: Option<f64>,
     scheduled: Scheduled<'a>,
-    options: &'a Options,
 }
 
 impl<'a> Best<'a> {
     fn challenge(&mut self, other: Scheduled<'a>) {
-        let known = self.time.unwrap_or_else(|| schedule::time(&self.scheduled.way.function, &self.scheduled.allocation, self.options));
-        let time = schedule::time(&other.way.function, &other.allocation, self.options);
+        let known = self.time.unwrap_or_else(|| self.scheduled.time());
+        let time = other.time();
         self.time = Some(known.min(time));
         if time < known {
             self.scheduled = other;
@@ -185,18 +198,22 @@ impl<'a> Best<'a> {
 
 /// The same by one plan; where its order before allocation costs spills or warps, perhaps without that.
 fn by_plan<'a>(way: Way<'a>, plan: Plan, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let options = way.options;
+    let (options, launch) = (way.options, way.context.launch);
     let before = way.clone();
     let new = match with_registers(way, Some(plan), environment) {
-        Ok(new) if !new.is_new || schedule::is_free(&new.allocation, options) => return Ok(new),
+        Ok(new) if !new.is_new || schedule::is_free(&new.allocation, launch, options) => return Ok(new),
         Ok(new) => Ok(new),
         Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
-    let old = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
+    let mut old = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
     match new {
-        Ok(new) if schedule::cost(&old.allocation, options) >= schedule::cost(&new.allocation, options) => Ok(new),
-        new => Ok(Scheduled { is_tight: new.is_ok_and(|new| new.is_tight), ..old }),
+        Ok(new) if schedule::cost(&old.allocation, launch, options) >= schedule::cost(&new.allocation, launch, options) => Ok(new),
+        Ok(new) => {
+            old.way.account.note_dropped(&new.way.account);
+            Ok(Scheduled { is_tight: new.is_tight, ..old })
+        }
+        Err(_) => Ok(old),
     }
 }
 
@@ -206,8 +223,13 @@ fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Enviro
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let mut before = Stats::default();
     if let Some(plan) = plan {
-        before = schedule::before_allocation(&mut way.function, plan, environment, options).map_err(|error| internal(error.to_string()))?;
+        before = schedule::before_allocation(&mut way.function, plan, way.context, environment, options)
+            .map_err(|error| internal(error.to_string()))?;
+        if plan.before_allocation {
+            way.account.note(PRE_SCHEDULE, &way.function, &before);
+        }
     }
+    way.account.gather_values(&way.function, options);
     way.after(PRE_SCHEDULE)?;
     let allocation = convention::allocate(&mut way.function, environment, options.verify)
         .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
@@ -220,7 +242,9 @@ fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Enviro
     prologue::run(&mut way.function, options.target);
     way.after(PROLOGUE)?;
     if let Some(plan) = plan {
-        schedule::after_allocation(&mut way.function, plan, environment, options).map_err(|error| internal(error.to_string()))?;
+        let stats = schedule::after_allocation(&mut way.function, plan, way.context, environment, options)
+            .map_err(|error| internal(error.to_string()))?;
+        way.account.note(POST_SCHEDULE, &way.function, &stats);
     }
     way.after(POST_SCHEDULE)?;
     Ok(Scheduled { way, allocation, plan, is_new: before.blocks > 0, is_tight: before.is_tight })
@@ -241,7 +265,9 @@ pub fn run(
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let selected = select_function(module, id, target, homes)
         .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
-    let mut way = Way { function: selected.function, options, dump: None };
+    let launch = account::declared_launch(module, id, homes, selected.barriers);
+    let context = Context { launch, trace: options.reports.traces(&selected.function.name) };
+    let mut way = Way { function: selected.function, options, context, dump: None, account: Account::default() };
     way.after(SELECT)?;
 
     oriole_ir::construct_ssa(&mut way.function);
@@ -276,6 +302,7 @@ pub fn run(
 
     let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
     let Scheduled { mut way, allocation, plan, .. } = scheduled(way, &environment)?;
+    way.account.take_shape(&way.function);
     layout::run(&mut way.function);
     way.after(LAYOUT)?;
     let controls = if options.level == 0 {
@@ -288,6 +315,7 @@ pub fn run(
         way.after(CONTROL)?;
         controls
     };
+    way.account.gather_code(&way.function, &controls, options);
     let code = emit::run(&way.function, &controls, target).map_err(internal)?;
     way.after(ENCODE)?;
 
@@ -303,5 +331,7 @@ pub fn run(
         symbols: way.function.symbols,
         dump: way.dump,
         plan,
+        account: way.account,
+        launch: way.context.launch,
     })
 }

@@ -11,6 +11,7 @@
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
+use oriole_hardware::occupancy::Launch;
 use oriole_hardware::units::Rates;
 use oriole_ir::{File, Function};
 use oriole_regalloc::{Allocation, Environment};
@@ -110,6 +111,15 @@ impl Plan {
     }
 }
 
+/// What is special about a function.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Context {
+    /// What a block of threads needs besides registers, if its size is declared.
+    pub launch: Option<Launch>,
+    /// Whether to record why each instruction is picked.
+    pub trace: bool,
+}
+
 /// The plans for a function of so many instructions, in the order in which they are tried.
 pub fn plans(instructions: usize, options: &Options) -> Vec<Plan> {
     let Scheduling { mode, backend, knobs } = options.scheduling;
@@ -152,6 +162,7 @@ fn described(options: &Options) -> Backend {
 
 fn with_scheduler(
     plan: Plan,
+    context: Context,
     environment: &Environment,
     options: &Options,
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
@@ -167,13 +178,15 @@ fn with_scheduler(
         register_limit: environment.limit(File::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
+        launch: context.launch,
         warps_kept: plan.warps_kept,
         verify: options.verify,
-        trace: false,
+        trace: context.trace,
     })
 }
 
-fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
+/// The figures of the machine.
+pub fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
     match options.profile.as_deref() {
         Some(profile) => (&profile.model, &profile.machine, &profile.rates),
         None => (&**Model::of(options.target), Machine::of(options.target), Rates::of(options.target)),
@@ -184,45 +197,63 @@ fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
+    context: Context,
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
     if !plan.before_allocation {
         return Ok(Stats::default());
     }
-    with_scheduler(plan, environment, options, |scheduler| scheduler.run_on_values(function))
+    with_scheduler(plan, context, environment, options, |scheduler| scheduler.run_on_values(function))
 }
 
 /// Schedules after allocation: phase 110.
-pub fn after_allocation(function: &mut Function, plan: Plan, environment: &Environment, options: &Options) -> Result<(), ScheduleError> {
-    with_scheduler(plan, environment, options, |scheduler| scheduler.run_on_registers(function))?;
-    Ok(())
+pub fn after_allocation(
+    function: &mut Function,
+    plan: Plan,
+    context: Context,
+    environment: &Environment,
+    options: &Options,
+) -> Result<Stats, ScheduleError> {
+    with_scheduler(plan, context, environment, options, |scheduler| scheduler.run_on_registers(function))
 }
 
 /// Whether a new order cost nothing: neither spills nor resident warps.
-pub fn is_free(allocation: &Allocation, options: &Options) -> bool {
-    allocation.spill_store_bytes == 0 && warps(allocation, options) >= most_warps(options)
+pub fn is_free(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> bool {
+    allocation.spill_store_bytes == 0 && warps(allocation, launch, options) >= most_warps(launch, options)
 }
 
 /// What a new order costs, to be compared with the old one's: spills first, then warps that are not resident.
-pub fn cost(allocation: &Allocation, options: &Options) -> (u32, u32) {
+pub fn cost(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> (u32, u32) {
     let spills = allocation.spill_store_bytes + allocation.spill_load_bytes;
-    (spills, most_warps(options) - warps(allocation, options))
+    (spills, most_warps(launch, options).saturating_sub(warps(allocation, launch, options)))
 }
 
 /// How long a scheduled function takes, to be compared with other schedules of it.
-pub fn time(function: &Function, allocation: &Allocation, options: &Options) -> f64 {
+pub fn time(function: &Function, allocation: &Allocation, launch: Option<Launch>, options: &Options) -> f64 {
     let (model, machine, rates) = figures(options);
-    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, options)).value()
+    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, launch, options)).value()
 }
 
 /// Warps of a scheduler that stay resident with so many registers.
-fn warps(allocation: &Allocation, options: &Options) -> u32 {
-    let machine = Machine::of(options.target);
-    let registers = (allocation.registers_used + HIDDEN_REGISTERS).next_multiple_of(8);
-    (machine.registers_per_scheduler() / 32 / registers).min(most_warps(options))
+fn warps(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> u32 {
+    let machine = figures(options).1;
+    let registers = allocation.registers_used + HIDDEN_REGISTERS;
+    if let Some(found) = in_blocks(registers, launch, machine) {
+        return found;
+    }
+    let registers = registers.next_multiple_of((machine.register_unit / machine.threads_per_warp).max(1));
+    (machine.registers_per_scheduler() / machine.threads_per_warp / registers).min(machine.warps_per_scheduler())
 }
 
-fn most_warps(options: &Options) -> u32 {
-    Machine::of(options.target).warps_per_scheduler()
+/// The same if registers were for nothing.
+fn most_warps(launch: Option<Launch>, options: &Options) -> u32 {
+    let machine = figures(options).1;
+    in_blocks(1, launch, machine).unwrap_or_else(|| machine.warps_per_scheduler())
+}
+
+/// Warps of a scheduler in whole blocks, where the size of a block is declared.
+fn in_blocks(registers: u32, launch: Option<Launch>, machine: &Machine) -> Option<u32> {
+    let found = Launch { registers, ..launch? }.occupancy(machine).ok()?;
+    Some(found.warps.div_ceil(machine.schedulers))
 }

@@ -75,6 +75,9 @@ fn balance(function: &mut Function, block: Block, target: Target, prices: &Price
     wanted
 }
 
+/// An operation with its modifiers, its sources, and how many of these it has.
+type Alternative = (Opcode, &'static [Symbol], [Operand; 3], usize);
+
 /// What a sum or a shift would be on the other unit.
 fn moved(function: &Function, inst: Inst, opcode: Opcode, target: Target) -> Option<Draft> {
     if !matches!(opcode, Opcode::IADD3 | Opcode::SHF) {
@@ -85,7 +88,7 @@ fn moved(function: &Function, inst: Inst, opcode: Opcode, target: Target) -> Opt
         return None;
     }
     let sources: SmallVec<[Operand; 6]> = original.plain_sources().into_iter().map(|at| original.operands[at]).collect();
-    let alternatives: SmallVec<[(Opcode, &[Symbol], [Operand; 3], usize); 4]> = match (opcode, original.modifiers.as_slice()) {
+    let alternatives: SmallVec<[Alternative; 4]> = match (opcode, original.modifiers.as_slice()) {
         (Opcode::IADD3, []) => {
             let summands: SmallVec<[Operand; 3]> = sources.into_iter().filter(|source| !is_zero(source) && !is_true(source)).collect();
             let [a, b] = *summands.as_slice() else { return None };

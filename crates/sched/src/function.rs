@@ -12,19 +12,20 @@ use std::ops::Range;
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
+use oriole_hardware::occupancy::Launch;
 use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::{self, Backend, Budget, Knobs, Mode, Pick, Settings, Stage};
+use crate::backend::{self, Backend, Budget, Knobs, Mode, Settings, Stage};
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::pressure::{Borders, Counts, Tracker};
+use crate::report::target::{Bounds, RegisterTarget};
+use crate::report::trace::{Attempted, TracedRegion, Verdict};
 use crate::resource::Costs;
 
-/// Registers of a thread are given out in this unit.
-const UNIT: i32 = 8;
 /// Predicates of a thread, and of a warp.
 const PREDICATES: i32 = 7;
 
@@ -49,6 +50,8 @@ pub struct Scheduler<'a> {
     pub hidden_registers: u32,
     /// Uniform registers that there are.
     pub uniform_limit: u32,
+    /// What a block of threads needs besides registers, if its size is declared.
+    pub launch: Option<Launch>,
     /// The share of resident warps, in percent, that must be left: 100 for schedules whose registers are to cost none.
     pub warps_kept: u32,
     /// Whether to check every new order.
@@ -72,8 +75,10 @@ pub struct Stats {
     pub live_after: i32,
     /// Whether some block wanted more registers than it was given.
     pub is_tight: bool,
-    /// Why each instruction was picked, by block, if that was asked for.
-    pub picks: Vec<(Block, Vec<Pick>)>,
+    /// The registers that cost no occupancy, before allocation.
+    pub target: Option<RegisterTarget>,
+    /// Every attempt at a block with the reasons of its picks, if that was asked for.
+    pub attempts: Vec<Attempted>,
 }
 
 /// A new order that breaks something: a mistake of the scheduler.
@@ -96,10 +101,10 @@ impl std::error::Error for ScheduleError {}
 /// Blocks in pieces of at most so many instructions, single blocks excepted: tables are as large as a piece, not as the function.
 fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
-    let mut size = usize::MAX;
+    let mut size = 0_usize;
     for &block in &function.layout {
         let length = function.blocks[block].insts.len();
-        if size.saturating_add(length) > largest {
+        if chunks.is_empty() || size.saturating_add(length) > largest {
             chunks.push(Vec::new());
             size = 0;
         }
@@ -134,7 +139,18 @@ struct Attempt {
     order: Vec<usize>,
     cycles_before: u64,
     cycles: u64,
-    picks: Vec<Pick>,
+    regions: Vec<TracedRegion>,
+}
+
+/// An order of a block that needs no more registers than allowed, if there is one.
+struct Found {
+    attempt: Option<Attempt>,
+    /// The most registers that are live.
+    peak: Option<Counts>,
+    /// Whether more were wanted than there are.
+    is_tight: bool,
+    /// What was tried, for traces.
+    tries: Vec<(Mode, Vec<TracedRegion>, Verdict)>,
 }
 
 impl Scheduler<'_> {
@@ -161,23 +177,26 @@ impl Scheduler<'_> {
         }
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
         let target = self.target(old);
-        let mut stats = Stats { live_before: old[0], ..Stats::default() };
+        let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), ..Stats::default() };
         for chunk in &chunks {
             let piece = only_piece.take().unwrap_or_else(|| piece_of(function, chunk));
             let mut builder = Builder::new(self.model, piece.code.registers());
             for (block, range) in &piece.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
-                let (attempt, new) =
-                    self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old), &mut stats);
-                stats.live_after = stats.live_after.max(new.unwrap_or(old)[0]);
-                self.accept(function, &piece.code, *block, range, attempt, &mut stats)?;
+                let found = self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old));
+                stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
+                stats.is_tight |= found.is_tight;
+                let insts = &function.blocks[*block].insts;
+                let tries = found.tries.into_iter();
+                stats.attempts.extend(tries.map(|(mode, regions, verdict)| Attempted::new(*block, insts, mode, regions, verdict)));
+                self.accept(function, &piece.code, *block, range, found.attempt, &mut stats)?;
             }
         }
         Ok(stats)
     }
 
-    /// An order of a block that needs no more registers than allowed, and how many it needs.
+    /// Looks for an order of a block that needs no more registers than allowed.
     fn within_budget(
         &self,
         code: &Code,
@@ -186,21 +205,26 @@ impl Scheduler<'_> {
         tracker: &mut Tracker,
         live: &LiveValues,
         allowed: Counts,
-        stats: &mut Stats,
-    ) -> (Option<Attempt>, Option<Counts>) {
+    ) -> Found {
+        let (mut tries, mut is_tight) = (Vec::new(), false);
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
             tracker.enter_block(code, range.clone(), live.as_borders());
-            let attempt = self.attempt(code, range, builder, tracker, &settings);
+            let mut attempt = self.attempt(code, range, builder, tracker, &settings);
             let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
-            stats.is_tight |= mode != Mode::ReduceReg && found[0] > settings.budget.reduced;
-            if found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed) {
-                return (Some(attempt), Some(found));
+            is_tight |= mode != Mode::ReduceReg && found[0] > settings.budget.reduced;
+            let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
+            if self.trace {
+                let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
+                tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
-            stats.is_tight = true;
+            if fits {
+                return Found { attempt: Some(attempt), peak: Some(found), is_tight, tries };
+            }
+            is_tight = true;
         }
-        (None, None)
+        Found { attempt: None, peak: None, is_tight, tries }
     }
 
     /// Schedules a function on physical registers: phase 110.
@@ -215,7 +239,11 @@ impl Scheduler<'_> {
                 // Registers have their places: there is nothing to be saved.
                 let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
                 let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
-                let attempt = self.attempt(&piece.code, range, &mut builder, &mut tracker, &settings);
+                let mut attempt = self.attempt(&piece.code, range, &mut builder, &mut tracker, &settings);
+                if self.trace {
+                    let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
+                    stats.attempts.push(Attempted::new(*block, insts, mode, regions, Verdict::Taken));
+                }
                 self.accept(function, &piece.code, *block, range, Some(attempt), &mut stats)?;
             }
         }
@@ -226,21 +254,26 @@ impl Scheduler<'_> {
         Settings { backend: self.backend, mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
-    /// The registers that cost nothing, given those that are live at once.
+    /// The general registers that may be live, given those that are, and why.
+    pub fn register_target(&self, live: i32) -> RegisterTarget {
+        let bounds = Bounds {
+            launch: self.launch,
+            gaps: self.knobs.register_gaps,
+            hidden: self.hidden_registers as i32,
+            limit: self.register_limit as i32,
+            warps_kept: self.warps_kept,
+            asked: self.knobs.register_target,
+        };
+        RegisterTarget::new(live, self.machine, &bounds)
+    }
+
+    /// The registers of all classes that may be live.
     fn target(&self, live: Counts) -> Counts {
-        let for_warp = (self.machine.registers_per_scheduler() / 32) as i32;
-        let gaps = self.knobs.register_gaps;
-        let beyond = gaps + self.hidden_registers as i32;
-        let needed = (live[0] + beyond + UNIT - 1) / UNIT * UNIT;
-        let warps = (for_warp / needed.max(UNIT)).clamp(1, self.machine.warps_per_scheduler() as i32);
-        let warps = (warps * self.warps_kept as i32 / 100).max(1);
-        let free = for_warp / warps / UNIT * UNIT - beyond;
-        let most = self.knobs.register_target.unwrap_or(free).min(self.register_limit as i32 - gaps);
-        [most.max(1), PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
+        [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
     fn attempt(&self, code: &Code, range: &Range<usize>, builder: &mut Builder<'_>, tracker: &mut Tracker, settings: &Settings) -> Attempt {
-        let mut attempt = Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, picks: Vec::new() };
+        let mut attempt = Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, regions: Vec::new() };
         for region in code.regions(range.clone(), self.backend.longest_block()) {
             (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
             let graph = builder.build(code, region.clone());
@@ -249,9 +282,12 @@ impl Scheduler<'_> {
             let is_better = schedule.length.is_shorter_than(before) || settings.mode == Mode::ReduceReg;
             attempt.cycles_before += u64::from(before.issued);
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
+            if self.trace {
+                let start = region.start - range.start;
+                attempt.regions.push(TracedRegion::new(&schedule, range.start, start, before, is_better));
+            }
             if is_better {
                 attempt.order.extend(schedule.order);
-                attempt.picks.extend(schedule.picks);
             } else {
                 attempt.order.extend(region);
             }
@@ -280,9 +316,6 @@ impl Scheduler<'_> {
             return Ok(());
         }
         stats.blocks += 1;
-        if self.trace {
-            stats.picks.push((block, attempt.picks));
-        }
         let old = std::mem::take(&mut function.blocks[block].insts);
         function.blocks[block].insts = attempt.order.iter().map(|position| old[position - range.start]).collect();
         Ok(())
@@ -298,13 +331,13 @@ impl Attempt {
 }
 
 /// Values that are live at the start of a block, results of phis included, and at its end.
-struct LiveValues {
+pub(crate) struct LiveValues {
     at_start: Vec<u32>,
     at_end: Vec<u32>,
 }
 
 impl LiveValues {
-    fn of(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
+    pub(crate) fn of(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
         let number = |value: oriole_ir::Value| value.position() as u32;
         let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
         LiveValues {
@@ -313,7 +346,7 @@ impl LiveValues {
         }
     }
 
-    fn as_borders(&self) -> Borders<'_> {
+    pub(crate) fn as_borders(&self) -> Borders<'_> {
         Borders { live_in: &self.at_start, live_out: &self.at_end }
     }
 }

@@ -17,7 +17,8 @@
 //! - [`backend`]: the schedulers of a published description of ptxas, their settings, and the clock they share;
 //! - [`check`]: whether a new order computes what the old one did; shares no logic with the others;
 //! - [`function`]: scheduling of functions before and after register allocation;
-//! - [`score`]: how long a whole function takes, to choose among schedules.
+//! - [`score`]: how long a whole function takes, to choose among schedules;
+//! - [`report`]: what a schedule is worth, in figures and in words.
 //!
 //! The model of `oriole-hardware` is data: classes, grids, machines. The rest of this crate puts the questions of the description to it:
 //!
@@ -36,6 +37,7 @@ pub mod graph;
 pub mod latency;
 pub mod pressure;
 pub mod register_cost;
+pub mod report;
 pub mod resource;
 pub mod score;
 pub mod space;

@@ -100,6 +100,12 @@ impl Tracker {
         }
     }
 
+    /// Whether a group is live where the tracker stands, and whether something behind the region wants it.
+    pub(crate) fn at_region_ends(&self, group: u32) -> (bool, bool) {
+        let state = &self.states[group as usize];
+        (state.live, state.wanted_later)
+    }
+
     fn count(&mut self, code: &Code, group: u32, sign: i32) {
         let group = code.groups()[group as usize];
         if let Some(class) = group.class {

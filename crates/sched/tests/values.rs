@@ -9,6 +9,7 @@ use oriole_ir::{Function, verify};
 use oriole_isa::Target;
 use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::function::{Scheduler, Stats};
+use oriole_sched::report::trace::Verdict;
 use oriole_sched::resource::Costs;
 
 fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
@@ -24,6 +25,7 @@ fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
         register_limit: registers,
         hidden_registers: 2,
         uniform_limit: 63,
+        launch: None,
         warps_kept: 100,
         verify: true,
         trace: true,
@@ -34,8 +36,23 @@ fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
     if on_values {
         verify(&function).unwrap_or_else(|report| panic!("{report}"));
     }
+    check_trace(&function, &stats);
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     (insts.map(|&inst| print_inst(&function, inst).trim().to_owned()).collect(), stats)
+}
+
+/// What a trace calls picked stands in this order in the code, wherever the new order stayed.
+fn check_trace(function: &Function, stats: &Stats) {
+    for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == Verdict::Taken) {
+        let insts = &function.blocks[attempt.block].insts;
+        for (number, &(start, .., is_better)) in attempt.regions.iter().enumerate() {
+            let picks = attempt.picks.iter().filter(|pick| pick.region == number);
+            let picked: Vec<_> = picks.clone().map(|pick| pick.picked).collect();
+            assert!(picks.clone().zip(picks.skip(1)).all(|(first, second)| first.cycle <= second.cycle));
+            let is_there = picked == insts[start..start + picked.len()];
+            assert!(is_there || !is_better, "{attempt:?}");
+        }
+    }
 }
 
 fn place(order: &[String], start: &str) -> usize {
@@ -68,7 +85,7 @@ bb0:
     assert!(place(&order, "%9") < place(&order, "%5"), "{order:#?}");
     assert!(place(&order, "%8") > place(&order, "STG.E desc[%0][%3"), "{order:#?}");
     assert!(stats.cycles_after < stats.cycles_before && stats.blocks == 1);
-    assert_eq!(stats.picks.len(), 1);
+    assert_eq!(stats.attempts.len(), 1);
 }
 
 /// The result shares the register of the old value: who reads the old value goes first.

@@ -94,6 +94,8 @@ knobs! {
     "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";
     "hot-cold-budget" hot_cold_budget: u32 = 64, "A: near accesses of a region after which the distance of memory no longer counts.";
     "batch" batch: u32 = 16, "A: matrix products that dyn-batch keeps together.";
+    "pressure-weight" pressure_weight: f64 = 1.8, "B: what registers count; parallelism counts one minus it.";
+    "forward-weight" forward_weight: f64 = 3.2, "B: what the forward order counts in the backward pass; waiting counts one minus it.";
 }
 
 impl Knobs {

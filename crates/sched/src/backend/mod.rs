@@ -7,11 +7,13 @@
 //! | backend | what it is | file |
 //! |---|---|---|
 //! | A | list scheduler with eight bits of priority and three modes | [`list`] |
+//! | B | forward, then backward, by a weighted sum | [`weighted`] |
 
 pub mod clock;
 pub mod knobs;
 pub mod list;
 mod reason;
+pub mod weighted;
 
 use crate::code::Code;
 use crate::graph::Graph;
@@ -26,16 +28,19 @@ pub use reason::Reason;
 pub enum Backend {
     /// The list scheduler with eight bits of priority.
     A,
+    /// Forward, then backward, by a weighted sum.
+    B,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 1] = [Backend::A];
+    pub const ALL: [Backend; 2] = [Backend::A, Backend::B];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Backend::A => "a",
+            Backend::B => "b",
         }
     }
 
@@ -43,6 +48,7 @@ impl Backend {
     pub fn longest_block(self) -> usize {
         match self {
             Backend::A => list::LONGEST_BLOCK,
+            Backend::B => usize::MAX,
         }
     }
 
@@ -50,6 +56,7 @@ impl Backend {
     pub fn largest_function(self) -> usize {
         match self {
             Backend::A => list::LARGEST_FUNCTION,
+            Backend::B => usize::MAX,
         }
     }
 
@@ -63,6 +70,7 @@ impl Backend {
 pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker) -> Schedule {
     match settings.backend {
         Backend::A => list::schedule(code, graph, costs, settings, tracker, None),
+        Backend::B => weighted::schedule(code, graph, costs, settings, tracker),
     }
 }
 

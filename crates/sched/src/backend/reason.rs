@@ -39,6 +39,12 @@ pub enum Reason {
     Deadline,
     /// It changes the number of live registers for the better.
     RegisterDelta,
+    /// B: what it does for registers gave it the higher score.
+    WeightedRegisters,
+    /// B: what it does for parallelism did.
+    WeightedParallelism,
+    /// B: its place in the forward order did.
+    WeightedForward,
     /// It comes first in the source.
     Position,
 }
@@ -65,6 +71,9 @@ impl Reason {
             Reason::DependencyCycle => "more cycles depend on it",
             Reason::Deadline => "it must be issued earlier",
             Reason::RegisterDelta => "it changes the number of live registers for the better",
+            Reason::WeightedRegisters => "registers weigh in its favour",
+            Reason::WeightedParallelism => "parallelism weighs in its favour",
+            Reason::WeightedForward => "the forward pass speaks for it",
             Reason::Position => "it comes first in the source",
         }
     }

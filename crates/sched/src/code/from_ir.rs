@@ -36,7 +36,7 @@ impl ValueNumbers {
         numbers
     }
 
-    fn registers(&self, part: Part) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn registers(&self, part: Part) -> impl Iterator<Item = u32> + use<> {
         let first = self.first[part.value.position()] + u32::from(part.first);
         first..first + u32::from(part.count)
     }

@@ -50,7 +50,7 @@ pub struct Edge {
 }
 
 /// Cycles for what takes a time that nobody knows.
-const UNKNOWN_CYCLES: u16 = 200;
+pub(crate) const UNKNOWN_CYCLES: u16 = 200;
 /// No node.
 const NONE: u32 = u32::MAX;
 
@@ -367,7 +367,7 @@ impl<'m> Builder<'m> {
 }
 
 /// Cycles between two items that meet in a register, and whether the second waits for a scoreboard.
-fn latency(model: &Model, kind: Kind, file: File, first: (&Item, Option<Port>), second: (&Item, Option<Port>)) -> (u16, bool) {
+pub(crate) fn latency(model: &Model, kind: Kind, file: File, first: (&Item, Option<Port>), second: (&Item, Option<Port>)) -> (u16, bool) {
     let ((first, first_port), (_, second_port)) = (first, second);
     if first.opcode.is_none() {
         return (0, false);

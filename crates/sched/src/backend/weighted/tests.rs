@@ -1,0 +1,255 @@
+use super::*;
+use crate::backend::{Backend, Budget, Knobs, Reason, estimate};
+use crate::check;
+use crate::code::{Code, from_machine};
+use crate::graph::{Builder, Graph};
+use crate::pressure::Borders;
+use oriole_hardware::{Model, Profile};
+use oriole_isa::{File, Target, parse};
+
+fn target() -> Target {
+    Target::parse("sm_90a").unwrap()
+}
+
+fn costs() -> Costs {
+    Costs::new(&Profile::of(target()))
+}
+
+fn code<T: AsRef<str>>(lines: &[T]) -> Code {
+    from_machine::code(&lines.iter().map(|line| parse(line.as_ref()).unwrap()).collect::<Vec<_>>())
+}
+
+fn graph(code: &Code) -> Graph {
+    Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
+}
+
+fn settings(mode: Mode, stage: Stage, budget: Budget) -> Settings {
+    Settings { backend: Backend::B, mode, stage, budget, knobs: Knobs::default(), trace: true }
+}
+
+fn general(numbers: &[u16]) -> Vec<u32> {
+    numbers.iter().filter_map(|&number| from_machine::register(File::General, number)).collect()
+}
+
+/// Schedules code by itself; gives the schedule and the most general registers that are live in it.
+fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+    let graph = graph(code);
+    let mut tracker = Tracker::new(code.groups().len());
+    let (live_in, live_out) = (general(live_in), general(live_out));
+    tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    let schedule = super::super::schedule(code, &graph, &costs(), settings, &mut tracker);
+    assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
+    assert_eq!(schedule.length, estimate(code, &graph, &costs(), schedule.order.iter().copied()));
+    assert!(schedule.picks.iter().map(|pick| pick.picked).eq(schedule.order.iter().copied()));
+    (schedule, tracker.peak()[0])
+}
+
+fn ilp(budget: Budget) -> Settings {
+    settings(Mode::Ilp, Stage::Pre, budget)
+}
+
+/// Two loads, each followed by its chain: the second load need not wait for the first chain.
+#[test]
+fn loads_go_first_and_chains_are_interleaved() {
+    let lines = [
+        "LDG.E R10, desc[UR4][R2.64]",
+        "FADD R11, R10, R10",
+        "FADD R12, R11, R11",
+        "LDG.E R20, desc[UR4][R4.64]",
+        "FADD R21, R20, R20",
+        "FADD R22, R21, R21",
+    ];
+    let code = code(&lines);
+    let before = estimate(&code, &graph(&code), &costs(), 0..6);
+    for stage in [Stage::Pre, Stage::Post] {
+        let (schedule, _) = run(&code, &settings(Mode::Ilp, stage, Budget::UNLIMITED), &[2, 3, 4, 5], &[12, 22]);
+        let mut first = schedule.order[..2].to_vec();
+        first.sort_unstable();
+        assert_eq!(first, [0, 3]);
+        assert!(schedule.length.issued + 200 < before.issued, "{:?} instead of {before:?}", schedule.length);
+        assert_eq!(schedule.most_scoreboards, 2);
+    }
+}
+
+/// Independent sums, consumed in pairs.
+fn pairs() -> Code {
+    let mut lines: Vec<String> = (0..16).map(|at| format!("FADD R{}, R0, {at}", 20 + at)).collect();
+    lines.extend((0..8).map(|at| format!("FADD R{}, R{}, R{}", 50 + at, 20 + 2 * at, 21 + 2 * at)));
+    lines.extend((0..8).map(|at| format!("STS [R1+{:#x}], R{}", 4 * at, 50 + at)));
+    code(&lines)
+}
+
+#[test]
+fn few_registers_make_consumers_follow_producers() {
+    let code = pairs();
+    let (fast, many) = run(&code, &ilp(Budget::UNLIMITED), &[0, 1], &[]);
+    let budget = Budget::new(Mode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
+    let (slow, few) = run(&code, &settings(Mode::ReduceReg, Stage::Pre, budget), &[0, 1], &[]);
+    // R0 and R1 stay; two operands, of which one makes room for their sum.
+    assert!(few <= 5 && many > few, "{few} and {many} live registers");
+    assert!(fast.length.is_shorter_than(slow.length));
+    for registers in [6, 8, 10] {
+        let (_, within) = run(&code, &ilp(Budget::new(Mode::Ilp, [registers, 6, 6, 60], 0, &Knobs::default())), &[0, 1], &[]);
+        assert!(within <= registers, "{within} registers of {registers}");
+    }
+}
+
+/// Where registers have their places, how many are live makes no difference.
+#[test]
+fn after_allocation_registers_do_not_count() {
+    let code = pairs();
+    let (free, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), &[0, 1], &[]);
+    let heavy =
+        Settings { knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() }, ..settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED) };
+    let (weighed, _) = run(&code, &heavy, &[0, 1], &[]);
+    assert_eq!(free.length, weighed.length);
+    assert!(free.picks.iter().chain(&weighed.picks).all(|pick| pick.reason != Reason::WeightedRegisters));
+}
+
+/// With no weight on parallelism, registers decide; with none on registers, parallelism does.
+#[test]
+fn weights_can_be_set() {
+    let code = pairs();
+    let budget = Budget::new(Mode::Ilp, [24, 6, 6, 60], 0, &Knobs::default());
+    let mode = settings(Mode::ReduceReg, Stage::Pre, budget);
+    let with = |weight: f64| {
+        let knobs = Knobs { pressure_weight: weight, ..Knobs::default() };
+        run(&code, &Settings { knobs, ..mode }, &[0, 1], &[])
+    };
+    let ((registers_only, few), (parallelism_only, many)) = (with(1.0), with(0.0));
+    assert!(few < many, "{few} and {many} registers");
+    assert!(parallelism_only.length.is_shorter_than(registers_only.length));
+}
+
+#[test]
+fn every_pick_says_why() {
+    let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
+    let (schedule, _) = run(&code, &ilp(Budget::UNLIMITED), &[1, 2, 3], &[3]);
+    assert_eq!(schedule.order, [1, 0, 2]);
+    let load = schedule.picks[0];
+    assert_eq!(schedule.picks.iter().filter(|pick| pick.reason == Reason::OnlyOne).count(), 2);
+    let decided = schedule.picks.iter().find(|pick| pick.reason != Reason::OnlyOne).unwrap();
+    assert_eq!((decided.reason, decided.runner_up.is_some()), (Reason::WeightedParallelism, true));
+    assert_eq!(load.cycle, 0);
+}
+
+/// A branch waits for its predicate longer than any sum for another: the comparison does not come last, though its way is the shortest.
+#[test]
+fn what_a_branch_reads_is_there_when_it_comes() {
+    let mut lines: Vec<String> = (0..24).map(|at| format!("FADD R{}, R{}, R1", 10 + at % 4, 10 + at % 4)).collect();
+    lines.push("ISETP.LT.AND P0, PT, R2, R3, PT".to_owned());
+    lines.push("@P0 BRA 0x0".to_owned());
+    let code = code(&lines);
+    let region = 0..25;
+    let graph = Builder::new(Model::of(target()), code.registers()).build(&code, region.clone());
+    let mut tracker = Tracker::new(code.groups().len());
+    tracker.enter_block(&code, 0..26, Borders { live_in: &[], live_out: &[] });
+    let schedule = schedule(&code, &graph, &costs(), &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), &mut tracker);
+    let comparison = schedule.order.iter().position(|&position| position == 24).unwrap();
+    let cycles = |place: usize| schedule.picks[place].cycle;
+    assert!(cycles(24) - cycles(comparison) >= graph.tail(24) - 2, "{comparison} of {:?}", schedule.order);
+}
+
+/// Backward counting from the end comes to the same registers as forward counting, on code that writes each register once.
+#[test]
+fn both_directions_count_the_same_registers() {
+    let code = pairs();
+    let graph = graph(&code);
+    let mut tracker = Tracker::new(code.groups().len());
+    let (live_in, live_out) = (general(&[0, 1, 9]), general(&[9, 57]));
+    tracker.enter_block(&code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    tracker.enter_region(&code, 0..code.items.len());
+    let groups = Groups::new(&code, &graph, &tracker);
+    let (mut forward, mut backward) = (Live::new(&groups, Direction::Forward), Live::new(&groups, Direction::Backward));
+    let mut before = Vec::new();
+    for node in 0..code.items.len() as u32 {
+        before.push(forward.now());
+        let (change, item) = (forward.change(node), &code.items[node as usize]);
+        assert_eq!(change, tracker.change(&code, item));
+        forward.step(node, &mut |_| {});
+        tracker.step(&code, item);
+        assert_eq!((forward.now(), forward.peak()), (tracker.live(), tracker.peak()));
+    }
+    assert_eq!(forward.now(), backward.now());
+    for node in (0..code.items.len() as u32).rev() {
+        backward.step(node, &mut |_| {});
+        assert_eq!(backward.now(), before[node as usize], "before {node}");
+    }
+    assert_eq!(backward.peak(), forward.peak());
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % bound
+    }
+
+    fn line(&mut self) -> String {
+        let [a, b, c] = [0; 3].map(|_| 2 * self.below(12));
+        let offset = 4 * self.below(8);
+        match self.below(16) {
+            0 => format!("LDG.E R{a}, desc[UR4][R{b}.64+{offset:#x}]"),
+            1 => format!("STG.E desc[UR4][R{b}.64+{offset:#x}], R{a}"),
+            2 => format!("LDS R{a}, [R{b}+{offset:#x}]"),
+            3 => format!("STS.64 [R{b}+{offset:#x}], R{a}"),
+            4 => format!("ISETP.GT.AND P{}, PT, R{a}, R{b}, PT", self.below(4)),
+            5 => format!("@P{} FADD R{a}, R{b}, R{c}", self.below(4)),
+            6 => format!("DADD R{a}, R{b}, R{c}"),
+            7 => format!("MUFU.RCP R{a}, R{b}"),
+            8 => ["MEMBAR.SC.GPU", "BAR.SYNC.DEFER_BLOCKING 0x0", "CS2R R2, SR_CLOCKLO"][self.below(3)].to_owned(),
+            9 => format!("SHFL.IDX PT, R{a}, R{b}, R{c}, R1"),
+            10 => format!("IADD3 R{a}, R{b}, {offset:#x}, RZ"),
+            11 => format!("ATOMS.ADD R{a}, [R{b}], R{c}"),
+            _ => format!("FFMA R{a}, R{b}, R{c}, R{a}"),
+        }
+    }
+}
+
+/// [`run`] checks each order, its length and its picks.
+#[test]
+fn random_code_keeps_its_meaning_in_all_modes() {
+    let mut random = Random(11);
+    let mut moved = 0;
+    for _ in 0..150 {
+        let length = 1 + random.below(60);
+        let lines: Vec<String> = (0..length).map(|_| random.line()).collect();
+        let code = code(&lines);
+        for mode in Mode::ALL {
+            let registers = 4 + random.below(30) as i32;
+            let narrow = Budget::new(mode, [registers, 2, 2, 8], 0, &Knobs::default());
+            for (stage, budget) in [(Stage::Pre, narrow), (Stage::Pre, Budget::UNLIMITED), (Stage::Post, Budget::UNLIMITED)] {
+                let settings = settings(mode, stage, budget);
+                let (schedule, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
+                let (again, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
+                assert_eq!(schedule.order, again.order);
+                moved += usize::from(!schedule.order.iter().copied().eq(0..length));
+            }
+        }
+    }
+    assert!(moved > 1000, "{moved} new orders");
+}
+
+/// Regions of a block one after the other, as a function has them: the tracker comes to the same place as in the old order.
+#[test]
+fn the_tracker_stands_at_the_end_afterwards() {
+    let mut random = Random(5);
+    for _ in 0..40 {
+        let lines: Vec<String> = (0..40).map(|_| random.line()).collect();
+        let code = code(&lines);
+        let (live_in, live_out) = (general(&[0, 2, 4]), general(&[2, 8]));
+        let borders = Borders { live_in: &live_in, live_out: &live_out };
+        let mut builder = Builder::new(Model::of(target()), code.registers());
+        let (mut old, mut new) = (Tracker::new(code.groups().len()), Tracker::new(code.groups().len()));
+        old.enter_block(&code, 0..40, borders);
+        new.enter_block(&code, 0..40, borders);
+        for region in [0..15, 15..40] {
+            let graph = builder.build(&code, region.clone());
+            old.enter_region(&code, region.clone());
+            code.items[region].iter().for_each(|item| old.step(&code, item));
+            schedule(&code, &graph, &costs(), &ilp(Budget::new(Mode::Ilp, [12, 6, 6, 8], 0, &Knobs::default())), &mut new);
+            assert_eq!(old.live(), new.live());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! How many cycles of a latency are hidden: how far apart producers and consumers are in the code as it is finally scheduled.
+//!
+//! The distance is counted in cycles of issue, stalls included, waits for scoreboards left out: a wait is what was not hidden. Only
+//! the first consumer counts, and only one in the same block; others are counted as such.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use oriole_hardware::Class;
+use oriole_ir::Inst;
+use rustc_hash::FxHashMap;
+
+use super::timeline::Controls;
+use crate::code::Code;
+
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Category {
+    /// Loads from shared memory.
+    Lds,
+    /// Loads from global memory.
+    Ldg,
+    /// Double precision, and conversions of 64 bits.
+    Xu64,
+    /// Overwriting what somebody read before.
+    Antidep,
+}
+
+impl Category {
+    /// All of them, in the order of the description.
+    pub const ALL: [Category; 4] = [Category::Lds, Category::Ldg, Category::Xu64, Category::Antidep];
+
+    /// Its name in the description.
+    pub fn name(self) -> &'static str {
+        ["LDS", "LDG", "Xu64", "Antidep"][self as usize]
+    }
+
+    fn of(class: Class) -> Option<Category> {
+        match class.name() {
+            "load_shared" => Some(Category::Lds),
+            "load_global" => Some(Category::Ldg),
+            "double" | "special64" => Some(Category::Xu64),
+            _ => None,
+        }
+    }
+}
+
+/// Distances of a category.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Distances {
+    /// How many.
+    pub count: u32,
+    /// The shortest.
+    pub least: u32,
+    /// The longest.
+    pub most: u32,
+    /// All together.
+    pub sum: u64,
+    /// Operations whose result is read in another block, if at all.
+    pub elsewhere: u32,
+}
+
+impl Distances {
+    fn add(&mut self, distance: u32) {
+        self.least = if self.count == 0 { distance } else { self.least.min(distance) };
+        self.most = self.most.max(distance);
+        self.sum += u64::from(distance);
+        self.count += 1;
+    }
+
+    /// The average, 0 if there is none.
+    pub fn average(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / f64::from(self.count) }
+    }
+}
+
+/// Distances of all categories.
+pub type Hiding = [Distances; 4];
+
+/// The cycle of each instruction by stalls alone.
+fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
+    let mut at = 0;
+    let mut slots = Vec::with_capacity(insts.len());
+    for &inst in insts {
+        slots.push(at);
+        at += controls.map_or(1, |controls| u32::from(controls(inst).stall.max(1)));
+    }
+    slots
+}
+
+/// Adds the distances of a block.
+pub fn add_block(hiding: &mut Hiding, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
+    let slots = issue_slots(insts, controls);
+    let at = |position: usize| slots[position - range.start];
+    // For each register its last writer; for each the last reader since.
+    let mut writers: FxHashMap<u32, usize> = FxHashMap::default();
+    let mut readers: FxHashMap<u32, usize> = FxHashMap::default();
+    let mut is_read = vec![false; range.len()];
+    for position in range.clone() {
+        let item = &code.items[position];
+        for touch in code.reads(item) {
+            if let Some(&writer) = writers.get(&touch.register)
+                && !std::mem::replace(&mut is_read[writer - range.start], true)
+                && let Some(category) = Category::of(code.items[writer].class)
+            {
+                hiding[category as usize].add(at(position) - at(writer));
+            }
+        }
+        let overwritten = code.writes(item).iter().filter_map(|touch| readers.get(&touch.register)).max();
+        if let Some(&reader) = overwritten {
+            hiding[Category::Antidep as usize].add(at(position) - at(reader));
+        }
+        for touch in code.reads(item) {
+            readers.insert(touch.register, position);
+        }
+        for touch in code.writes(item) {
+            writers.insert(touch.register, position);
+            readers.remove(&touch.register);
+        }
+    }
+    for position in range.clone().filter(|position| !is_read[position - range.start]) {
+        if let Some(category) = Category::of(code.items[position].class) {
+            hiding[category as usize].elsewhere += 1;
+        }
+    }
+}
+
+/// The lines for people.
+pub fn lines(hiding: &Hiding) -> String {
+    let mut text = String::new();
+    for (category, found) in Category::ALL.into_iter().zip(hiding) {
+        let Distances { count, least, most, .. } = found;
+        let _ = write!(text, "# {} latency hiding: Num={count} Min={least} Max={most} Avg={:.2}", category.name(), found.average());
+        if found.elsewhere > 0 {
+            let _ = write!(text, " ({} not read in their block)", found.elsewhere);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::from_machine;
+    use oriole_isa::{Control, parse};
+    use oriole_support::Index;
+
+    /// By hand: stalls of 2 are 2 cycles each. The load is read two instructions on, the other one never; R2, read by the first load, is
+    /// overwritten by the third instruction.
+    #[test]
+    fn distances_are_counted_by_stalls() {
+        let lines = [
+            "LDG.E R0, desc[UR4][R2.64]",
+            "LDG.E R6, desc[UR4][R8.64]",
+            "IADD3 R2, R0, R10, RZ",
+            "DADD R12, R14, R16",
+            "DADD R18, R12, R12",
+        ];
+        let code = from_machine::code(&lines.map(|line| parse(line).unwrap()));
+        let insts: Vec<Inst> = (0..5).map(Inst::new).collect();
+        let controls = |_: Inst| Control { stall: 2, ..Control::default() };
+        let mut hiding = Hiding::default();
+        add_block(&mut hiding, &code, &(0..5), &insts, Some(&controls));
+        let [lds, ldg, double, anti] = hiding;
+        assert_eq!((lds.count, lds.elsewhere), (0, 0));
+        assert_eq!((ldg.count, ldg.least, ldg.most, ldg.elsewhere), (1, 4, 4, 1));
+        assert_eq!((double.count, double.least, double.elsewhere), (1, 2, 1));
+        assert_eq!((anti.count, anti.least), (1, 4));
+        let text = super::lines(&hiding);
+        assert!(text.contains("# LDG latency hiding: Num=1 Min=4 Max=4 Avg=4.00 (1 not read in their block)\n"), "{text}");
+    }
+}

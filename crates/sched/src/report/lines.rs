@@ -1,0 +1,230 @@
+//! The lines of statistics, as a published description of ptxas gives them. Tools read them, so the spelling is theirs, `trancedental` too.
+//!
+//! A line is a template: each `[name=%d]` or `[name = %f]` takes the figure of that name. Some lines are there only on a condition.
+
+use std::fmt::Write;
+
+use super::statistics::Figure;
+use crate::backend::Stage;
+
+/// When a line is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum When {
+    Always,
+    /// The machine has uniform registers.
+    UniformRegisters,
+    /// This figure is not zero.
+    NonZero(&'static str),
+    /// The latency of the worst case is asked for.
+    Worst,
+    /// That of the average case.
+    Average,
+}
+
+/// The lines before allocation.
+const BEFORE: &[(&str, When)] = &[
+    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
+    ("# [urregs=%d]", When::UniformRegisters),
+    ("# [_lat2inst=%.1f]", When::Always),
+    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", When::Always),
+    (
+        "# [est latency = %d] [LSpillB=%d] [LRefillB=%d], [SSpillB=%d], [SRefillB=%d], [LowLmemSpillSize=%d] [FrameLmemSpillSize=%d]",
+        When::Always,
+    ),
+    ("# [LNonSpillB=%d] [LNonRefillB=%d], [NonSpillSize=%d]", When::Always),
+    ("# [Occupancy = %f], [est numDivergentBranches=%d] [attributeMemUsage=%d], [programSize=%d]", When::Always),
+    (
+        "# [est fp=%d] [est half=%d], [est trancedental=%d], [est ipa=%d], [est shared=%d], [est controlFlow=%d], [est loadStore=%d]",
+        When::Always,
+    ),
+    ("# [est tex=%d] [est pairs=%d]", When::Always),
+    ("# [issue thru=%f] [fp thru=%f] [half thru=%f], [trancedental thru=%f], [ipa thru=%f]", When::Always),
+    ("# [shared thru=%f] [controlFlow thru=%f] [texLoadStore thru=%f], [reg thru=%f], [warp thru=%f]", When::Always),
+    ("# [SharedMem Alloc thru=%f]", When::NonZero("SharedMem Alloc thru")),
+    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", When::Always),
+    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", When::Always),
+    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", When::Always),
+    ("# [maxNumLiveValuesAtSuspend=%d]", When::Always),
+    ("# [Precise inst=%d]", When::Always),
+    ("# [worstcaseLat=%f]", When::Worst),
+    ("# [avgcaseLat=%f]", When::Average),
+    ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
+];
+
+/// The lines afterwards.
+const AFTER: &[(&str, When)] = &[
+    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
+    ("# [urregs=%d]", When::UniformRegisters),
+    ("# [_lat2inst=%.1f]", When::Always),
+    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", When::Always),
+    ("# [est latency = %d] [LSpillB=%d] [LRefillB=%d] [SSpillB=%d] [SRefillB=%d] [SpillSize=%d]", When::Always),
+    ("# [LNonSpillB=%d] [LNonRefillB=%d] [NonSpillSize=%d]", When::Always),
+    ("# [Occupancy = %f] [est numDivergentBranches=%d] [attributeMemUsage=%d] [programSize=%d]", When::Always),
+    ("# [est adu=%d] [est alu=%d] [est cbu=%d] [est fma2x=%d] [est fma=%d] [est half=%d]", When::Always),
+    ("# [est trancedental=%d] [est ipa=%d] [est lsu=%d] [est redux=%d]", When::Always),
+    ("# [est schedDisp=%d] [est tex=%d] [est ttu=%d] [est udp=%d]", When::Always),
+    ("# [est imma16816=%d] [est imma16832=%d] [est immaSp8832=%d] [est immaSp16832=%d]", When::Always),
+    ("# [est dmma=%d] [est fma64=%d] [est hmma16816=%d] [est hmma16816f16=%d]", When::Always),
+    ("# [est hmma1688=%d] [est hmma1688f16=%d] [est hmmaSp1688=%d] [est hmmaSp1688f16=%d]", When::Always),
+    ("# [issue thru=%f] [adu thru=%f] [alu thru=%f] [cbu thru=%f] [fma2x thru=%f] [fma thru=%f]", When::Always),
+    ("# [trancedental thru=%f] [ipa thru=%f] [lsu thru=%f] [redux thru=%f]", When::Always),
+    ("# [schedDisp thru=%f] [tex thru=%f] [ttu thru=%f] [udp thru=%f]", When::Always),
+    ("# [imma16816 thru=%f] [imma16832 thru=%f] [immaSp8832 thru=%f] [immaSp16832 thru=%f]", When::Always),
+    ("# [dmma thru=%f] [fma64 thru=%f] [hmma16816 thru=%f] [hmma16816f16 thru=%f]", When::Always),
+    ("# [hmma1688 thru=%f] [hmma1688f16 thru=%f] [hmmaSp1688 thru=%f] [hmmaSp1688f16 thru=%f]", When::Always),
+    ("# [reg thru=%f] [warp thru=%f]", When::Always),
+    ("# [SharedMem Alloc thru=%f]", When::NonZero("SharedMem Alloc thru")),
+    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", When::Always),
+    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", When::Always),
+    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", When::Always),
+    ("# [maxNumLiveValuesAtSuspend=%d]", When::Always),
+    ("# [Precise inst=%d]", When::Always),
+    ("# [worstcaseLat=%f]", When::Worst),
+    ("# [avgcaseLat=%f]", When::Average),
+    ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
+];
+
+/// The latency that has a line of its own; there is room for one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Case {
+    /// None.
+    #[default]
+    Neither,
+    /// `worstcaseLat`.
+    Worst,
+    /// `avgcaseLat`.
+    Average,
+}
+
+/// The figure of a name; zero if there is none.
+fn find(figures: &[(String, Figure)], name: &str) -> Figure {
+    figures.iter().find(|(known, _)| known == name).map_or(Figure::Count(0), |(_, figure)| *figure)
+}
+
+/// The lines of a stage.
+pub fn text(stage: Stage, figures: &[(String, Figure)], has_uniform_registers: bool, case: Case) -> String {
+    let lines = match stage {
+        Stage::Pre => BEFORE,
+        Stage::Post => AFTER,
+    };
+    let (instructions, registers) = (find(figures, "inst").number(), find(figures, "rregs").number());
+    let mut text = format!("# {instructions} instructions, {registers} R-regs\n");
+    for (template, when) in lines {
+        let is_there = match when {
+            When::Always => true,
+            When::UniformRegisters => has_uniform_registers,
+            When::NonZero(name) => find(figures, name).number() != 0.0,
+            When::Worst => case == Case::Worst,
+            When::Average => case == Case::Average,
+        };
+        if is_there {
+            fill(&mut text, template, figures);
+        }
+    }
+    text
+}
+
+/// Writes a line with the figures that it names.
+fn fill(text: &mut String, template: &str, figures: &[(String, Figure)]) {
+    for piece in template.split_inclusive(']') {
+        let Some((head, conversion)) = piece.split_once('%') else {
+            text.push_str(piece);
+            continue;
+        };
+        let name = head.rsplit('[').next().unwrap_or_default().trim_end_matches(['=', ' ']);
+        let value = find(figures, name).number();
+        text.push_str(head);
+        let _ = match conversion {
+            "d]" => write!(text, "{value:.0}"),
+            ".1f]" => write!(text, "{value:.1}"),
+            ".2f]" => write!(text, "{value:.2}"),
+            _ => write!(text, "{value:.6}"),
+        };
+        text.push(']');
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fields;
+
+    /// The sample of the description, line by line; all conditions met.
+    const SAMPLE: &str = "\
+# 142 instructions, 24 R-regs
+# [inst=142] [texInst=0] [tepid=0] [rregs=24]
+# [urregs=8]
+# [_lat2inst=0.0]
+# [FP16 inst=0] [FP16 VectInst=0] [Percentage Vectorized=0.00]
+# [est latency = 87] [LSpillB=0] [LRefillB=0], [SSpillB=0], [SRefillB=0], [LowLmemSpillSize=0] [FrameLmemSpillSize=0]
+# [LNonSpillB=0] [LNonRefillB=0], [NonSpillSize=0]
+# [Occupancy = 0.750000], [est numDivergentBranches=2] [attributeMemUsage=0], [programSize=1024]
+# [est fp=12] [est half=0], [est trancedental=0], [est ipa=0], [est shared=0], [est controlFlow=8], [est loadStore=24]
+# [est tex=0] [est pairs=4]
+# [issue thru=0.888889] [fp thru=0.111111] [half thru=0.000000], [trancedental thru=0.000000], [ipa thru=0.000000]
+# [shared thru=0.000000] [controlFlow thru=0.062500] [texLoadStore thru=0.187500], [reg thru=0.000000], [warp thru=0.000000]
+# [SharedMem Alloc thru=0.125000]
+# [partially unrolled loops=0] [non-unrolled loops=1]
+# [CB-Bound Tex=0] [UR-Bound Tex=0] [Bindless Tex=0] [Partially Bound Tex=0]
+# [UDP inst=0] [numVecToURConverts inst=0]
+# [maxNumLiveValuesAtSuspend=0]
+# [Precise inst=0]
+# [worstcaseLat=87.000000]
+# [instHint=142] [instPairs=4]
+";
+
+    fn sample_figures() -> Vec<(String, Figure)> {
+        let count = |name: &str, value| (name.to_owned(), Figure::Count(value));
+        let ratio = |name: &str, value| (name.to_owned(), Figure::Ratio(value));
+        vec![
+            count("inst", 142),
+            count("rregs", 24),
+            count("urregs", 8),
+            count("est latency", 87),
+            ratio("Occupancy", 0.75),
+            count("est numDivergentBranches", 2),
+            count("programSize", 1024),
+            count("est fp", 12),
+            count("est controlFlow", 8),
+            count("est loadStore", 24),
+            count("est pairs", 4),
+            ratio("issue thru", 8.0 / 9.0),
+            ratio("fp thru", 1.0 / 9.0),
+            ratio("controlFlow thru", 0.0625),
+            ratio("texLoadStore thru", 0.1875),
+            ratio("SharedMem Alloc thru", 0.125),
+            count("non-unrolled loops", 1),
+            ratio("worstcaseLat", 87.0),
+            count("instHint", 142),
+            count("instPairs", 4),
+        ]
+    }
+
+    #[test]
+    fn the_sample_of_the_description_comes_out() {
+        assert_eq!(text(Stage::Pre, &sample_figures(), true, Case::Worst), SAMPLE);
+    }
+
+    #[test]
+    fn conditions_leave_lines_out() {
+        let text = text(Stage::Pre, &[], false, Case::Average);
+        for absent in ["urregs", "SharedMem Alloc", "worstcaseLat", "instPairs"] {
+            assert!(!text.contains(absent), "{absent}");
+        }
+        assert!(text.contains("# [avgcaseLat=0.000000]\n"));
+    }
+
+    /// The rules that the description gives for the second format: no commas, one size of spills, pipes of the hardware.
+    #[test]
+    fn the_second_format_has_the_pipes_and_no_commas() {
+        let all = text(Stage::Post, &[], true, Case::Neither);
+        assert!(all.lines().skip(1).all(|line| !line.contains(',')), "{all}");
+        assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));
+        for pipe in fields::AFTER {
+            assert!(all.contains(&format!("[est {pipe}=0]")), "{pipe}");
+            // The description's own lines have no throughput of `half`.
+            assert_eq!(all.contains(&format!("[{pipe} thru=0.000000]")), pipe != "half", "{pipe}");
+        }
+    }
+}

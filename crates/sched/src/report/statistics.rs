@@ -1,0 +1,547 @@
+//! Figures of a function, before and after allocation.
+//!
+//! [`gather`] goes through the code once and counts; [`Gathered::figures`] makes the fields of the lines from that, given what is known only
+//! when the whole file is put together: the registers of a kernel that calls functions, the size of the code.
+//!
+//! **Throughputs** are shares of a scheduler's time. The warps that stay resident share its units; a round of all of them takes as long
+//! as one warp alone, or as the busiest unit needs for all, or as their issue takes, whichever is most.
+
+use std::ops::Range;
+
+use oriole_hardware::machine::Machine;
+use oriole_hardware::occupancy::Launch;
+use oriole_hardware::units::UNITS;
+use oriole_ir::analysis::{ControlFlow, Liveness, Uniformity};
+use oriole_ir::text::print_inst;
+use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Space};
+use oriole_isa::{File, Opcode, Symbol};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::fields;
+use super::latency::{self, Hiding};
+use super::timeline::{self, Controls, Figures, Listing, Pace, Skeleton, Timing, UnderWay};
+use crate::backend::Stage;
+use crate::code::{Code, Item, RegisterClass};
+use crate::function::LiveValues;
+use crate::pressure::Tracker;
+
+/// A value of a field.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Figure {
+    /// How many.
+    Count(u64),
+    /// A share, an average.
+    Ratio(f64),
+}
+
+impl Figure {
+    /// As a number.
+    pub fn number(self) -> f64 {
+        match self {
+            Figure::Count(count) => count as f64,
+            Figure::Ratio(ratio) => ratio,
+        }
+    }
+}
+
+/// A block as it is scheduled.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BlockSchedule {
+    /// The block.
+    pub block: Block,
+    /// Cycles of one execution.
+    pub cycles: u32,
+    /// Cycles of these in which something is waited for.
+    pub waited: u32,
+    /// How often it is executed, by guess.
+    pub executions: f64,
+    /// The most general registers that are live; known before allocation.
+    pub live: Option<i32>,
+    /// Instructions with the cycle of their issue.
+    pub schedule: Vec<(u32, String)>,
+}
+
+/// A loop, one iteration of it, inner loops gone through once.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LoopMetrics {
+    /// Its header.
+    pub header: Block,
+    /// 1 for outermost loops.
+    pub depth: u32,
+    /// Blocks, inner loops included.
+    pub blocks: usize,
+    /// Instructions.
+    pub instructions: usize,
+    /// Loads, from wherever.
+    pub loads: usize,
+    /// Stores.
+    pub stores: usize,
+    /// Cycles of one warp alone.
+    pub cycles: f64,
+    /// The most general registers that are live; known before allocation.
+    pub live: Option<i32>,
+}
+
+/// What is counted in the code.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// When.
+    pub stage: Stage,
+    /// Machine instructions.
+    pub instructions: usize,
+    /// Cycles of a warp, by guess; see [`timeline`].
+    pub latency: f64,
+    /// The same if a warp goes all ways and everything takes as long as ever.
+    pub worst_latency: f64,
+    /// The same if a warp never parts.
+    pub average_latency: f64,
+    /// Instructions for each field of the stage.
+    pub counts: Vec<u64>,
+    /// Instructions that have no field.
+    pub without_field: u64,
+    /// The most general and uniform registers that are live; before allocation only.
+    pub live: [i32; 2],
+    /// Blocks at whose end threads of a warp may part; before allocation only.
+    pub divergent: FxHashSet<Block>,
+    /// The schedule, block by block.
+    pub blocks: Vec<BlockSchedule>,
+    /// All loops, outer ones first.
+    pub loops: Vec<LoopMetrics>,
+    /// Distances between producers and consumers.
+    pub hiding: Hiding,
+    other: Other,
+    /// Cycles on each unit that the instructions of each field take.
+    busy: Vec<[f64; UNITS]>,
+    /// Cycles on each unit that all instructions take.
+    all_busy: [f64; UNITS],
+    /// Instructions that are issued.
+    issued: f64,
+}
+
+/// Counts that have a field of their own.
+#[derive(Clone, Copy, Default, Debug)]
+struct Other {
+    textures: u64,
+    texture_readers: u64,
+    half: u64,
+    half_packed: u64,
+    local_stored: u64,
+    local_loaded: u64,
+    constant_textures: u64,
+    uniform_textures: u64,
+    bindless_textures: u64,
+    uniform: u64,
+    to_uniform: u64,
+    live_at_calls: u64,
+    precise: u64,
+}
+
+/// Classes whose results are rounded as IEEE 754 says.
+const PRECISE: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
+
+/// Code that is final.
+#[derive(Clone, Copy)]
+pub struct Final<'a> {
+    /// Its control words.
+    pub controls: Controls<'a>,
+    /// Its shape before layout.
+    pub skeleton: &'a Skeleton,
+    /// What was gathered on values.
+    pub before: &'a Gathered,
+}
+
+/// Goes through a function, on values or in its final form.
+pub fn gather(function: &Function, figures: Figures<'_>, final_code: Option<Final<'_>>) -> Gathered {
+    let stage = if final_code.is_none() { Stage::Pre } else { Stage::Post };
+    let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
+    let own;
+    let skeleton = match final_code {
+        Some(code) => code.skeleton,
+        None => {
+            own = Skeleton::new(function, &divergent);
+            &own
+        }
+    };
+    let listing = Listing::new(function);
+    let controls = final_code.map(|code| code.controls);
+    let usual = timings(function, &listing, skeleton, figures, Pace::Usual, controls);
+    let worst = timings(function, &listing, skeleton, figures, Pace::Worst, controls);
+    let mut gathered = Gathered::empty(stage);
+    let mut pressure = Pressure::new(function, &listing);
+    for (block, range) in &listing.blocks {
+        let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
+        let executions = skeleton.known.total[*block];
+        gathered.latency += usual.altogether(executions);
+        gathered.average_latency += usual.altogether(skeleton.one_way.total[*block]);
+        gathered.worst_latency += worst.altogether(skeleton.all_ways.total[*block]);
+        gathered.count_block(function, *block, &listing.code, range, figures, executions);
+        let insts = &function.blocks[*block].insts;
+        latency::add_block(&mut gathered.hiding, &listing.code, range, insts, controls);
+        let live = match final_code {
+            Some(code) => code.before.blocks.iter().find(|known| known.block == *block).and_then(|known| known.live),
+            None => pressure.walk(function, &listing, *block, range, &mut gathered),
+        };
+        gathered.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
+    }
+    gathered.loops = loop_metrics(function, skeleton, &gathered.blocks);
+    gathered.divergent = divergent;
+    gathered
+}
+
+/// The timing of a block, and what its first execution in a loop takes more.
+struct BlockTime {
+    timing: Timing,
+    first_more: u32,
+}
+
+impl BlockTime {
+    /// Cycles of so many executions.
+    fn altogether(&self, executions: f64) -> f64 {
+        executions * f64::from(self.timing.cycles) + executions / timeline::TRIPS * f64::from(self.first_more)
+    }
+}
+
+/// The timing of all blocks that can be reached.
+fn timings(
+    function: &Function,
+    listing: &Listing,
+    skeleton: &Skeleton,
+    figures: Figures<'_>,
+    pace: Pace,
+    controls: Option<Controls<'_>>,
+) -> FxHashMap<Block, BlockTime> {
+    let ranges: FxHashMap<Block, &Range<usize>> = listing.blocks.iter().map(|(block, range)| (*block, range)).collect();
+    let time = |block: Block, under_way: &mut UnderWay| {
+        let range = ranges.get(&block)?;
+        Some(match controls {
+            Some(controls) => {
+                let insts = function.blocks[block].insts.as_slice();
+                timeline::by_controls(&listing.code, (range, insts), figures, pace, controls, under_way)
+            }
+            None => timeline::by_operands(&listing.code, range, figures, pace, under_way),
+        })
+    };
+    let meet = |ends: &FxHashMap<Block, UnderWay>, from: &[Block], block: Block| {
+        let mut met = UnderWay::default();
+        for &from in from {
+            if let Some(end) = ends.get(&from) {
+                met.meet(&listing.enter(function, from, end, block));
+            }
+        }
+        met
+    };
+    let mut ends: FxHashMap<Block, UnderWay> = FxHashMap::default();
+    let mut found = FxHashMap::default();
+    // The first round finds out what comes from the iteration before, the second one uses it.
+    for _ in 0..2 {
+        for &block in &skeleton.order {
+            let is_header = !skeleton.back[block].is_empty();
+            let mut first = meet(&ends, &skeleton.forward[block], block);
+            let mut under_way = if is_header { meet(&ends, &skeleton.back[block], block) } else { first.clone() };
+            if let Some(timing) = time(block, &mut under_way) {
+                let first_cycles = is_header.then(|| time(block, &mut first)).flatten().map_or(0, |timing| timing.cycles);
+                found.insert(block, BlockTime { first_more: first_cycles.saturating_sub(timing.cycles), timing });
+            }
+            ends.insert(block, under_way);
+        }
+    }
+    found
+}
+
+fn divergent_blocks(function: &Function) -> FxHashSet<Block> {
+    let flow = ControlFlow::compute(function);
+    let found: FxHashSet<Inst> = Uniformity::compute(function, &flow).divergent_branches().iter().copied().collect();
+    let parts = |block: &&Block| function.terminators(**block).iter().any(|inst| found.contains(inst));
+    function.layout.iter().filter(parts).copied().collect()
+}
+
+fn block_schedule(function: &Function, block: Block, timing: &Timing, executions: f64, live: Option<i32>) -> BlockSchedule {
+    let insts = &function.blocks[block].insts;
+    let is_machine = |inst: Inst| function.insts[inst].op.machine().is_some();
+    let schedule = insts.iter().zip(&timing.issued).filter(|(inst, _)| is_machine(**inst)).map(|(&inst, &cycle)| {
+        let text = print_inst(function, inst);
+        (cycle, text.split(" ;@").next().unwrap_or_default().to_owned())
+    });
+    BlockSchedule { block, cycles: timing.cycles, waited: timing.waited, executions, live, schedule: schedule.collect() }
+}
+
+fn loop_metrics(function: &Function, skeleton: &Skeleton, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
+    let Skeleton { loops, known: often, .. } = skeleton;
+    let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
+    let metrics = |id| {
+        let header = loops.get(id).header;
+        let members = loops.blocks(id);
+        let insts = || members.iter().flat_map(|&block| &function.blocks[block].insts).copied();
+        let class = |inst: &Inst| class_name(function, *inst).unwrap_or_default();
+        let share = |block: Block| if often.pass[header] > 0.0 { often.pass[block] / often.pass[header] } else { 0.0 };
+        LoopMetrics {
+            header,
+            depth: loops.get(id).depth,
+            blocks: members.len(),
+            instructions: insts().filter(|inst| function.insts[*inst].op.machine().is_some()).count(),
+            loads: insts().filter(|inst| class(inst).starts_with("load_")).count(),
+            stores: insts().filter(|inst| class(inst).starts_with("store_")).count(),
+            cycles: members.iter().map(|&block| share(block) * by_block.get(&block).map_or(0.0, |known| f64::from(known.cycles))).sum(),
+            live: members.iter().filter_map(|block| by_block.get(block)?.live).max(),
+        }
+    };
+    loops.iter().map(metrics).collect()
+}
+
+fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
+    let data = &function.insts[inst];
+    Some(oriole_hardware::Classes::get().of(data.op.machine()?, &data.modifiers).name())
+}
+
+/// Live registers, where values tell.
+struct Pressure {
+    liveness: Option<Liveness>,
+    tracker: Tracker,
+}
+
+impl Pressure {
+    fn new(function: &Function, listing: &Listing) -> Pressure {
+        let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
+        Pressure { liveness, tracker: Tracker::new(listing.code.groups().len()) }
+    }
+
+    /// The most general registers that are live in a block.
+    fn walk(&mut self, function: &Function, listing: &Listing, block: Block, range: &Range<usize>, gathered: &mut Gathered) -> Option<i32> {
+        let live = LiveValues::of(function, self.liveness.as_ref()?, block);
+        self.tracker.enter_block(&listing.code, range.clone(), live.as_borders());
+        self.tracker.enter_region(&listing.code, range.clone());
+        for position in range.clone() {
+            let item = &listing.code.items[position];
+            self.tracker.step(&listing.code, item);
+            if item.opcode == Some(Opcode::CALL) {
+                let live = self.tracker.live()[RegisterClass::General as usize].max(0) as u64;
+                gathered.other.live_at_calls = gathered.other.live_at_calls.max(live);
+            }
+        }
+        let peak = self.tracker.peak();
+        for (most, class) in gathered.live.iter_mut().zip([RegisterClass::General, RegisterClass::Uniform]) {
+            *most = (*most).max(peak[class as usize]);
+        }
+        Some(peak[RegisterClass::General as usize])
+    }
+}
+
+impl Gathered {
+    fn empty(stage: Stage) -> Gathered {
+        let fields = fields::all(stage).len();
+        Gathered {
+            stage,
+            instructions: 0,
+            latency: 0.0,
+            worst_latency: 0.0,
+            average_latency: 0.0,
+            counts: vec![0; fields],
+            without_field: 0,
+            live: [0; 2],
+            blocks: Vec::new(),
+            loops: Vec::new(),
+            hiding: Hiding::default(),
+            other: Other::default(),
+            busy: vec![[0.0; UNITS]; fields],
+            all_busy: [0.0; UNITS],
+            issued: 0.0,
+            divergent: FxHashSet::default(),
+        }
+    }
+
+    fn count_block(&mut self, function: &Function, block: Block, code: &Code, range: &Range<usize>, figures: Figures<'_>, executions: f64) {
+        let mut fetched: FxHashSet<u32> = FxHashSet::default();
+        for (position, &inst) in range.clone().zip(&function.blocks[block].insts) {
+            let item = &code.items[position];
+            let Some(opcode) = function.insts[inst].op.machine() else { continue };
+            self.instructions += 1;
+            self.issued += executions;
+            let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
+            self.all_busy[unit] += executions * cycles;
+            match fields::of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
+                Some(field) => {
+                    self.counts[field] += 1;
+                    self.busy[field][unit] += executions * cycles;
+                }
+                None => self.without_field += 1,
+            }
+            self.other.count(function, inst, item);
+            self.other.texture_readers += u64::from(code.reads(item).iter().any(|touch| fetched.contains(&touch.register)));
+            for touch in code.writes(item) {
+                if item.class.name() == "texture" {
+                    fetched.insert(touch.register);
+                } else {
+                    fetched.remove(&touch.register);
+                }
+            }
+        }
+    }
+}
+
+impl Other {
+    fn count(&mut self, function: &Function, inst: Inst, item: &Item) {
+        let data = &function.insts[inst];
+        let class = item.class.name();
+        if class == "texture" {
+            self.textures += 1;
+            self.count_texture(function, inst);
+        }
+        if class.starts_with("half") {
+            self.half += 1;
+            self.half_packed += u64::from(!is_single_half(function, inst));
+        }
+        if let Some(access) = data.memory.map(|id| &function.accesses[id]).filter(|access| access.space == Space::Local) {
+            let sum = if data.result_count() == 0 { &mut self.local_stored } else { &mut self.local_loaded };
+            *sum += u64::from(access.bytes);
+        }
+        self.uniform += u64::from(item.class.attribute("unit") == Some("udp"));
+        self.to_uniform += u64::from(item.opcode == Some(Opcode::R2UR));
+        self.precise += u64::from(PRECISE.contains(&class));
+    }
+
+    fn count_texture(&mut self, function: &Function, inst: Inst) {
+        let is_uniform = |operand: &Operand| match operand.kind {
+            OperandKind::Register { file, .. } => file == File::Uniform,
+            OperandKind::Value(part) => function.values[part.value].file == File::Uniform,
+            _ => false,
+        };
+        let is_bindless = function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == ".B");
+        let sum = if function.sources(inst).iter().any(is_uniform) {
+            &mut self.uniform_textures
+        } else if is_bindless {
+            &mut self.bindless_textures
+        } else {
+            &mut self.constant_textures
+        };
+        *sum += 1;
+    }
+}
+
+/// Whether only one half is computed: all registers that are read give the same half twice.
+fn is_single_half(function: &Function, inst: Inst) -> bool {
+    let is_register = |operand: &&Operand| {
+        matches!(operand.kind, OperandKind::Register { file: File::General, .. })
+            || operand.value().is_some_and(|value| function.values[value].file == File::General)
+    };
+    let is_one = |operand: &Operand| operand.suffixes().any(|suffix| [Symbol::H0_H0, Symbol::H1_H1].contains(&suffix));
+    let mut registers = function.sources(inst).iter().filter(is_register).peekable();
+    registers.peek().is_some() && registers.all(is_one)
+}
+
+/// What is known when a function is finished, or assumed before.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Setting {
+    /// Registers of a thread, as the hardware gives them.
+    pub registers: u32,
+    /// Uniform registers.
+    pub uniform_registers: u32,
+    /// The launch that occupancy is reckoned for, registers left out.
+    pub launch: Launch,
+    /// Bytes that spills store and load.
+    pub spilled: (u64, u64),
+    /// Bytes of local memory for spills.
+    pub spill_size: u64,
+    /// Bytes of local memory for variables.
+    pub variables_size: u64,
+    /// Bytes of code.
+    pub program_bytes: u64,
+    /// The most values that are live behind a call.
+    pub live_at_calls: u64,
+    /// Branches at which threads of a warp may part.
+    pub divergent_branches: u64,
+}
+
+impl Gathered {
+    /// The most general registers that are live behind a call.
+    pub fn live_at_calls(&self) -> u64 {
+        self.other.live_at_calls
+    }
+
+    /// Registers that a thread would get for what is live, with so many more.
+    pub fn registers_for_live(&self, beyond: i32) -> u32 {
+        (self.live[0] + beyond).max(0) as u32
+    }
+
+    /// All fields with their values.
+    pub fn figures(&self, setting: &Setting, machine: &Machine) -> Vec<(String, Figure)> {
+        let launch = Launch { registers: setting.registers.min(machine.registers_per_thread), ..setting.launch };
+        let found = launch.occupancy(machine).ok();
+        let ratio = found.map_or(0.0, |found| found.ratio());
+        let resident = found.map_or(0, |found| found.warps);
+        let other = &self.other;
+        let count = |value: u64| Figure::Count(value);
+        let mut list: Vec<(String, Figure)> = Vec::new();
+        let mut add = |name: &str, figure: Figure| list.push((name.to_owned(), figure));
+        let latency = self.latency.round() as u64;
+        add("inst", count(self.instructions as u64));
+        add("texInst", count(other.textures));
+        add("tepid", count(other.texture_readers));
+        add("rregs", count(u64::from(if self.stage == Stage::Pre { self.live[0] as u32 } else { setting.registers })));
+        add("urregs", count(u64::from(setting.uniform_registers)));
+        add("_lat2inst", Figure::Ratio(if self.issued > 0.0 { self.latency / self.issued } else { 0.0 }));
+        add("FP16 inst", count(other.half));
+        add("FP16 VectInst", count(other.half_packed));
+        add("Percentage Vectorized", Figure::Ratio(share(other.half_packed as f64, other.half as f64)));
+        add("est latency", count(latency));
+        add("LSpillB", count(setting.spilled.0));
+        add("LRefillB", count(setting.spilled.1));
+        add("SSpillB", count(0));
+        add("SRefillB", count(0));
+        add("LowLmemSpillSize", count(0));
+        add("FrameLmemSpillSize", count(setting.spill_size));
+        add("SpillSize", count(setting.spill_size));
+        add("LNonSpillB", count(other.local_stored));
+        add("LNonRefillB", count(other.local_loaded));
+        add("NonSpillSize", count(setting.variables_size));
+        add("Occupancy", Figure::Ratio(ratio));
+        add("est numDivergentBranches", count(setting.divergent_branches));
+        add("attributeMemUsage", count(0));
+        add("programSize", count(setting.program_bytes));
+        for (field, &number) in fields::all(self.stage).iter().zip(&self.counts) {
+            add(&format!("est {field}"), count(number));
+        }
+        add("est pairs", count(0));
+        let rounds = self.rounds(f64::from(resident) / f64::from(machine.schedulers));
+        add("issue thru", Figure::Ratio(rounds * self.issued));
+        let busiest = |field: usize| self.busy[field].iter().copied().fold(0.0, f64::max) * rounds;
+        for (number, field) in fields::all(self.stage).iter().enumerate() {
+            add(&format!("{field} thru"), Figure::Ratio(busiest(number)));
+        }
+        if self.stage == Stage::Pre {
+            let place = |name| fields::BEFORE.iter().position(|field| *field == name).map_or(0.0, busiest);
+            add("texLoadStore thru", Figure::Ratio(place("tex").max(place("loadStore"))));
+        }
+        let per_warp = (launch.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
+        add("reg thru", Figure::Ratio(share(f64::from(per_warp * resident), f64::from(machine.registers))));
+        add("warp thru", Figure::Ratio(ratio));
+        let per_block = launch.static_shared + launch.dynamic_shared;
+        let shared = u64::from(per_block) * u64::from(found.map_or(0, |found| found.blocks));
+        add("SharedMem Alloc thru", Figure::Ratio(share(shared as f64, f64::from(machine.shared_per_sm))));
+        add("partially unrolled loops", count(0));
+        add("non-unrolled loops", count(self.loops.len() as u64));
+        add("CB-Bound Tex", count(other.constant_textures));
+        add("UR-Bound Tex", count(other.uniform_textures));
+        add("Bindless Tex", count(other.bindless_textures));
+        add("Partially Bound Tex", count(0));
+        add("UDP inst", count(other.uniform));
+        add("numVecToURConverts inst", count(other.to_uniform));
+        add("maxNumLiveValuesAtSuspend", count(setting.live_at_calls));
+        add("Precise inst", count(other.precise));
+        add("worstcaseLat", Figure::Ratio(self.worst_latency));
+        add("avgcaseLat", Figure::Ratio(self.average_latency));
+        add("instHint", count(self.instructions as u64));
+        add("instPairs", count(0));
+        list
+    }
+
+    /// How often in a cycle a scheduler with so many warps could execute the function.
+    fn rounds(&self, warps: f64) -> f64 {
+        let warps = warps.max(1.0);
+        let busiest = self.all_busy.iter().copied().fold(self.issued, f64::max);
+        share(warps, self.latency.max(warps * busiest))
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
