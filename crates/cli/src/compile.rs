@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use oriole_driver::{BackendChoice, CompileError, Compiled, Fault, ModeChoice, Options, ScheduleKnobs, ScheduleMode, Scheduling};
+use oriole_driver::{CompileError, Compiled, Fault, Options, ScheduleKnobs};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
@@ -14,6 +14,7 @@ use oriole_ptx::source::{LineIndex, Source, Span};
 
 use crate::check::read_input;
 use crate::output::write_file;
+use crate::sched_choice::SchedulingChoice;
 use crate::sched_output::{self, SchedulingOutput};
 
 /// Compile PTX to a cubin that the CUDA driver loads.
@@ -46,21 +47,8 @@ pub struct CompileArguments {
     /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
     #[arg(long, value_name = "FILE")]
     hw_profile: Option<String>,
-    /// What instructions are scheduled for: off, reduce-reg (few registers), ilp (hidden latencies), dyn-batch (matrix products in
-    /// batches); without it, as the optimization level says
-    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
-    sched_mode: Option<ModeChoice>,
-    /// Who schedules them: a (list scheduler), b (weighted, forward and backward), c (ordered tree, several attempts), by-target (the
-    /// one that ptxas is said to use for the GPU), auto (several, the best by the timing model stays); without it, the one that measured
-    /// best
-    #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
-    sched_backend: Option<BackendChoice>,
-    /// Figures of the schedulers from a file of lines `name = value`; `--sched-options help` prints one with all of them
-    #[arg(long, value_name = "FILE")]
-    sched_options: Option<String>,
-    /// A single figure of the schedulers, after those of the file
-    #[arg(long, value_name = "NAME=VALUE")]
-    sched_option: Vec<String>,
+    #[command(flatten)]
+    sched_choice: SchedulingChoice,
     #[command(flatten)]
     sched_output: SchedulingOutput,
     /// Compile these kernels only
@@ -87,11 +75,11 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    if arguments.sched_options.as_deref() == Some("help") {
+    if arguments.sched_choice.wants_help() {
         print!("{}", ScheduleKnobs::default().write());
         return ExitCode::SUCCESS;
     }
-    let scheduling = match scheduling(arguments) {
+    let scheduling = match arguments.sched_choice.scheduling() {
         Ok(scheduling) => scheduling,
         Err(message) => {
             eprintln!("error: {message}");
@@ -150,30 +138,6 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn parse_mode(name: &str) -> Result<ModeChoice, String> {
-    match name {
-        "off" => Ok(ModeChoice::Off),
-        _ => ScheduleMode::parse(name).map(ModeChoice::On).ok_or_else(|| "one of off, reduce-reg, ilp, dyn-batch is wanted".to_owned()),
-    }
-}
-
-fn parse_backend(name: &str) -> Result<BackendChoice, String> {
-    BackendChoice::parse(name).ok_or_else(|| "one of a, b, c, by-target, auto is wanted".to_owned())
-}
-
-/// What the options say about scheduling.
-fn scheduling(arguments: &CompileArguments) -> Result<Scheduling, String> {
-    let mut knobs = ScheduleKnobs::default();
-    if let Some(file) = &arguments.sched_options {
-        let bytes = read_input(file).map_err(|error| format!("{file}: {error}"))?;
-        knobs.read(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{file}: {error}"))?;
-    }
-    for option in &arguments.sched_option {
-        knobs.read(option).map_err(|error| format!("--sched-option {option}: {}", error.trim_start_matches("line 1: ")))?;
-    }
-    Ok(Scheduling { mode: arguments.sched_mode.unwrap_or_default(), backend: arguments.sched_backend.unwrap_or_default(), knobs })
 }
 
 /// The hardware profile in a file, which must be for the target.

@@ -10,6 +10,7 @@ mod rescore;
 mod roundtrip;
 mod run;
 mod sass;
+mod sched_choice;
 mod sched_output;
 mod verify;
 

@@ -165,6 +165,18 @@ fn added_instructions_move_what_follows() {
 }
 
 #[test]
+fn nobody_waits_for_a_result_that_is_not_announced() {
+    let folder = folder("sass-barrier");
+    let text = saxpy();
+    let first = text.lines().find(|line| line.contains("/*0000*/")).unwrap();
+    let edited = text.replace(first, &format!("{first}\n  BMOV.32 B0, R4 ;\n  BMOV.32 R4, B0 ;\n"));
+    assert_eq!(run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &edited).code, Some(0));
+    let after = run(ORIOLE, &folder, &["disasm", "--control", "out.cubin"], "").stdout;
+    assert!(after.contains("[B012345:R5:W-:Y:S15]  BMOV.32 B0, R4 ;"), "{after}");
+    assert!(after.contains("[B012345:R5:W5:Y:S15]  BMOV.32 R4, B0 ;"), "{after}");
+}
+
+#[test]
 fn labels_can_be_added() {
     let folder = folder("sass-labels");
     let text = saxpy();

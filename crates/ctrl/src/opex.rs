@@ -5,7 +5,7 @@
 //! round more usually finds nothing to add.
 
 use oriole_hardware::{Class, ControlRules, Model};
-use oriole_ir::{Function, Inst, Op};
+use oriole_ir::{Function, Inst, Op, OperandKind};
 use oriole_isa::{Instruction, Opcode, Symbols, Target, decode, encode};
 use oriole_opt::machine::machine_instruction;
 use oriole_support::Index;
@@ -34,7 +34,7 @@ fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<
     let rules = ControlRules::of(model);
     let instruction = |&inst: &Inst| {
         let instruction = machine_instruction(function, inst, &|_| 0);
-        if rules.reads_through_cache(Class::of(&instruction)) { as_encoded(instruction, target) } else { instruction }
+        if rules.reuse_cache(Class::of(&instruction)).is_some() { as_encoded(instruction, target) } else { instruction }
     };
     let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
     let code = Code { instructions: &instructions, blocks: blocks_of(function) };
@@ -70,11 +70,19 @@ fn add_pauses(function: &mut Function, shortfalls: &[Shortfall]) {
     }
 }
 
-/// The blocks that have instructions, with what may follow each.
+/// The runs of instructions that control enters at the first and leaves behind the last, with what may follow each. A block that ends in
+/// two branches is two of them: whoever takes the first branch does not wait for the second one's stall.
 fn blocks_of(function: &Function) -> Vec<Block> {
-    let filled: Vec<oriole_ir::Block> = function.layout.iter().copied().filter(|&block| !function.blocks[block].insts.is_empty()).collect();
+    let runs: Vec<(oriole_ir::Block, &[Inst])> = function
+        .layout
+        .iter()
+        .flat_map(|&block| {
+            let insts = function.blocks[block].insts.split_inclusive(|&inst| is_branch(function, inst));
+            insts.map(move |run| (block, run))
+        })
+        .collect();
     let mut number_of = vec![None; function.blocks.len()];
-    for (number, block) in filled.iter().enumerate() {
+    for (number, (block, _)) in runs.iter().enumerate().rev() {
         number_of[block.position()] = Some(number);
     }
     // An empty block is where the next one starts.
@@ -85,11 +93,12 @@ fn blocks_of(function: &Function) -> Vec<Block> {
         following = number;
     }
     let mut start = 0;
-    let mut blocks = Vec::with_capacity(filled.len());
-    for (number, &block) in filled.iter().enumerate() {
-        let end = start + function.blocks[block].insts.len();
-        let mut successors: Vec<usize> = function.successors(block).iter().filter_map(|next| number_of[next.position()]).collect();
-        if falls_through(function, block) && number + 1 < filled.len() {
+    let mut blocks = Vec::with_capacity(runs.len());
+    for (number, &(_, run)) in runs.iter().enumerate() {
+        let end = start + run.len();
+        let last = run[run.len() - 1];
+        let mut successors: Vec<usize> = targets(function, last).filter_map(|next| number_of[next.position()]).collect();
+        if falls_through(function, last) && number + 1 < runs.len() {
             successors.push(number + 1);
         }
         successors.sort_unstable();
@@ -100,8 +109,18 @@ fn blocks_of(function: &Function) -> Vec<Block> {
     blocks
 }
 
-fn falls_through(function: &Function, block: oriole_ir::Block) -> bool {
-    let Some(&last) = function.blocks[block].insts.last() else { return true };
+fn is_branch(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.is_machine(Opcode::BRA) || data.is_machine(Opcode::BRX)
+}
+
+/// Where a branch may go.
+fn targets(function: &Function, inst: Inst) -> impl Iterator<Item = oriole_ir::Block> {
+    let operands = if is_branch(function, inst) { function.operands(inst) } else { &[] };
+    operands.iter().filter_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
+}
+
+fn falls_through(function: &Function, last: Inst) -> bool {
     let data = &function.insts[last];
     let ends = [Opcode::BRA, Opcode::BRX, Opcode::EXIT, Opcode::RET].iter().any(|&opcode| data.is_machine(opcode));
     !ends || data.guard.is_some()

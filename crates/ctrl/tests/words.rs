@@ -158,3 +158,69 @@ fn seven_in_flight_share_six_scoreboards() {
     let used = words[..7].iter().fold(0u8, |mask, word| mask | 1 << word.write_barrier.expect("each sets a scoreboard"));
     assert_eq!(used, 0x3f);
 }
+
+#[test]
+fn a_slot_keeps_an_even_and_an_odd_register() {
+    let kept = words(&["FFMA R0, R4, R13, R6", "FFMA R1, R8, R12, R6", "FFMA R2, R10, R13, R7", "EXIT"]);
+    assert_eq!((kept[0].reuse, kept[1].reuse), (0b110, 0));
+    let pushed_out = words(&["FFMA R0, R4, R14, R6", "FFMA R1, R8, R12, R6", "FFMA R2, R10, R14, R7", "EXIT"]);
+    assert_eq!(pushed_out[0].reuse, 0b100);
+}
+
+#[test]
+fn a_pair_is_kept_if_neither_of_it_is_written() {
+    let between = |other: &'static str| {
+        words(&["IMAD.WIDE.U32 R8, R0, 0x4, R4", "LOP3.LUT R12, R2, R3, RZ, 0xc0, !PT", other, "IMAD.WIDE.U32 R10, R1, 0x4, R4", "EXIT"])
+    };
+    assert_eq!(between("IADD3 R13, R2, R7, RZ")[0].reuse, 0b100);
+    assert_eq!(between("IADD3 R13, R2, R7, R5")[0].reuse, 0, "the slot is used for one of them");
+    let product = "IMAD.WIDE.U32 R8, R0, 0x4, R4";
+    let sums = ["IADD3 R12, R3, R7, RZ", "IADD3 R13, R3, R7, RZ", "IADD3 R14, R3, R7, RZ"];
+    let written = words(&[product, "LOP3.LUT R5, R3, R7, RZ, 0xc0, !PT", sums[0], sums[1], sums[2], product, "EXIT"]);
+    assert!(written[..5].iter().all(|word| word.stay), "the warp stays, but R5 is another one");
+    assert_eq!(written[0].reuse, 0b001);
+}
+
+#[test]
+fn halves_of_the_matrix_unit_have_a_cache_of_their_own() {
+    let own = words(&["HFMA2.MMA R8, R4, R0, R3", "HFMA2 R9, R5, R0, R3", "HFMA2.MMA R10, R6, R0, R3", "EXIT"]);
+    assert_eq!((own[0].reuse, own[1].reuse), (0b110, 0));
+    let far = ["HFMA2.MMA R8, R4, R0, R3", "FADD R0, R12, R13", "FADD R20, R12, R13", "FADD R21, R12, R13", "FADD R22, R12, R13"];
+    let far: Vec<&str> = far.into_iter().chain(["FADD R23, R12, R13", "FADD R24, R12, R13", "HFMA2.MMA R10, R6, R0, R3", "EXIT"]).collect();
+    let words = words(&far);
+    assert!(words[..7].iter().all(|word| word.stay), "the warp stays, so R3 is kept, and R0 is not because it is written");
+    assert_eq!(words[0].reuse, 0b100);
+}
+
+#[test]
+fn who_has_not_yielded_for_ten_cycles_does_so_at_a_stall_of_two() {
+    let lines: Vec<String> = (0..8).map(|at| format!("LOP3.LUT R{}, R4, R5, RZ, 0xc0, !PT", 10 + at)).chain(["EXIT".to_owned()]).collect();
+    let words = words(&lines.iter().map(String::as_str).collect::<Vec<&str>>());
+    assert!(words[..7].iter().all(|word| word.stall == 2));
+    assert_eq!(words[..7].iter().position(|word| !word.stay), Some(5));
+    assert_eq!((words[4].reuse, words[5].reuse), (0b11, 0), "another warp pushes out what is kept");
+}
+
+#[test]
+fn a_stall_passes_before_a_wait_that_lasts_longer() {
+    let load = "LDG.E R0, desc[UR4][R2.64]";
+    let lines = |first: &'static str| [load, first, "IADD3 R6, R0, R5, RZ", "@P0 IADD3 R7, R5, R5, RZ", "EXIT"];
+    let words_behind = words(&lines("ISETP.NE.AND P0, PT, R4, R5, PT"));
+    assert_eq!((words_behind[1].stall, words_behind[2].stall), (11, 2), "the wait is for a load of many cycles");
+    assert!(words_behind[2].wait != 0);
+}
+
+#[test]
+fn what_a_loop_finds_is_settled_before_it() {
+    let lines = ["IADD3 R6, R4, R5, RZ", "FFMA R8, R8, R9, R10", "FFMA R7, R6, R9, R10", "@P0 BRA 0x10", "EXIT"];
+    let blocks = || vec![block(0, 1, &[1]), block(1, 4, &[1, 2]), block(4, 5, &[])];
+    let inside = assign_blocks(&lines, blocks()).controls;
+    assert_eq!(inside[1].stall, 1, "the loop does not wait for the sum in every round");
+    assert!(inside[0].stall + inside[1].stall >= 4, "but the sum is there");
+}
+
+#[test]
+fn single_precision_keeps_away_from_a_product_of_integers() {
+    let words = words(&["IMAD R8, R4, R5, R6", "FFMA R7, R4, R5, R9", "FFMA R10, R4, R5, R9", "EXIT"]);
+    assert_eq!((words[0].stall, words[1].stall), (2, 1));
+}

@@ -4,6 +4,7 @@ use oriole_cubin::build::Extern;
 use oriole_isel::{prototype, resolved_name};
 use oriole_ptx::ast::{AddressBase, Alias, Body, Function, FunctionId, FunctionKind, Initializer, Item, Linkage, Module, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
+use oriole_sched::backend::tree::{CallCosts, Callee};
 use rustc_hash::FxHashSet;
 
 use crate::Options;
@@ -62,8 +63,23 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
     function.body.as_deref().is_some_and(is_call)
 }
 
+/// What is known of a module's functions before they are compiled.
+pub struct Facts {
+    /// Names of those in which threads may wait for all others of their warp.
+    pub gathering: FxHashSet<String>,
+    /// How long they take, about.
+    pub calls: CallCosts,
+}
+
+impl Facts {
+    /// Looks through a module.
+    pub fn of(module: &Module) -> Facts {
+        Facts { gathering: gathering(module), calls: call_costs(module) }
+    }
+}
+
 /// Functions in which threads may wait for all others of their warp: at a `barrier` without `.aligned`, there or in what they call.
-pub fn gathering(module: &Module) -> FxHashSet<String> {
+fn gathering(module: &Module) -> FxHashSet<String> {
     let waits = |body: &Body| {
         body.instructions
             .iter()
@@ -84,6 +100,21 @@ pub fn gathering(module: &Module) -> FxHashSet<String> {
         found.extend(callers);
     }
     found
+}
+
+/// Cycles that a statement of a callee takes, about: nobody has compiled it yet.
+const CYCLES_OF_STATEMENT: u32 = 5;
+
+/// About how long each function of a module takes, with all that it calls.
+fn call_costs(module: &Module) -> CallCosts {
+    let callees = module.functions.iter().filter_map(|function| {
+        let body = function.body.as_deref()?;
+        let own_cycles = CYCLES_OF_STATEMENT.saturating_mul(body.instructions.len() as u32);
+        let calls = if has_calls(module, function) { mentioned(module, function) } else { Vec::new() };
+        let calls = calls.iter().map(|name| resolved_name(module, name).to_owned()).collect();
+        Some(Callee { name: module.name(function.name).to_owned(), own_cycles, calls })
+    });
+    CallCosts::propagate(&callees.collect::<Vec<_>>())
 }
 
 /// Other names of a function that other files can see.

@@ -8,9 +8,10 @@ use oriole_ir::ReferenceKind;
 use oriole_isel::{Home, Homes, Layout, Linking};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, Module, Parameter};
 use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::error::{CompileError, Fault};
+use crate::functions::Facts;
 use crate::passes::{self, Finished};
 use crate::variables;
 use crate::{Compiled, FunctionReport, Options, SchedulingReport, account, convention, functions, registers};
@@ -98,11 +99,11 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
 
 /// Compiles functions in parallel.
 fn compile_functions(jobs: &[Job<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
-    let mut gathering: FxHashMap<usize, FxHashSet<String>> = FxHashMap::default();
+    let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
     for job in jobs {
-        gathering.entry(job.module_number).or_insert_with(|| functions::gathering(job.module));
+        facts.entry(job.module_number).or_insert_with(|| Facts::of(job.module));
     }
-    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &gathering[&job.module_number], options);
+    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &facts[&job.module_number], options);
     let results: Vec<_> = jobs.par_iter().map(run).collect();
     let mut finished = Vec::new();
     let mut errors = Vec::new();

@@ -8,11 +8,11 @@ use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legaliz
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
-use rustc_hash::FxHashSet;
 
 use crate::account::Account;
 use crate::emit::{self, Code};
 use crate::error::Fault;
+use crate::functions::Facts;
 use crate::schedule::{Context, Plan};
 use crate::{Options, account, convention, layout, prologue, schedule};
 
@@ -102,7 +102,7 @@ pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
 struct Way<'a> {
     function: Function,
     options: &'a Options,
-    context: Context,
+    context: Context<'a>,
     dump: Option<String>,
     account: Account,
 }
@@ -251,14 +251,12 @@ fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Enviro
 }
 
 /// Takes one function from PTX to machine code.
-///
-/// `gathering` has the names of functions in which threads may wait for all others of their warp.
 pub fn run(
     module: &Module,
     id: FunctionId,
     homes: &Homes,
     register_limit: u32,
-    gathering: &FxHashSet<String>,
+    facts: &Facts,
     options: &Options,
 ) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
@@ -266,7 +264,7 @@ pub fn run(
     let selected = select_function(module, id, target, homes)
         .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
     let launch = account::declared_launch(module, id, homes, selected.barriers);
-    let context = Context { launch, trace: options.reports.traces(&selected.function.name) };
+    let context = Context { calls: &facts.calls, launch, trace: options.reports.traces(&selected.function.name) };
     let mut way = Way { function: selected.function, options, context, dump: None, account: Account::default() };
     way.after(SELECT)?;
 
@@ -291,7 +289,7 @@ pub fn run(
         dead::run(&mut way.function, target);
         way.after(REMOVE_DEAD)?;
     }
-    converge::run(&mut way.function, target, &|name| gathering.contains(name) || oriole_isel::is_runtime(name));
+    converge::run(&mut way.function, target, &|name| facts.gathering.contains(name) || oriole_isel::is_runtime(name));
     way.after(CONVERGE)?;
     give_way::run(&mut way.function, target);
     way.after(GIVE_WAY)?;

@@ -15,6 +15,7 @@ use oriole_hardware::occupancy::Launch;
 use oriole_hardware::units::Rates;
 use oriole_ir::{File, Function};
 use oriole_regalloc::{Allocation, Environment};
+use oriole_sched::backend::tree::CallCosts;
 use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::resource::Costs;
@@ -112,8 +113,10 @@ impl Plan {
 }
 
 /// What is special about a function.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Context {
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// How long the functions that it calls take, about.
+    pub calls: &'a CallCosts,
     /// What a block of threads needs besides registers, if its size is declared.
     pub launch: Option<Launch>,
     /// Whether to record why each instruction is picked.
@@ -162,7 +165,7 @@ fn described(options: &Options) -> Backend {
 
 fn with_scheduler(
     plan: Plan,
-    context: Context,
+    context: Context<'_>,
     environment: &Environment,
     options: &Options,
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
@@ -178,6 +181,7 @@ fn with_scheduler(
         register_limit: environment.limit(File::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(File::Uniform),
+        calls: Some(context.calls),
         launch: context.launch,
         warps_kept: plan.warps_kept,
         verify: options.verify,
@@ -197,7 +201,7 @@ pub fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
-    context: Context,
+    context: Context<'_>,
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
@@ -211,7 +215,7 @@ pub fn before_allocation(
 pub fn after_allocation(
     function: &mut Function,
     plan: Plan,
-    context: Context,
+    context: Context<'_>,
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {

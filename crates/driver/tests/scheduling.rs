@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use oriole_driver::{Compiled, Options, ScheduleBackend, ScheduleMode, Scheduling, compile};
+use oriole_driver::{BackendChoice, Compiled, Options, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling, compile};
 use oriole_isa::Target;
 
 const TARGETS: [&str; 2] = ["sm_90a", "sm_80"];
@@ -30,26 +30,44 @@ fn registers(compiled: &Compiled) -> u32 {
     compiled.functions.iter().map(|function| function.registers).sum()
 }
 
+/// Every backend for every purpose.
 #[test]
-fn every_mode_keeps_what_code_means_and_adds_no_spills() {
-    let (mut changed, mut few, mut fast, mut judged) = (0, 0, 0, 0);
-    for module in MODULES {
-        for target in TARGETS {
-            let Some(old) = compiled(module, target, 3, Scheduling::off()) else { continue };
-            judged += 1;
-            let by_mode = ScheduleMode::ALL.map(|mode| {
-                let new = compiled(module, target, 3, Scheduling::by(ScheduleBackend::A, mode));
-                let new = new.unwrap_or_else(|| panic!("{module} for {target} compiles without scheduling, not with {}", mode.name()));
-                assert!(spills(&new) <= spills(&old), "{module} for {target} spills with {}", mode.name());
-                changed += usize::from(new.cubin != old.cubin);
-                registers(&new)
-            });
-            few += by_mode[0];
-            fast += by_mode[1];
+fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
+    for backend in ScheduleBackend::ALL {
+        let (mut changed, mut few, mut fast, mut judged) = (0, 0, 0, 0);
+        for module in MODULES {
+            for target in TARGETS {
+                let Some(old) = compiled(module, target, 3, Scheduling::off()) else { continue };
+                judged += 1;
+                let by_mode = ScheduleMode::ALL.map(|mode| {
+                    let by = format!("{} for {}", backend.name(), mode.name());
+                    let new = compiled(module, target, 3, Scheduling::by(backend, mode));
+                    let new = new.unwrap_or_else(|| panic!("{module} for {target} compiles without scheduling, not by {by}"));
+                    assert!(spills(&new) <= spills(&old), "{module} for {target} spills by {by}");
+                    changed += usize::from(new.cubin != old.cubin);
+                    registers(&new)
+                });
+                few += by_mode[0];
+                fast += by_mode[1];
+            }
         }
+        let by = backend.name();
+        assert!(judged >= 12 && changed > judged, "{by}: {changed} of {judged} files, three modes each, came out differently");
+        assert!(few < fast, "{by}: reduce-reg takes {few} registers, ilp {fast}");
     }
-    assert!(judged >= 12 && changed > judged, "{changed} of {judged} files, three modes each, came out differently");
-    assert!(few < fast, "reduce-reg takes {few} registers, ilp {fast}");
+}
+
+/// Where the budget allows no second trial, auto is the first plan; else others win somewhere.
+#[test]
+fn auto_keeps_the_best() {
+    let auto = Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() };
+    let poor = Scheduling { knobs: ScheduleKnobs { auto_budget: 0, ..ScheduleKnobs::default() }, ..auto };
+    let plans = |scheduling| {
+        let compiled = compiled("attention", "sm_90a", 3, scheduling).expect("a module that compiles");
+        compiled.functions.iter().filter_map(|function| function.plan).collect::<Vec<_>>()
+    };
+    assert!(plans(poor).iter().all(|plan| (plan.backend, plan.mode) == (ScheduleBackend::ALL[0], ScheduleMode::Ilp)));
+    assert!(plans(auto).iter().any(|plan| (plan.backend, plan.mode) != (ScheduleBackend::ALL[0], ScheduleMode::Ilp)));
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub struct ControlRules {
     wants: Vec<Wants>,
     /// By class.
     barrier_free: Vec<bool>,
-    cached: Vec<bool>,
+    caches: Vec<Option<u8>>,
     paces: Vec<Option<Pace>>,
 }
 
@@ -98,7 +98,13 @@ impl ControlRules {
             let is_in = |class: Class| class.attribute("unit").is_some_and(|unit| units.contains(&unit));
             Classes::get().all().map(is_in).collect::<Vec<bool>>()
         };
-        let (barrier_free, cached) = (of_units(&facts.barrier_free_units), of_units(&facts.reuse_units));
+        let barrier_free = of_units(&facts.barrier_free_units);
+        let cache = |class: Class| {
+            let of =
+                |name: Option<&str>| facts.reuse_caches.iter().find(|(cache, _)| Some(*cache) == name).map(|&(_, number)| number as u8);
+            of(Some(class.name())).or_else(|| of(class.attribute("unit")))
+        };
+        let caches = Classes::get().all().map(cache).collect();
         let machine = Machine::named(name).ok_or_else(|| format!("there is no machine `{name}`"))?;
         let pace = |class: Class| {
             let unit = facts.paced_units.iter().position(|unit| class.attribute("unit") == Some(unit))?;
@@ -108,7 +114,7 @@ impl ControlRules {
             Some(Pace { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
         };
         let paces = Classes::get().all().map(pace).collect();
-        Ok(ControlRules { facts, scoreboards: machine.scoreboards as usize, wants, barrier_free, cached, paces })
+        Ok(ControlRules { facts, scoreboards: machine.scoreboards as usize, wants, barrier_free, caches, paces })
     }
 
     /// What an opcode wants.
@@ -134,10 +140,16 @@ impl ControlRules {
         self.facts.paced_units.len()
     }
 
-    /// Whether instructions of a class read through the reuse cache.
+    /// The reuse cache that instructions of a class read through, by number.
     #[inline]
-    pub fn reads_through_cache(&self, class: Class) -> bool {
-        self.cached[class.index()]
+    pub fn reuse_cache(&self, class: Class) -> Option<u8> {
+        self.caches[class.index()]
+    }
+
+    /// The bank of a general register.
+    #[inline]
+    pub fn register_bank(&self, register: u16) -> u8 {
+        (u32::from(register) % self.facts.register_banks) as u8
     }
 
     /// All facts with their sources, in the order of the fields.

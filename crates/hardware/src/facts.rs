@@ -147,6 +147,8 @@ macro_rules! control_facts {
             stall_cap: u32, "Most that a stall count holds.";
             yield_needed: u32, "Stalls from this on are kept only where the scheduler may turn to other warps.";
             yield_from: u32, "Instructions of fixed latency yield from this stall on.";
+            yield_due: u32, "After so many cycles without a yield they do so from a shorter stall on.";
+            yield_due_from: u32, "That shorter stall.";
             scoreboard_seen: u32, "Cycles from setting a scoreboard until a wait for it sees that.";
             barrier_hold: u32, "Cycles from a barrier of the block to the first instruction that may have to wait for it.";
             barrier_drains: u32, "1 if all that stands before a barrier of the block in the queue of memory operations has read its sources behind it.";
@@ -158,7 +160,8 @@ macro_rules! control_facts {
             paced_units: Vec<&'static str>, "Units that a second instruction is kept away from while they are busy with the first.";
             paces: Vec<(&'static str, u32)>, "Cycles by rate, where a unit is slower than its rate says because a second one adds to that.";
             pace_cap: u32, "Cycles that it is kept away at most.";
-            reuse_units: Vec<&'static str>, "Units that read through the reuse cache.";
+            reuse_caches: Vec<(&'static str, u32)>, "Which reuse cache a class, or else the classes of a unit, reads through.";
+            register_banks: u32, "Banks of registers; each has an entry of its own in every slot of a reuse cache.";
             reuse_distance: u32, "How many instructions further on a kept register is read at most.";
             loop_weight: u32, "How much more often a loop runs than what is around it.";
             loop_levels: u32, "Nested loops that count.";

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, Target, parse};
-use oriole_sched::backend::{self, Backend, Budget, Knobs, Mode, Settings, Stage};
+use oriole_sched::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage};
 use oriole_sched::check;
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::Builder;
@@ -51,10 +51,11 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     tracker.enter_block(&code, 0..count, Borders { live_in: &[], live_out: &[] });
     let settings =
         Settings { backend, mode: Mode::Ilp, stage: Stage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
+    let mut memory = Memory::default();
     let mut order = Vec::with_capacity(count);
     for region in code.regions(0..count, backend.longest_block()) {
         let graph = builder.build(&code, region);
-        order.extend(backend::schedule(&code, &graph, costs, &settings, &mut tracker).order);
+        order.extend(backend::schedule(&code, &graph, costs, &settings, &mut tracker, &mut memory).order);
     }
     let scheduling = start.elapsed();
     let start = Instant::now();

@@ -17,7 +17,8 @@ use oriole_ir::analysis::{ControlFlow, Liveness};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::{self, Backend, Budget, Knobs, Mode, Settings, Stage};
+use crate::backend::tree::CallCosts;
+use crate::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage};
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
@@ -50,6 +51,8 @@ pub struct Scheduler<'a> {
     pub hidden_registers: u32,
     /// Uniform registers that there are.
     pub uniform_limit: u32,
+    /// How long calls take, where that is known.
+    pub calls: Option<&'a CallCosts>,
     /// What a block of threads needs besides registers, if its size is declared.
     pub launch: Option<Launch>,
     /// The share of resident warps, in percent, that must be left: 100 for schedules whose registers are to cost none.
@@ -123,15 +126,26 @@ struct Piece {
 }
 
 impl Piece {
-    fn new(function: &Function, blocks: &[Block], mut code: Code, push: impl Fn(&mut Code, Inst)) -> Piece {
+    fn new(function: &Function, blocks: &[Block], mut code: Code, calls: Option<&CallCosts>, push: impl Fn(&mut Code, Inst)) -> Piece {
         let mut ranges = Vec::with_capacity(blocks.len());
         for &block in blocks {
             let start = code.items.len();
-            function.blocks[block].insts.iter().for_each(|&inst| push(&mut code, inst));
+            for &inst in &function.blocks[block].insts {
+                let call = calls.zip(function.callee(inst)).and_then(|(calls, callee)| calls.cycles(callee));
+                code.calls.extend(call.map(|cycles| (code.items.len() as u32, cycles)));
+                push(&mut code, inst);
+            }
             ranges.push((block, start..code.items.len()));
         }
         Piece { code, blocks: ranges }
     }
+}
+
+/// What is used again from block to block.
+struct Tools<'m> {
+    builder: Builder<'m>,
+    tracker: Tracker,
+    memory: Memory,
 }
 
 /// The order of a block, with what is known of it.
@@ -139,6 +153,8 @@ struct Attempt {
     order: Vec<usize>,
     cycles_before: u64,
     cycles: u64,
+    /// Orders that were tried wanted more registers.
+    wants_registers: bool,
     regions: Vec<TracedRegion>,
 }
 
@@ -161,7 +177,9 @@ impl Scheduler<'_> {
         let numbers = from_ir::ValueNumbers::new(function);
         let mut tracker = Tracker::new(function.values.len());
         let piece_of = |function: &Function, chunk: &[Block]| {
-            Piece::new(function, chunk, numbers.empty(function), |code, inst| from_ir::push_values(code, &numbers, function, inst))
+            Piece::new(function, chunk, numbers.empty(function), self.calls, |code, inst| {
+                from_ir::push_values(code, &numbers, function, inst);
+            })
         };
         let chunks = chunks(function, self.backend.largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
@@ -180,11 +198,12 @@ impl Scheduler<'_> {
         let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), ..Stats::default() };
         for chunk in &chunks {
             let piece = only_piece.take().unwrap_or_else(|| piece_of(function, chunk));
-            let mut builder = Builder::new(self.model, piece.code.registers());
+            let builder = Builder::new(self.model, piece.code.registers());
+            let mut tools = Tools { builder, tracker: Tracker::new(function.values.len()), memory: Memory::default() };
             for (block, range) in &piece.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
-                let found = self.within_budget(&piece.code, range, &mut builder, &mut tracker, &live, most_of(target, old));
+                let found = self.within_budget(&piece.code, range, &mut tools, &live, most_of(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 stats.is_tight |= found.is_tight;
                 let insts = &function.blocks[*block].insts;
@@ -197,23 +216,15 @@ impl Scheduler<'_> {
     }
 
     /// Looks for an order of a block that needs no more registers than allowed.
-    fn within_budget(
-        &self,
-        code: &Code,
-        range: &Range<usize>,
-        builder: &mut Builder<'_>,
-        tracker: &mut Tracker,
-        live: &LiveValues,
-        allowed: Counts,
-    ) -> Found {
+    fn within_budget(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Found {
         let (mut tries, mut is_tight) = (Vec::new(), false);
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
-            tracker.enter_block(code, range.clone(), live.as_borders());
-            let mut attempt = self.attempt(code, range, builder, tracker, &settings);
-            let found = peak(code, range, tracker, live.as_borders(), attempt.order.iter().copied());
-            is_tight |= mode != Mode::ReduceReg && found[0] > settings.budget.reduced;
+            tools.tracker.enter_block(code, range.clone(), live.as_borders());
+            let mut attempt = self.attempt(code, range, tools, &settings);
+            let found = peak(code, range, &mut tools.tracker, live.as_borders(), attempt.order.iter().copied());
+            is_tight |= mode != Mode::ReduceReg && (attempt.wants_registers || found[0] > settings.budget.reduced);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
                 let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
@@ -231,15 +242,16 @@ impl Scheduler<'_> {
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         for chunk in chunks(function, self.backend.largest_function()) {
-            let piece = Piece::new(function, &chunk, from_machine::empty(), |code, inst| from_ir::push_allocated(code, function, inst));
-            let mut builder = Builder::new(self.model, piece.code.registers());
-            let mut tracker = Tracker::new(piece.code.groups().len());
+            let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
+            let piece = Piece::new(function, &chunk, from_machine::empty(), self.calls, push);
+            let builder = Builder::new(self.model, piece.code.registers());
+            let mut tools = Tools { builder, tracker: Tracker::new(piece.code.groups().len()), memory: Memory::default() };
             for (block, range) in &piece.blocks {
-                tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
+                tools.tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
                 // Registers have their places: there is nothing to be saved.
                 let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
                 let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
-                let mut attempt = self.attempt(&piece.code, range, &mut builder, &mut tracker, &settings);
+                let mut attempt = self.attempt(&piece.code, range, &mut tools, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
                     stats.attempts.push(Attempted::new(*block, insts, mode, regions, Verdict::Taken));
@@ -272,15 +284,19 @@ impl Scheduler<'_> {
         [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
-    fn attempt(&self, code: &Code, range: &Range<usize>, builder: &mut Builder<'_>, tracker: &mut Tracker, settings: &Settings) -> Attempt {
-        let mut attempt = Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, regions: Vec::new() };
+    fn attempt(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, settings: &Settings) -> Attempt {
+        let Tools { builder, tracker, memory } = tools;
+        let mut attempt =
+            Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, wants_registers: false, regions: Vec::new() };
         for region in code.regions(range.clone(), self.backend.longest_block()) {
             (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
             let graph = builder.build(code, region.clone());
             let before = backend::estimate(code, &graph, self.costs, region.clone());
-            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker);
-            let is_better = schedule.length.is_shorter_than(before) || settings.mode == Mode::ReduceReg;
+            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, memory);
+            let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
+            let is_better = is_judged || schedule.length.is_shorter_than(before);
             attempt.cycles_before += u64::from(before.issued);
+            attempt.wants_registers |= schedule.wants_registers;
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if self.trace {
                 let start = region.start - range.start;

@@ -164,6 +164,13 @@ impl Tracker {
         }
     }
 
+    /// What is known of a group at the start of a region: whether it is live, whether it is wanted behind the region, and how many items of
+    /// the region read it.
+    pub fn at_region_start(&self, group: u32) -> (bool, bool, u32) {
+        let state = &self.states[group as usize];
+        (state.live, state.wanted_later, state.readers)
+    }
+
     /// Goes over what is not scheduled: items of the block outside of regions.
     pub fn pass(&mut self, code: &Code, position: usize) {
         self.enter_region(code, position..position + 1);

@@ -13,10 +13,14 @@ use oriole_sched::report::trace::Verdict;
 use oriole_sched::resource::Costs;
 
 fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
+    run_by(Backend::A, text, mode, registers)
+}
+
+fn run_by(backend: Backend, text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
     let mut function: Function = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}")).remove(0);
     let target = Target::parse("sm_90a").expect("a target");
     let scheduler = Scheduler {
-        backend: Backend::A,
+        backend,
         knobs: Knobs::default(),
         model: Model::of(target),
         costs: &Costs::from_rates(Rates::of(target), Machine::of(target)),
@@ -25,6 +29,7 @@ fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
         register_limit: registers,
         hidden_registers: 2,
         uniform_limit: 63,
+        calls: None,
         launch: None,
         warps_kept: 100,
         verify: true,
@@ -115,13 +120,15 @@ fn a_limit_of_registers_is_kept() {
         text.push_str(&format!("    STG.E desc[%1][%2.64+{:#x}], %{sum} !global.4\n", 8 * at + 4));
     }
     text.push_str("    EXIT\n}");
-    let (_, many) = run(&text, Mode::Ilp, 255);
-    // Sixteen warps of a scheduler have 32 registers each.
-    assert!(many.live_after <= 32 && many.live_after > 16, "{} registers", many.live_after);
-    let (_, few) = run(&text, Mode::Ilp, 16);
-    assert!(few.live_after <= 16 && few.cycles_after < few.cycles_before, "{} registers", few.live_after);
-    let (_, fewest) = run(&text, Mode::ReduceReg, 16);
-    assert!(fewest.live_after <= few.live_after, "{} and {} registers", fewest.live_after, few.live_after);
+    for backend in Backend::ALL {
+        let (_, many) = run_by(backend, &text, Mode::Ilp, 255);
+        // Sixteen warps of a scheduler have 32 registers each.
+        assert!(many.live_after <= 32 && many.live_after > 16, "{} registers", many.live_after);
+        let (_, few) = run_by(backend, &text, Mode::Ilp, 16);
+        assert!(few.live_after <= 16 && few.cycles_after < few.cycles_before, "{} registers", few.live_after);
+        let (_, fewest) = run_by(backend, &text, Mode::ReduceReg, 16);
+        assert!(fewest.live_after <= few.live_after, "{} and {} registers", fewest.live_after, few.live_after);
+    }
 }
 
 /// On registers: the second load goes first, but its sum's operand may only be overwritten when the first sum is stored.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use oriole_driver::{Options, compile, obstacle};
+use oriole_driver::{Options, ScheduleBackend, ScheduleMode, Scheduling, compile, obstacle};
 use oriole_isa::Target;
 use oriole_kernel_test::{Expectation, Expected, KernelTest, Tolerance, Value};
 use oriole_ptx::ast::Module;
@@ -18,11 +18,31 @@ use crate::reduce::Case;
 pub struct Configuration {
     pub target: Target,
     pub level: u8,
+    /// Who schedules and what for; as the level says if there is none.
+    pub scheduler: Option<Scheduler>,
+}
+
+/// A backend of the scheduler and its mode.
+pub type Scheduler = (ScheduleBackend, ScheduleMode);
+
+/// Every backend with every mode.
+pub fn schedulers() -> Vec<Scheduler> {
+    ScheduleBackend::ALL.into_iter().flat_map(|backend| ScheduleMode::ALL.map(|mode| (backend, mode))).collect()
+}
+
+impl Configuration {
+    pub fn new(target: Target, level: u8) -> Configuration {
+        Configuration { target, level, scheduler: None }
+    }
 }
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -O{}", self.target, self.level)
+        write!(f, "{} -O{}", self.target, self.level)?;
+        match self.scheduler {
+            Some((backend, mode)) => write!(f, " --sched-backend {} --sched-mode {}", backend.name(), mode.name()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -159,7 +179,8 @@ pub fn compiled(text: &str, configuration: Configuration) -> Result<Vec<u8>, Fai
 
 fn compile_module(module: &Module, configuration: Configuration) -> Result<Vec<u8>, Failure> {
     guarded("compiler", Some(configuration), || {
-        let options = Options { level: configuration.level, ..Options::new(configuration.target) };
+        let scheduling = configuration.scheduler.map_or_else(Scheduling::default, |(backend, mode)| Scheduling::by(backend, mode));
+        let options = Options { level: configuration.level, scheduling, ..Options::new(configuration.target) };
         compile(&[module], &options).map(|compiled| compiled.cubin).map_err(|errors| {
             let message = errors.first().map_or_else(String::new, ToString::to_string);
             Failure::new(FailureKind::Refused, Some(configuration), message)

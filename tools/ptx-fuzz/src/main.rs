@@ -60,6 +60,9 @@ struct Run {
     levels: Vec<u8>,
     #[arg(long, value_delimiter = ',', default_value = "sm_75,sm_80,sm_90a,sm_100a,sm_120a")]
     targets: Vec<String>,
+    /// Also with every backend and mode of the scheduler, from -O1 on.
+    #[arg(long)]
+    schedulers: bool,
     /// Compiles each program for that many of the levels and targets, in turn; for all if not given.
     #[arg(long)]
     each: Option<usize>,
@@ -188,7 +191,13 @@ fn run(options: &Run) -> Result<bool, String> {
     let mut configurations = Vec::new();
     for name in &options.targets {
         let target = target(name)?;
-        configurations.extend(options.levels.iter().map(|&level| Configuration { target, level }));
+        for &level in &options.levels {
+            configurations.push(Configuration::new(target, level));
+            let scheduled = |scheduler| Configuration { scheduler: Some(scheduler), ..Configuration::new(target, level) };
+            if options.schedulers && level > 0 {
+                configurations.extend(judge::schedulers().into_iter().map(scheduled));
+            }
+        }
     }
     let findings = Findings { options, kinds: Mutex::new(Vec::new()) };
     let (next, compared, failed) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -262,7 +271,9 @@ fn emit(options: &Emit) -> Result<bool, String> {
     });
     let failed = failed.load(Ordering::Relaxed);
     println!("{} programs, {failed} failed", options.seeds.count);
-    println!("oriole-gpu-tests --tests DIR/tests --cubins DIR/O3    # and DIR/O0, DIR/ptxas, or --ptx-jit");
+    println!(
+        "oriole-gpu-tests --tests DIR/tests --cubins DIR/O3    # and DIR/O0, DIR/scheduled (a backend and mode by seed), DIR/ptxas, or --ptx-jit"
+    );
     Ok(failed == 0)
 }
 
@@ -272,9 +283,16 @@ fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
     let test = judge::with_expectations(&case).map_err(|failure| failure.to_string())?;
     let file = options.out.join(format!("tests/fuzz/{seed}.ptx"));
     write(&file, format!("{}\n{}", test.header(&format!("random program {seed}")), case.text).as_bytes())?;
-    for level in [0, 3] {
-        let cubin = judge::compiled(&case.text, Configuration { target, level }).map_err(|failure| failure.to_string())?;
-        write(&options.out.join(format!("O{level}/fuzz/{seed}.cubin")), &cubin)?;
+    let schedulers = judge::schedulers();
+    let scheduler = Some(schedulers[seed as usize % schedulers.len()]);
+    let sets = [
+        ("O0", Configuration::new(target, 0)),
+        ("O3", Configuration::new(target, 3)),
+        ("scheduled", Configuration { scheduler, ..Configuration::new(target, 3) }),
+    ];
+    for (set, configuration) in sets {
+        let cubin = judge::compiled(&case.text, configuration).map_err(|failure| failure.to_string())?;
+        write(&options.out.join(format!("{set}/fuzz/{seed}.cubin")), &cubin)?;
     }
     let Some(ptxas) = &options.ptxas else { return Ok(()) };
     let rival = options.out.join(format!("ptxas/fuzz/{seed}.cubin"));

@@ -5,22 +5,24 @@ use std::time::{Duration, Instant};
 
 use oriole_isa::Target;
 use oriole_ptx_fuzz::generate::generate;
-use oriole_ptx_fuzz::judge::{Configuration, FailureKind, compiled, interpret, judge, judge_cubin};
+use oriole_ptx_fuzz::judge::{Configuration, FailureKind, compiled, interpret, judge, judge_cubin, schedulers};
 use oriole_ptx_fuzz::reduce::Case;
 
 const FIRST_SEED: u64 = 1;
 const PROGRAMS: u64 = 24;
 const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
 
-/// Each program is tried on two targets at two levels, so that all combinations have their turn.
+/// Each program is tried on two targets at two levels, and with one of the schedulers, so that all combinations have their turn.
 fn configurations(seed: u64) -> Vec<Configuration> {
     let target = |number: u64| Target::parse(TARGETS[(number % TARGETS.len() as u64) as usize]).expect("a target of the table");
+    let schedulers = schedulers();
     let level = |number: u64| [0, 3, 1, 2][(number % 4) as usize];
     vec![
-        Configuration { target: target(seed), level: level(seed) },
-        Configuration { target: target(seed), level: level(seed + 1) },
-        Configuration { target: target(seed + 2), level: level(seed) },
-        Configuration { target: target(seed + 2), level: level(seed + 1) },
+        Configuration::new(target(seed), level(seed)),
+        Configuration::new(target(seed), level(seed + 1)),
+        Configuration::new(target(seed + 2), level(seed)),
+        Configuration::new(target(seed + 2), level(seed + 1)),
+        Configuration { scheduler: Some(schedulers[seed as usize % schedulers.len()]), ..Configuration::new(target(seed + 1), 3) },
     ]
 }
 
@@ -45,7 +47,7 @@ fn interpreter_and_machine_code_agree() {
 
 /// Programs that failed once, in the simulator or on a GPU, and how they were compiled: wrong code, verifiers and simulators that were
 /// wrong, deadlocks.
-const ONCE_FAILED: [(u64, &str, u8); 24] = [
+const ONCE_FAILED: [(u64, &str, u8); 29] = [
     (290, "sm_90a", 3),
     (428, "sm_90a", 3),
     (817, "sm_90a", 3),
@@ -61,6 +63,7 @@ const ONCE_FAILED: [(u64, &str, u8); 24] = [
     (27663, "sm_90a", 3),
     (40260, "sm_75", 1),
     (112_035, "sm_100a", 3),
+    (138_062, "sm_90a", 0),
     (140_501, "sm_75", 1),
     (151_631, "sm_90a", 3),
     (207_026, "sm_80", 2),
@@ -68,14 +71,18 @@ const ONCE_FAILED: [(u64, &str, u8); 24] = [
     (217_182, "sm_75", 2),
     (220_974, "sm_100a", 2),
     (224_790, "sm_90a", 2),
+    (235_038, "sm_120a", 2),
     (253_359, "sm_120a", 3),
+    (259_587, "sm_80", 3),
+    (407_422, "sm_75", 2),
+    (603_978, "sm_120a", 2),
     (701_834, "sm_80", 3),
 ];
 
 #[test]
 fn programs_that_failed_once_pass() {
     for (seed, target, level) in ONCE_FAILED {
-        let configuration = Configuration { target: Target::parse(target).expect("a target of the table"), level };
+        let configuration = Configuration::new(Target::parse(target).expect("a target of the table"), level);
         let compared = judge(&Case::of(&generate(seed, None)), &[configuration]).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
         assert_eq!(compared, 1, "seed {seed} is for {target}");
     }
@@ -84,7 +91,7 @@ fn programs_that_failed_once_pass() {
 /// What the compiler makes of another program is not right for this one.
 #[test]
 fn a_wrong_result_is_noticed() {
-    let configuration = Configuration { target: Target::parse("sm_90a").expect("a target"), level: 3 };
+    let configuration = Configuration::new(Target::parse("sm_90a").expect("a target"), 3);
     let mut noticed = 0;
     for seed in 0..16 {
         let case = Case::of(&generate(seed, Some(20)));

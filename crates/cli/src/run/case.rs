@@ -73,7 +73,7 @@ impl Case {
         let unknown = || refused(Status::Unsupported, format!("{} is no GPU that Oriole can compile for", self.checked.module.target));
         let target = target.ok_or_else(unknown)?;
         let entries = vec![self.test.kernel.clone()];
-        let options = Options { level: goal.level, entries, ..Options::new(target) };
+        let options = Options { level: goal.level, entries, scheduling: goal.scheduling, ..Options::new(target) };
         match oriole_driver::compile(&[&self.checked.module], &options) {
             Ok(compiled) => Ok(Image { cubin: compiled.cubin, target: Some(target), level: Some(goal.level) }),
             Err(errors) => {

@@ -12,9 +12,11 @@ mod report;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use oriole_driver::Scheduling;
 use oriole_isa::Target;
 use oriole_sim::sass;
 
+use crate::sched_choice::SchedulingChoice;
 use case::Case;
 use outcome::{Outcome, Status};
 use report::Report;
@@ -43,6 +45,8 @@ pub struct RunArguments {
     /// Optimization level
     #[arg(short = 'O', long, default_value_t = 3, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     opt_level: u8,
+    #[command(flatten)]
+    sched_choice: SchedulingChoice,
     /// Run this machine code instead of compiling the test
     #[arg(long, value_name = "FILE")]
     cubin: Option<String>,
@@ -89,6 +93,7 @@ pub struct Goal {
     /// None leaves the choice to the test.
     pub target: Option<Target>,
     pub level: u8,
+    pub scheduling: Scheduling,
 }
 
 /// What else is wanted of a simulation.
@@ -132,7 +137,11 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
         return Err("--trace, --hazards and --timing are for the engine sass".into());
     }
     let parse = |name: &String| Target::parse(name).ok_or_else(|| format!("{name} is no GPU that Oriole can compile for"));
-    let mut goal = Goal { target: arguments.arch.as_ref().map(parse).transpose()?, level: arguments.opt_level };
+    let mut goal = Goal {
+        target: arguments.arch.as_ref().map(parse).transpose()?,
+        level: arguments.opt_level,
+        scheduling: arguments.sched_choice.scheduling()?,
+    };
     let read = |file: &String| std::fs::read(file).map_err(|error| format!("{file}: {error}"));
     let cubin = arguments.cubin.as_ref().map(read).transpose()?;
     if *engine == Engine::Gpu {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use oriole_cubin::Cubin;
 use oriole_cubin::section::SectionKind;
-use oriole_isa::{Control, Effect, Instruction, Latency, Target, encode, parse_at};
+use oriole_isa::{Control, Effect, File, Instruction, Latency, Target, Value, encode, parse_at};
 
 use super::moves::Moves;
 use super::program::SIZE;
@@ -100,7 +100,9 @@ fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
     if properties.latency(target) == Latency::Fixed || matches!(properties.effect, Effect::Control | Effect::Barrier) {
         return (control, false);
     }
-    let writes = properties.leading.iter().any(|operand| operand.written);
+    // Nothing is announced that goes to a convergence barrier: who waits for it waits forever (measured on an H200).
+    let to_barrier = matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _)));
+    let writes = !to_barrier && properties.leading.iter().any(|operand| operand.written);
     let write_barrier = writes.then_some(SPARE_SCOREBOARD);
     (Control { write_barrier, read_barrier: Some(SPARE_SCOREBOARD), ..control }, true)
 }

@@ -8,7 +8,8 @@
 //! - a free one, the one that has been free for longest first (it is the least likely to be caught by a wait on another path);
 //! - otherwise one that others hold. If they are waited for before, that wait will catch the newcomer, and lasts as long as the newcomer
 //!   still takes there; if the newcomer is waited for before, its wait lasts as long as the others still take. Times are the usual ones of
-//!   the model, less the distance; waits in loops count more. Among equals, own kind first: it takes about as long.
+//!   the model, less the distance; waits in loops count more. Things often take longer than usual, so among equals the one with the most
+//!   time to spare comes first, then own kind: it takes about as long.
 //!
 //! One that is waited for in the next round of a loop holds its scoreboard to the end of the loop, and from its start to that place; it
 //! gets it when the loop begins, so that those in between know.
@@ -218,16 +219,16 @@ impl Choice<'_> {
     }
 
     /// What it costs to hold a scoreboard, and what decides among equals; less is better.
-    fn rank(&self, index: usize, next: usize, places: usize, ready: i64, class: Class) -> (i64, u8, bool, usize) {
+    fn rank(&self, index: usize, next: usize, places: usize, ready: i64, class: Class) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
-        let Some(&Reverse(theirs)) = board.places.peek() else { return (0, 1, false, board.free_since) };
-        let late = |ready: i64, place: usize| (ready - place as i64 * PACE).max(0) * self.weight(place);
+        let Some(&Reverse(theirs)) = board.places.peek() else { return (0, 1, 0, false, board.free_since) };
         if theirs == next && places == 1 && board.places.len() == 1 {
-            return (0, 0, other_kind, board.free_since);
+            return (0, 0, 0, other_kind, board.free_since);
         }
-        let cost = if theirs < next { late(ready, theirs) } else { late(board.ready, next) };
-        (cost, 2, other_kind, board.free_since)
+        let (ready, place) = if theirs < next { (ready, theirs) } else { (board.ready, next) };
+        let late = ready - place as i64 * PACE;
+        (late.max(0) * self.weight(place), 2, late, other_kind, board.free_since)
     }
 
     fn weight(&self, place: usize) -> i64 {

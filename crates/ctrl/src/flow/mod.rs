@@ -7,8 +7,8 @@
 //!    outstanding result, or overwrites a source that is read late.
 //! 2. [`boards`](boards::allocate) gives those who are waited for a scoreboard each, or one together where six are not enough.
 //! 3. [`stalls`](stalls::settle) lengthens stalls until every fixed latency has passed on every path, back edges included.
-//! 4. [`reuse`](reuse::mark) keeps registers in the reuse cache for the next instruction.
-//! 5. [`yields`](yields::decide) says where the scheduler may turn to other warps.
+//! 4. [`yields`](yields::decide) says where the scheduler may turn to other warps.
+//! 5. [`reuse`](reuse::mark) keeps registers in the reuse cache for the next instruction.
 //!
 //! Registers and timing come from the hardware model, all other rules from `data/control.tbl`; what a `--hw-profile` changes there changes
 //! the code. `oriole verify` checks the outcome from the bytes and shares nothing with this.
@@ -76,8 +76,8 @@ pub fn assign_all(code: &Code<'_>, model: &Model, with_reasons: bool) -> Assignm
     let waits = waits::find(code, &paths, &touches, model);
     let mut controls = boards::allocate(code, &paths, &touches, &waits, model, rules);
     let outcome = stalls::settle(code, &paths, &touches, model, rules, &mut controls, with_reasons);
-    reuse::mark(code, &touches, rules, &mut controls);
-    yields::decide(code, &touches, rules, &mut controls);
+    yields::decide(code, &paths, &touches, rules, &mut controls);
+    reuse::mark(code, &paths, &touches, rules, &mut controls);
     let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.causes });
     Assignment { controls, shortfalls: outcome.shortfalls, reasons }
 }

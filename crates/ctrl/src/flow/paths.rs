@@ -54,6 +54,16 @@ impl Paths {
         self.loop_at(place).map_or(0, |at| self.loops[at].depth)
     }
 
+    /// How many loops are around a block.
+    pub fn depth_of_block(&self, block: usize) -> u32 {
+        self.innermost[block].map_or(0, |at| self.loops[at].depth)
+    }
+
+    /// Whether a block goes on where the one in front of it ends, and nothing else leads to it or from there.
+    pub fn goes_on(&self, code: &Code<'_>, block: usize) -> bool {
+        block > 0 && self.before[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
+    }
+
     fn loop_at(&self, place: usize) -> Option<usize> {
         self.block_of.get(place).and_then(|&block| self.innermost[block as usize])
     }

@@ -1,59 +1,96 @@
-//! The reuse cache: a register that the next instruction reads again through the same slot need not come from its bank twice.
+//! The reuse caches: a register that the next instruction reads again through the same slot need not come from its bank twice.
 //!
-//! The cache keeps the value of the moment. Whoever uses the slot next with the same register gets that value, however long ago it was and
+//! A cache keeps the value of the moment. Whoever uses the slot next with the same register gets that value, however long ago it was and
 //! whether or not the register has been written since. So a slot is marked only where the next instruction that uses it is in sight:
 //!
-//! - both belong to units that read through the cache, and stand in one block;
-//! - it reads the same single register through the same slot, and nothing from the first one on writes that register;
+//! - both read through the same cache (`reuse_caches` in `control.tbl`), and stand in one block;
+//! - it reads the same registers through the same slot, and nothing from the first one on writes them;
 //! - the first one has no guard, so the value really goes through.
 //!
-//! Whatever the second one does, it uses the slot, and nothing is kept behind it unless it is marked itself. Between the two the warp must
-//! not give way, or another one pushes the value out: stalls that yield end all hope, but do no harm.
+//! A slot has an entry for each bank of registers, so that an even and an odd register can be kept in it side by side; a pair of registers
+//! takes both. Whatever the second one does, even if its guard does not hold, it uses the slot, and nothing is kept behind it unless it is
+//! marked itself. Between the two the warp must not give way, or another one pushes the value out: yields end all hope, but do no harm.
 
 use oriole_hardware::ControlRules;
 use oriole_isa::{Control, File, Instruction, accesses};
 
 use super::Code;
+use super::paths::Paths;
 use super::touch::{Register, Touches, file_of};
 
-/// Slots of the cache.
+/// Slots of a cache.
 const SLOTS: usize = 4;
 
-/// Who used a slot last, and for which register; none once the value is of no use.
-type Slots = [Option<(usize, Register)>; SLOTS];
+/// One that sent registers through a slot; they are as they were then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Use {
+    by: usize,
+    first: Register,
+    count: u16,
+}
 
-/// Marks the slots whose registers the next instructions read again.
-pub fn mark(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
-    for block in &code.blocks {
-        let mut slots: Slots = [None; SLOTS];
+/// The last use of every entry, none once it is of no more use: by cache, slot and bank.
+struct Entries<'r> {
+    rules: &'r ControlRules,
+    last: Vec<Option<Use>>,
+}
+
+impl Entries<'_> {
+    fn at(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<Use> {
+        let banks = self.rules.facts.register_banks as usize;
+        let place = (usize::from(cache) * SLOTS + usize::from(slot)) * banks;
+        &mut self.last[place + usize::from(self.rules.register_bank(register))]
+    }
+
+    /// Sends registers through a slot; the last use of all their entries, if it was of the same registers.
+    fn replace(&mut self, cache: u8, slot: u8, new: Use, is_kept: bool) -> Option<Use> {
+        let mut found = Some(None);
+        for register in new.first..new.first + new.count {
+            let old = std::mem::replace(self.at(cache, slot, register), is_kept.then_some(new));
+            let is_same = old.is_some_and(|old| (old.first, old.count) == (new.first, new.count));
+            found = found.filter(|_| is_same).map(|_| old);
+        }
+        found.flatten()
+    }
+
+    fn forget(&mut self, register: Register) {
+        for one in &mut self.last {
+            *one = one.filter(|one| !(one.first..one.first + one.count).contains(&register));
+        }
+    }
+}
+
+/// Marks the slots whose registers the next instructions read again; yields are decided.
+pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
+    let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
+    let mut entries = Entries { rules, last: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
+    for (number, block) in code.blocks.iter().enumerate() {
+        if !paths.goes_on(code, number) {
+            entries.last.fill(None);
+        }
         for number in block.range.clone() {
             let touched = &touches[number];
-            if rules.reads_through_cache(touched.class) {
-                use_slots(&code.instructions[number], number, touched.guarded, rules, &mut slots, controls);
+            if let Some(cache) = rules.reuse_cache(touched.class) {
+                use_slots(&code.instructions[number], number, touched.guarded, cache, &mut entries, controls);
             }
             for touch in touched.writes.iter().filter(|touch| file_of(touch.register) == File::General) {
-                for slot in &mut slots {
-                    *slot = slot.filter(|(_, register)| *register != touch.register);
-                }
+                entries.forget(touch.register);
             }
-            if u32::from(controls[number].stall) >= rules.facts.yield_from {
-                slots = [None; SLOTS];
+            if !controls[number].stay {
+                entries.last.fill(None);
             }
         }
     }
 }
 
-fn use_slots(instruction: &Instruction, number: usize, guarded: bool, rules: &ControlRules, slots: &mut Slots, controls: &mut [Control]) {
+fn use_slots(instruction: &Instruction, number: usize, guarded: bool, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
     for access in accesses(instruction).iter().filter(|access| !access.written && access.file == File::General) {
-        let Some(slot) = access.operand().and_then(|operand| instruction.reuse_slot(operand)).map(usize::from) else { continue };
-        let register = access.first;
-        let is_single = access.count == 1;
-        if let Some((first, kept)) = slots[slot].take() {
-            let is_near = number - first <= rules.facts.reuse_distance as usize;
-            if kept == register && is_single && is_near {
-                controls[first].reuse |= 1 << slot;
-            }
+        let Some(slot) = access.operand().and_then(|operand| instruction.reuse_slot(operand)) else { continue };
+        let new = Use { by: number, first: access.first, count: access.count };
+        let fits = u32::from(access.count) <= entries.rules.facts.register_banks;
+        let old = entries.replace(cache, slot, new, fits && !guarded);
+        if let Some(old) = old.filter(|old| number - old.by <= entries.rules.facts.reuse_distance as usize) {
+            controls[old.by].reuse |= 1 << slot;
         }
-        slots[slot] = (is_single && !guarded).then_some((number, register));
     }
 }

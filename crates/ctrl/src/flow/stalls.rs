@@ -4,6 +4,10 @@
 //! second grows; at the start of a block it is the last of those blocks before it on whose paths something is missing. Stalls only grow,
 //! so going round until nothing changes ends.
 //!
+//! Two places are better than the one right in front. A stall before a wait for a scoreboard passes while the warp would wait anyway, if
+//! what is waited for usually takes that long. And
+//! what a loop finds from outside when it is entered is settled before the loop, where it costs time once.
+//!
 //! For each register and port only the last access is remembered, and only until no second instruction needs to heed it, so the time is
 //! proportional to the length of the code.
 //!
@@ -62,6 +66,8 @@ impl Access {
     }
 }
 
+/// A wait so many instructions ago is no place for a stall any more.
+const NEAR: usize = 16;
 /// A moment that nobody remembers any more.
 const LONG_AGO: i64 = 1 << 20;
 /// As many scoreboards as a wait mask has bits.
@@ -154,12 +160,22 @@ pub fn settle(
     while let Some(block) = todo.pop() {
         let first = code.blocks[block].range.clone().next();
         let mut entry = State::new();
+        let enters_loop = |before: u32| paths.depth_of_block(before as usize) < paths.depth_of_block(block);
+        if left[block].is_none() && paths.before[block].iter().any(|&before| enters_loop(before)) {
+            // What the loop wants by itself is settled inside.
+            walker.walk(block, &entry);
+        }
         for &before in &paths.before[block] {
             let before = before as usize;
             let Some(state) = &mut left[before] else { continue };
-            let grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
+            let mut grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
+            state.age(grown, model);
+            if enters_loop(before as u32) {
+                let more = walker.settle_before_loop(before, block, state);
+                state.age(more, model);
+                grown += more;
+            }
             if grown > 0 {
-                state.age(grown, model);
                 for &next in &code.blocks[before].successors {
                     if next != block {
                         todo.push(next);
@@ -215,10 +231,7 @@ impl Walker<'_> {
         let mut now: i64 = 0;
         for number in range.clone() {
             if number > range.start {
-                let (missing, cause) = self.missing(number, now);
-                if missing > 0 {
-                    now += self.lengthen(range.start, number, missing, cause);
-                }
+                now += self.make_room(range.start, number, now);
             }
             self.launch(number, now);
             now += cycles_of(self.controls[number]);
@@ -283,8 +296,25 @@ impl Walker<'_> {
         }
     }
 
-    /// Cycles that are missing in front of an instruction.
-    fn missing(&self, number: usize, now: i64) -> Missing {
+    /// Lengthens stalls until an instruction may be issued; by how much.
+    fn make_room(&mut self, start: usize, number: usize, now: i64) -> i64 {
+        let (missing, cause) = self.missing(number, now, &|_| true);
+        if missing <= 0 {
+            return 0;
+        }
+        let Some(wait) = self.wait_before(start, number, now, missing) else { return self.lengthen(start, number, number, missing, cause) };
+        // What was issued behind the wait can only be settled there, and that may be enough.
+        let (missing, cause) = self.missing(number, now, &|first| (wait..number).contains(&first));
+        let added = if missing > 0 { self.lengthen(start, number, number, missing, cause) } else { 0 };
+        let (missing, cause) = self.missing(number, now + added, &|_| true);
+        if missing <= 0 {
+            return added;
+        }
+        added + self.lengthen(start, wait, number, missing, cause)
+    }
+
+    /// Cycles that are missing in front of an instruction, where those count that touched its registers and are asked for.
+    fn missing(&self, number: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
         let touches = &self.touches[number];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
@@ -294,15 +324,14 @@ impl Walker<'_> {
         };
         for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
             for touch in list {
-                for access in &self.at[usize::from(touch.register)] {
+                for access in self.at[usize::from(touch.register)].iter().filter(|access| counts(access.first as usize)) {
                     let (missing, cause) = self.missing_for(access, touch.port, write, now);
                     hold(missing, cause);
                 }
             }
         }
         self.missing_beside_registers(number, now, &self.set, self.barrier, &mut hold);
-        // One that keeps its unit for a cycle only has a second unit to go to.
-        if let Some(pace) = self.rules.pace(touches.class).filter(|pace| pace.cycles > 1) {
+        if let Some(pace) = self.rules.pace(touches.class) {
             let (at, first) = self.busy[usize::from(pace.unit)];
             let cycles = self.rules.pace(self.touches[first as usize].class).map_or(0, |pace| pace.cycles);
             hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });
@@ -310,7 +339,7 @@ impl Walker<'_> {
         if touches.drain == Drain::Everything {
             let after = cycles_of(self.controls[number]);
             for &register in &self.used {
-                for access in self.at[usize::from(register)].iter().filter(|access| access.write) {
+                for access in self.at[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
                     let cycles = i64::from(self.model.lasting(Kind::Raw, file_of(register), access.port));
                     hold(cycles - after - (now - access.at), StallCause::Settle { first: access.first });
                 }
@@ -355,14 +384,16 @@ impl Walker<'_> {
         }
     }
 
-    /// Lengthens the stall in front of an instruction, then those before it; by how much in all.
-    fn lengthen(&mut self, start: usize, number: usize, missing: i64, cause: StallCause) -> i64 {
+    /// Lengthens the stall in front of a place before an instruction, then those right in front of the instruction; by how much in all.
+    fn lengthen(&mut self, start: usize, place: usize, number: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
         let first = match cause {
             StallCause::Register { first, .. } | StallCause::Settle { first } => first as usize,
             _ => number - 1,
         };
-        for at in (start.max(first.min(number - 1))..number).rev() {
+        let start = start.max(first.min(number - 1));
+        let best = Some(place - 1).filter(|&at| at >= start && place < number);
+        for at in best.into_iter().chain((start..number).rev()) {
             let added = self.lengthen_one(at, left, cause);
             left -= added;
             if added > 0 && at + 1 < number {
@@ -374,6 +405,38 @@ impl Walker<'_> {
         }
         self.outcome.shortfalls.push(Shortfall { before: number, cycles: left as u32 });
         missing - left
+    }
+
+    /// The last before an instruction that usually waits so long for a scoreboard, if nothing is sent off in between that would come later.
+    fn wait_before(&self, start: usize, number: usize, now: i64, cycles: i64) -> Option<usize> {
+        let mut at = now;
+        for second in (start.max(number.saturating_sub(NEAR)) + 1..number).rev() {
+            at -= cycles_of(self.controls[second]);
+            let touches = &self.touches[second];
+            if touches.announces_results || touches.announces_reads {
+                return None;
+            }
+            if self.usual_wait(start, second, at) >= cycles {
+                return Some(second);
+            }
+        }
+        None
+    }
+
+    /// How long an instruction that is issued at a time usually waits for what its block has sent off.
+    fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
+        let wait = self.controls[second].wait;
+        let boards = (0..BOARDS).filter(|board| wait >> board & 1 == 1);
+        let left = boards.map(|board| {
+            let (set, first) = self.set[board];
+            if !(start..second).contains(&(first as usize)) || set < 0 {
+                return 0;
+            }
+            let is_result = self.controls[first as usize].write_barrier == Some(board as u8);
+            let time = self.model.time(self.touches[first as usize].class);
+            set + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
+        });
+        left.max().unwrap_or(0)
     }
 
     fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause) -> i64 {
@@ -401,6 +464,35 @@ impl Walker<'_> {
         for set in self.set.iter_mut().chain([&mut self.barrier]).chain(&mut self.busy).filter(|set| set.1 == first) {
             set.0 += cycles;
         }
+    }
+
+    /// Lengthens the last stall of a block as far as a loop that begins behind it wants, with the stalls that it has; by how much.
+    fn settle_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
+        let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
+        let lasting = state.accesses.iter().map(|access| lasting(self.model, access) - access.at).max().unwrap_or(0);
+        let mut worst = (0, StallCause::Own);
+        let mut now = 0;
+        for number in self.code.blocks[block].range.clone() {
+            if now >= lasting {
+                break;
+            }
+            let touches = &self.touches[number];
+            for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
+                for touch in list {
+                    // They are in the order of registers.
+                    let from = state.accesses.partition_point(|access| access.register < touch.register);
+                    for access in state.accesses[from..].iter().take_while(|access| access.register == touch.register) {
+                        let (missing, cause) = self.missing_for(&Access { at: -access.at, ..*access }, touch.port, write, now);
+                        if missing > worst.0 {
+                            worst = (missing, cause);
+                        }
+                    }
+                }
+            }
+            now += cycles_of(self.controls[number]);
+        }
+        let (missing, cause) = worst;
+        if missing > 0 { self.lengthen_one(last, missing, cause) } else { 0 }
     }
 
     /// Lengthens the last stall of a block as far as the first instruction of one behind it wants; by how much.

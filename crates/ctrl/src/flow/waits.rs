@@ -73,8 +73,8 @@ pub struct Wait {
 const CROWD: usize = 16;
 /// So many may be in flight where a block begins, however many of them write the same register on different paths.
 const MANY: usize = 128;
-/// If there are more, only so many for each register; the first instruction of the block waits for the others.
-const KEPT: usize = 4;
+/// If there are more, only so many for each register, as two ways may bring; the first instruction of the block waits for the others.
+const KEPT: usize = 2;
 /// Loads in flight that have no register for what they read.
 const NAMELESS: usize = 8;
 /// Groups of classes that finish, or read, in order; more than the tables name.
@@ -102,7 +102,7 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
         todo.push(root);
     }
     let mut walker = Walker::new(touches, model);
-    let mut state = Vec::new();
+    let (mut state, mut spare) = (Vec::new(), Vec::new());
     while let Some(block) = todo.pop() {
         state.clone_from(entry[block].get_or_insert_default());
         let left = walker.walk(&state, code.blocks[block].range.clone());
@@ -112,7 +112,7 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
                     *slot = Some(left.to_vec());
                     true
                 }
-                Some(old) => merge(old, left),
+                Some(old) => merge(old, left, &mut spare),
             };
             if changed {
                 todo.push(next);
@@ -129,30 +129,33 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
     found
 }
 
-/// What is in flight on either path, by number; whether that is more than before.
-fn merge(into: &mut Vec<Carried>, from: &[Carried]) -> bool {
+/// What is in flight on either path, by number; whether that is more than before. `spare` is room to work in.
+fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) -> bool {
     if into.as_slice() == from {
         return false;
     }
-    let before = into.len();
+    spare.clear();
     let mut changed = false;
-    let mut at = 0;
-    for one in from {
-        while at < before && into[at].number < one.number {
-            at += 1;
+    let mut old = into.iter().copied().peekable();
+    for &one in from {
+        while let Some(old) = old.next_if(|old| old.number < one.number) {
+            spare.push(old);
         }
-        match into.get_mut(at).filter(|old| at < before && old.number == one.number) {
+        let both = match old.next_if(|old| old.number == one.number) {
             Some(old) => {
                 changed |= one.results && !old.results || one.reads && !old.reads;
-                old.results |= one.results;
-                old.reads |= one.reads;
+                Carried { results: old.results || one.results, reads: old.reads || one.reads, ..old }
             }
-            None => into.push(*one),
-        }
+            None => {
+                changed = true;
+                one
+            }
+        };
+        spare.push(both);
     }
-    if into.len() > before {
-        into.sort_unstable();
-        changed = true;
+    spare.extend(old);
+    if changed {
+        into.clone_from(spare);
     }
     changed
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use oriole_isa::{Control, Instruction};
-use oriole_sched::backend::{self, Backend, Budget, Knobs, Mode, Settings, Stage};
+use oriole_sched::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage};
 use oriole_sched::check;
 use oriole_sched::code::{Access, AccessKind, Code, Effect, Space, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
@@ -354,6 +354,7 @@ impl<'a> Planner<'a> {
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
         let mut builder = Builder::new(self.figures.model, self.code.registers());
         let mut tracker = Tracker::new(self.code.groups().len());
+        let mut memory = Memory::default();
         let floors = self.floors(block);
         let mut order = Vec::with_capacity(block.range.len());
         for piece in self.pieces(&block.range) {
@@ -380,7 +381,7 @@ impl<'a> Planner<'a> {
                             knobs: Knobs::default(),
                             trace: false,
                         };
-                        order.extend(backend::schedule(&self.code, &graph, self.figures.costs, &settings, &mut tracker).order);
+                        order.extend(backend::schedule(&self.code, &graph, self.figures.costs, &settings, &mut tracker, &mut memory).order);
                     }
                 }
             }

@@ -93,9 +93,16 @@ knobs! {
     "tighten-by" tighten_by: Option<i32> = None, "A: registers by which reduce-reg tightens the budget; auto: an eighth and three.";
     "scarce-by" scarce_by: Option<i32> = None, "A: registers below the budget from which on they are scarce (knob 760); auto: a sixteenth.";
     "hot-cold-budget" hot_cold_budget: u32 = 64, "A: near accesses of a region after which the distance of memory no longer counts.";
-    "batch" batch: u32 = 16, "A: matrix products that dyn-batch keeps together.";
+    "batch" batch: u32 = 16, "A, C: matrix products that dyn-batch keeps together.";
     "pressure-weight" pressure_weight: f64 = 1.8, "B: what registers count; parallelism counts one minus it.";
     "forward-weight" forward_weight: f64 = 3.2, "B: what the forward order counts in the backward pass; waiting counts one minus it.";
+    "tree-alternatives" tree_alternatives: usize = 8, "C: orders that are tried for a region, at most.";
+    "tree-work" tree_work: usize = 24_000, "C: instructions that may be placed for a region, all alternatives together; one is always tried.";
+    "tree-rejections" tree_rejections: usize = 8, "C: candidates of a step that may be rejected before the least bad one is taken.";
+    "tree-register-cycles" tree_register_cycles: f64 = 16.0, "C: cycles that a register is worth where registers are scarce.";
+    "tree-conflict-cycles" tree_conflict_cycles: f64 = 0.125, "C: cycles that a bank conflict is worth beyond those that its warp waits: other warps wait too.";
+    "tree-reuse-slack" tree_reuse_slack: i32 = 2, "C: cycles of priority that are given up for an operand in the reuse cache.";
+    "tree-solutions" tree_solutions: usize = 4_096, "C: solutions that are kept for regions that look alike.";
 }
 
 impl Knobs {

@@ -8,11 +8,13 @@
 //! |---|---|---|
 //! | A | list scheduler with eight bits of priority and three modes | [`list`] |
 //! | B | forward, then backward, by a weighted sum | [`weighted`] |
+//! | C | list scheduler with an ordered tree, scores and several alternatives | [`tree`] |
 
 pub mod clock;
 pub mod knobs;
 pub mod list;
 mod reason;
+pub mod tree;
 pub mod weighted;
 
 use crate::code::Code;
@@ -30,17 +32,20 @@ pub enum Backend {
     A,
     /// Forward, then backward, by a weighted sum.
     B,
+    /// The list scheduler with an ordered tree.
+    C,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Backend; 2] = [Backend::A, Backend::B];
+    pub const ALL: [Backend; 3] = [Backend::A, Backend::B, Backend::C];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Backend::A => "a",
             Backend::B => "b",
+            Backend::C => "c",
         }
     }
 
@@ -49,6 +54,7 @@ impl Backend {
         match self {
             Backend::A => list::LONGEST_BLOCK,
             Backend::B => usize::MAX,
+            Backend::C => usize::MAX,
         }
     }
 
@@ -57,7 +63,13 @@ impl Backend {
         match self {
             Backend::A => list::LARGEST_FUNCTION,
             Backend::B => usize::MAX,
+            Backend::C => usize::MAX,
         }
+    }
+
+    /// Whether it gives back the order of the source where it finds none that is better, so that nobody else need compare.
+    pub fn gives_up_for_source(self) -> bool {
+        matches!(self, Backend::C)
     }
 
     /// The backend of this name.
@@ -66,11 +78,19 @@ impl Backend {
     }
 }
 
+/// What backends keep from region to region of a function.
+#[derive(Default)]
+pub struct Memory {
+    /// What backend C has found.
+    pub tree: tree::Solutions,
+}
+
 /// Schedules a region with the backend that the settings name. The tracker stands at its start, and afterwards at its end.
-pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker) -> Schedule {
+pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker, memory: &mut Memory) -> Schedule {
     match settings.backend {
         Backend::A => list::schedule(code, graph, costs, settings, tracker, None),
         Backend::B => weighted::schedule(code, graph, costs, settings, tracker),
+        Backend::C => tree::schedule(code, graph, costs, settings, tracker, &mut memory.tree),
     }
 }
 
@@ -185,6 +205,8 @@ pub struct Schedule {
     pub length: Length,
     /// How long each unit is used.
     pub usage: ResourceVector,
+    /// Whether an order that was tried wanted more registers than the budget leaves without being scarce, even if this one does not.
+    pub wants_registers: bool,
     /// The most scoreboards that were wanted at once.
     pub most_scoreboards: usize,
     /// Why, if it was asked for.

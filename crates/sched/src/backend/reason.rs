@@ -47,6 +47,24 @@ pub enum Reason {
     WeightedForward,
     /// It comes first in the source.
     Position,
+    /// The first key of the tree: its priority is higher.
+    Priority,
+    /// The second key of the tree: its result takes longer.
+    ResultLatency,
+    /// The other was rejected: it would have to wait.
+    RejectedForWait,
+    /// The other was rejected: it would take registers that are scarce.
+    RejectedForRegisters,
+    /// The other was rejected: it writes what the instruction before writes.
+    RejectedForWrite,
+    /// All were rejected; it costs least.
+    LeastCost,
+    /// More of its operands are in the reuse cache, or fewer of them share a bank.
+    Ports,
+    /// No other order of the region scored better than that of the source.
+    SourceOrder,
+    /// A region that looks the same was ordered like this.
+    Remembered,
 }
 
 impl Reason {
@@ -75,6 +93,15 @@ impl Reason {
             Reason::WeightedParallelism => "parallelism weighs in its favour",
             Reason::WeightedForward => "the forward pass speaks for it",
             Reason::Position => "it comes first in the source",
+            Reason::Priority => "its priority is higher",
+            Reason::ResultLatency => "its result takes longer",
+            Reason::RejectedForWait => "the other was rejected: it would have to wait",
+            Reason::RejectedForRegisters => "the other was rejected: it takes registers that are scarce",
+            Reason::RejectedForWrite => "the other was rejected: it writes the register that was written just before",
+            Reason::LeastCost => "all were rejected, and it costs least",
+            Reason::Ports => "more of its operands are in the reuse cache, or fewer share a bank",
+            Reason::SourceOrder => "no other order scored better than that of the source",
+            Reason::Remembered => "a region that looks the same was ordered like this",
         }
     }
 }

@@ -109,13 +109,18 @@ impl ValueTouches {
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
             let file = function.values[value].file;
             let port = class.map(|_| Classes::get().guard_port(file == File::UniformPredicate));
-            touches.reads.extend(numbers.registers(Part { value, first, count }).map(|register| Touch { register, file, port }));
+            touches.reads.extend(numbers.registers(Part { value, first, count }).map(|register| Touch {
+                register,
+                file,
+                port,
+                slot: None,
+            }));
         }
         for part in function.results(inst).iter().filter_map(Operand::part) {
             let file = function.values[part.value].file;
             for (number, register) in numbers.registers(part).enumerate() {
                 let port = class.and_then(|class| class.write_port(file, number));
-                touches.writes.push(Touch { register, file, port });
+                touches.writes.push(Touch { register, file, port, slot: None });
             }
         }
         let mut slots = 0;
@@ -132,10 +137,10 @@ impl ValueTouches {
         let is_tied = matches!(operand.role, Role::Tied(_));
         for (number, register) in numbers.registers(part).enumerate() {
             let port = class.filter(|_| !is_tied).and_then(|class| class.read_port(file, slot, number));
-            self.reads.push(Touch { register, file, port });
+            self.reads.push(Touch { register, file, port, slot: None });
             if is_tied {
                 // Its register is overwritten: who reads the value as well does so before, or it has to be copied.
-                self.writes.push(Touch { register, file, port: None });
+                self.writes.push(Touch { register, file, port: None, slot: None });
             }
         }
     }

@@ -100,7 +100,12 @@ fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touche
     let (mut reads, mut writes) = (Touches::new(), Touches::new());
     let written = instruction.written();
     let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
+    let uses_banks = !matches!(class.attribute("pipe"), Some("C" | "all"));
     for access in found {
+        let slot = match access.place {
+            AccessPlace::Plain(operand) if uses_banks && !access.written && access.file == File::General => Some(slot_of(operand) as u8),
+            _ => None,
+        };
         for (part, number) in access.registers().enumerate() {
             let Some(register) = register(access.file, number) else { continue };
             let port = match (access.place, access.written) {
@@ -111,7 +116,7 @@ fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touche
                 }
             };
             let list = if access.written { &mut writes } else { &mut reads };
-            list.push(Touch { register, file: access.file, port });
+            list.push(Touch { register, file: access.file, port, slot });
         }
     }
     (reads, writes)

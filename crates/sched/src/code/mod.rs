@@ -29,6 +29,9 @@ pub struct Touch {
     pub file: File,
     /// The port; none for what is no machine instruction, or where the file has no latencies.
     pub port: Option<Port>,
+    /// The source through which a physical register comes from its bank at issue; none for what is written, for values that have no
+    /// place yet, for addresses and for what memory instructions read later.
+    pub slot: Option<u8>,
 }
 
 /// What two accesses of memory may have in common.
@@ -168,6 +171,8 @@ pub struct Code {
     pub items: Vec<Item>,
     /// Registers of addresses.
     pub address_registers: Vec<u32>,
+    /// Calls whose time is known: position and cycles until they return, by position.
+    pub calls: Vec<(u32, u32)>,
     touches: Vec<Touch>,
     item_groups: Vec<u32>,
     groups: Vec<Group>,
@@ -271,6 +276,18 @@ impl Code {
     pub fn address_registers(&self, address: &Address) -> &[u32] {
         let start = address.first_register as usize;
         &self.address_registers[start..start + usize::from(address.register_count)]
+    }
+
+    /// Whether an item writes what another reads.
+    pub fn writes_for(&self, item: &Item, reader: &Item) -> bool {
+        let reads = self.reads(reader);
+        self.writes(item).iter().any(|write| reads.iter().any(|read| read.register == write.register))
+    }
+
+    /// Cycles until the call at a position returns; none if nothing is known, or it is no call.
+    pub fn call_cycles(&self, position: usize) -> Option<u32> {
+        let found = self.calls.binary_search_by_key(&(position as u32), |call| call.0).ok()?;
+        Some(self.calls[found].1)
     }
 
     /// Runs of items between walls, none longer than `longest`.

@@ -51,6 +51,8 @@ pub struct Edge {
 
 /// Cycles for what takes a time that nobody knows.
 pub(crate) const UNKNOWN_CYCLES: u16 = 200;
+/// Cycles until results are there for a reader of whom nothing is known.
+const UNKNOWN_READER: u16 = 6;
 /// No node.
 const NONE: u32 = u32::MAX;
 
@@ -66,6 +68,10 @@ pub struct Graph {
     dependences: Vec<u32>,
     /// Cycles until results that nobody in the region reads are there.
     tails: Vec<u16>,
+    /// Cycles until the wall behind the region can be issued, where it waits for the item.
+    exits: Vec<u16>,
+    /// As the tails, if those behind the region are like the items themselves.
+    typical_tails: Vec<u16>,
 }
 
 impl Graph {
@@ -98,6 +104,18 @@ impl Graph {
     /// Cycles from an item's issue until its results are there, if they are for somebody behind the region.
     pub fn tail(&self, node: u32) -> u32 {
         self.tails[node as usize].into()
+    }
+
+    /// As [`Graph::tail`], which reckons with the slowest reader that there could be. Here the wall behind the region is itself, and others
+    /// are taken to read as the item does: chains mostly go on as they are.
+    pub fn typical_tail(&self, node: u32) -> u32 {
+        self.typical_tails[node as usize].into()
+    }
+
+    /// Cycles from an item's issue until the wall behind the region can be issued: the branch that reads a predicate, the call that reads an
+    /// argument. 0 if it does not read the item's results.
+    pub fn exit(&self, node: u32) -> u32 {
+        self.exits[node as usize].into()
     }
 
     /// For each node the most cycles that must pass from its issue until the last that depends on it has issued, and results that
@@ -248,6 +266,9 @@ impl Incoming {
     }
 }
 
+/// Cycles that pass behind a wall, most often a branch, before what follows can want a result.
+const WALL_CYCLES: u16 = 10;
+
 impl<'m> Builder<'m> {
     /// A builder for code on so many registers.
     pub fn new(model: &'m Model, registers: usize) -> Builder<'m> {
@@ -276,17 +297,54 @@ impl<'m> Builder<'m> {
             self.incoming.finish(node);
         }
         let mut graph = self.incoming.graph(region);
+        graph.exits = self.exits(code, &graph.region);
         graph.tails = self.tails(code, &graph);
+        graph.typical_tails = self.typical_tails(code, &graph);
         graph
     }
 
+    fn exits(&self, code: &Code, region: &Range<usize>) -> Vec<u16> {
+        let mut exits = vec![0; region.len()];
+        let Some(wall) = code.items.get(region.end).filter(|item| item.effect == Effect::Wall) else { return exits };
+        for touch in code.reads(wall) {
+            let state = &self.registers[touch.register as usize];
+            if state.stamp == self.stamp && state.writer != NONE {
+                let first = &code.items[region.start + state.writer as usize];
+                let exit = &mut exits[state.writer as usize];
+                *exit = latency(self.model, Kind::Raw, touch.file, (first, state.writer_port), (wall, touch.port)).0.max(*exit);
+            }
+        }
+        exits
+    }
+
+    /// Results that leave the region: what the wall behind it reads, most often a branch, is wanted when that is issued, all else
+    /// [`WALL_CYCLES`] later.
     fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
+        let has_wall = code.items.get(graph.region.end).is_some_and(|item| item.effect == Effect::Wall);
         let tail = |(node, item): (usize, &Item)| {
             let is_read = || graph.successors(node as u32).iter().any(|edge| edge.kind == EdgeKind::Raw);
             let leaves = item.opcode.is_some() && !code.writes(item).is_empty() && !is_read();
-            if leaves { self.model.base_latency(item.class) } else { 0 }
+            let latency = if leaves { self.model.base_latency(item.class) } else { 0 };
+            let later = if has_wall { latency.saturating_sub(WALL_CYCLES) } else { latency };
+            later.max(graph.exits[node])
         };
         code.items[graph.region.clone()].iter().enumerate().map(tail).collect()
+    }
+
+    fn typical_tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
+        let typical = |(node, item): (usize, &Item)| {
+            let tail = graph.tails[node];
+            if tail == 0 || self.model.time(item.class).is_some() {
+                return tail;
+            }
+            let of_touch = |touch: &Touch| {
+                let reader = item.class.read_port(touch.file, 0, 0);
+                let need = touch.port.zip(reader).map(|(first, second)| self.model.need(Kind::Raw, touch.file, first, second));
+                need.map_or(UNKNOWN_READER, |need| need.cycles.into())
+            };
+            code.writes(item).iter().map(of_touch).max().unwrap_or(0).min(tail).max(graph.exits[node])
+        };
+        code.items[graph.region.clone()].iter().enumerate().map(typical).collect()
     }
 
     fn register(&mut self, register: u32) -> &mut Register {

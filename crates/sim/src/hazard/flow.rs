@@ -5,14 +5,14 @@
 //!
 //! Calls inside the section lead into the called code with what is in flight; behind the call goes on what the called code leaves, as
 //! far as it is its own or was in flight at this very call. Calls that leave the section are taken to return with nothing in flight, and
-//! functions to begin so.
+//! functions to begin so. Called code is walked when nothing else is left to do, for all calls of it that were found by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_hardware::Model;
 use oriole_isa::{File, Instruction, Opcode, Value};
 
-use super::track::{Border, Carried, Pending, Tracker};
+use super::track::{Border, Carried, LONGEST, Pending, Tracker};
 use super::{Finding, Problem, Register, Step};
 
 /// Where control goes behind an instruction.
@@ -85,6 +85,11 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
     }
 }
 
+/// An instruction in flight, by its number; they are in that order.
+fn of_step(flights: &[Carried], step: u32) -> Option<Carried> {
+    flights.binary_search_by_key(&step, |one| one.step).ok().map(|at| flights[at])
+}
+
 /// What may be the case if one of these is; pairs are merged first, so that many small ones cost little more than one large one.
 fn merged(mut borders: Vec<Border>) -> Option<Border> {
     while borders.len() > 1 {
@@ -108,6 +113,8 @@ struct Walk<'a> {
     /// For returns inside such code: the starts of the code that they return from.
     returns: BTreeMap<usize, Vec<usize>>,
     todo: BTreeSet<usize>,
+    /// The same for blocks with which called code begins: they wait until all others are done.
+    todo_called: BTreeSet<usize>,
 }
 
 #[derive(Default)]
@@ -134,12 +141,21 @@ impl<'a> Walk<'a> {
         }
         let starts: Vec<usize> = starts.into_iter().filter(|&start| start < steps.len()).collect();
         let (states, arrived) = (vec![None; starts.len()], vec![Vec::new(); starts.len()]);
-        let mut walk =
-            Walk { steps, nexts, starts, states, arrived, called: BTreeMap::new(), returns: BTreeMap::new(), todo: BTreeSet::new() };
+        let mut walk = Walk {
+            steps,
+            nexts,
+            starts,
+            states,
+            arrived,
+            called: BTreeMap::new(),
+            returns: BTreeMap::new(),
+            todo: BTreeSet::new(),
+            todo_called: BTreeSet::new(),
+        };
+        walk.find_called();
         for &entry in entries.iter().chain([&0]) {
             walk.reach(entry, Border::default());
         }
-        walk.find_called();
         walk
     }
 
@@ -176,7 +192,8 @@ impl<'a> Walk<'a> {
     fn reach(&mut self, start: usize, state: Border) {
         let Some(block) = self.block_of(start) else { return };
         self.arrived[block].push(state);
-        self.todo.insert(block);
+        let todo = if self.called.contains_key(&start) { &mut self.todo_called } else { &mut self.todo };
+        todo.insert(block);
     }
 
     /// What may be in flight at the start of a block, if that is more than before.
@@ -191,7 +208,7 @@ impl<'a> Walk<'a> {
     }
 
     fn settle(&mut self, tracker: &mut Tracker<'_>) {
-        while let Some(block) = self.todo.pop_first() {
+        while let Some(block) = self.todo.pop_first().or_else(|| self.todo_called.pop_first()) {
             let Some(state) = self.more(block) else { continue };
             tracker.enter(self.steps, &state);
             let end = self.end_of(block);
@@ -233,9 +250,16 @@ impl<'a> Walk<'a> {
     fn come_back(&mut self, target: usize, only: Option<usize>) {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
+        let entered = self.block_of(target).and_then(|block| self.states[block].as_ref()).map_or(&[][..], |state| &state.flights);
         let mut returns = Vec::new();
         for (&behind, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
-            let is_left = |one: &Carried| left.flights.binary_search_by_key(&one.step, |other| other.step).ok().map(|at| left.flights[at]);
+            let is_left = |one: &Carried| {
+                let there = of_step(&left.flights, one.step)?;
+                // Other calls may have brought it younger: what counts is how much older it gets in the called code.
+                let brought = of_step(entered, one.step).map_or(there.age, |entered| entered.age);
+                let age = (there.age - brought.min(there.age)).saturating_add(one.age).clamp(there.age, LONGEST as u8);
+                Some(Carried { age, ..there })
+            };
             let mut flights: Vec<Carried> = before.flights.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
             flights.sort_by_key(|one| one.step);
             flights.dedup_by_key(|one| one.step);

@@ -41,8 +41,8 @@ pub struct Step {
     pub count_wait: Option<(u8, u32)>,
     /// Cycles from its issue until a wait for its scoreboards sees them.
     pub scoreboard_stall: u8,
-    /// Slots of the reuse cache that it reads through: slot, register, whether it is kept there for the next one.
-    pub cached: SmallVec<[(u8, Register, bool); 3]>,
+    /// Entries of the reuse caches that it reads through: entry, register, whether it is kept there for the next one.
+    pub cached: SmallVec<[(Entry, Register, bool); 3]>,
     /// Whether its threads end here.
     pub ends: bool,
 }
@@ -72,7 +72,7 @@ impl Step {
                 && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
             count_wait: count_wait(instruction),
             scoreboard_stall: model.waits(class).stall,
-            cached: cached(instruction, class),
+            cached: cached(instruction, class, ControlRules::of(model)),
             ends: instruction.opcode == Opcode::EXIT && !instruction.operands.iter().any(is_condition),
         };
         for access in accesses(instruction) {
@@ -122,22 +122,27 @@ fn is_condition(operand: &Operand) -> bool {
     operand.not || matches!(operand.value, Value::Register(_, Some(_)))
 }
 
-/// Units whose instructions read through the reuse cache; the others leave it alone.
-const CACHED_UNITS: [&str; 2] = ["alu", "fma"];
+/// What can hold a register: each cache has slots, each slot an entry for every bank of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    pub cache: u8,
+    pub slot: u8,
+    pub bank: u8,
+}
 
-fn cached(instruction: &Instruction, class: Class) -> SmallVec<[(u8, Register, bool); 3]> {
-    let mut slots = SmallVec::new();
-    if !class.attribute("unit").is_some_and(|unit| CACHED_UNITS.contains(&unit)) {
-        return slots;
-    }
+/// Units that have no cache leave those of others alone.
+fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> SmallVec<[(Entry, Register, bool); 3]> {
+    let mut entries = SmallVec::new();
+    let Some(cache) = rules.reuse_cache(class) else { return entries };
     for access in accesses(instruction).iter().filter(|access| !access.written && access.file == File::General) {
         let Some(operand) = access.operand() else { continue };
-        let slot = instruction.reuse_slot(operand);
-        if let Some((slot, register)) = slot.zip(Register::new(access.file, access.first)) {
-            slots.push((slot, register, instruction.operands[operand].reuse));
+        let Some(slot) = instruction.reuse_slot(operand) else { continue };
+        for number in access.registers() {
+            let entry = Entry { cache, slot, bank: rules.register_bank(number) };
+            entries.extend(Register::new(access.file, number).map(|register| (entry, register, instruction.operands[operand].reuse)));
         }
     }
-    slots
+    entries
 }
 
 fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {

@@ -120,3 +120,60 @@ fn behind_a_branch_that_asks_for_the_warp_code_goes_on() {
     let code = instructions(&[SUM[0], "B------:R-:W-:-:S01 BRA.CONV 0x20", SUM[1], "B------:R-:W-:-:S05 EXIT"]);
     assert_eq!(check_function(&code, &[0], &|_| Vec::new(), Model::of(target())), [too_soon(0, 2, 3)]);
 }
+
+#[test]
+fn banks_and_matrix_units_keep_registers_of_their_own() {
+    let is_stale = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|text| format!("B------:R-:W-:-:S08 {text}")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let found = check_function(&instructions(&lines), &[0], &|_| Vec::new(), Model::of(target()));
+        found.iter().any(|finding| matches!(finding.problem, Problem::StaleReuse { .. }))
+    };
+    let (keep, overwrite, read) = ("IADD3 R8, R4.reuse, R0, RZ", "MOV R4, R0", "IADD3 R9, R4, R0, RZ");
+    // As an H200 answers.
+    assert!(!is_stale(&[keep, "IADD3 R9, R6, R0, RZ", overwrite, read]), "an even register takes the place of an even one");
+    assert!(!is_stale(&[keep, "@P0 IADD3 R9, R6, R0, RZ", overwrite, read]), "whether its guard holds or not");
+    assert!(is_stale(&[keep, "IADD3 R9, R5, R0, RZ", overwrite, read]), "an odd one has its own");
+    assert!(is_stale(&[keep, "HFMA2.MMA R9, R6, R0, R2", overwrite, read]), "and so has HFMA2.MMA");
+    let (keep_half, read_half) = ("HFMA2.MMA R8, R0, R4.reuse, R2", "HFMA2.MMA R9, R0, R4, R2");
+    assert!(is_stale(&[keep_half, overwrite, read_half]));
+    assert!(is_stale(&[keep_half, "HFMA2 R9, R0, R6, R2", overwrite, read_half]));
+    assert!(
+        !is_stale(&[keep_half, overwrite, "HFMA2 R9, R0, R4, R2"])
+            && !is_stale(&[keep_half, "HFMA2.MMA R9, R0, R6, R2", overwrite, read_half])
+    );
+    let (keep_pair, read_pair) = ("IMAD.WIDE.U32 R8, R0, 0x4, R4.reuse", "IMAD.WIDE.U32 R10, R0, 0x4, R4");
+    assert!(is_stale(&[keep_pair, overwrite, read_pair]) && is_stale(&[keep_pair, "MOV R5, R0", read_pair]), "both of a pair are kept");
+}
+
+/// A kernel of so many calls of one function that stands behind it; what is in flight at each call reaches into the function.
+fn with_calls(calls: usize) -> Vec<Instruction> {
+    let site = ["MOV R5, R6", "MOV R20, 0x0", "IADD3 R4, R4, 0x1, RZ"];
+    let body =
+        ["IMAD R7, R4, R5, R4", "@P0 BRA 0x20", "IADD3 R7, R7, 0x5, RZ", "LOP3.LUT R4, R7, R4, RZ, 0x3c, !PT", "RET.REL.NODEC R20 0x0"];
+    let start = calls * (site.len() + 1) + 1;
+    let mut lines: Vec<String> = Vec::new();
+    for _ in 0..calls {
+        lines.extend(site.map(str::to_owned));
+        lines.push(format!("CALL.REL.NOINC {:#x}", 16 * (start - lines.len())));
+    }
+    lines.extend(["EXIT"].into_iter().chain(body).map(str::to_owned));
+    let lines: Vec<String> = lines.iter().map(|text| format!("B------:R-:W-:-:S05 {text}")).collect();
+    instructions(&lines.iter().map(String::as_str).collect::<Vec<&str>>())
+}
+
+#[test]
+fn many_calls_of_one_function_are_followed() {
+    let calls = 20_000;
+    let mut code = with_calls(calls);
+    let check = |code: &[Instruction]| check_function(code, &[], &|_| Vec::new(), Model::of(target()));
+    let found = check(&code);
+    assert!(found.is_empty(), "{:?}", &found[..found.len().min(3)]);
+    // Now the function reads too early what one of the calls writes right before it, and no other.
+    let early = (calls / 2) * 4 + 2;
+    code[early].control.stall = 1;
+    code[early + 1].control.stall = 1;
+    let found = check(&code);
+    let is_early = |finding: &Finding| finding.first == early && matches!(finding.problem, Problem::TooSoon { .. });
+    assert!(!found.is_empty() && found.iter().all(is_early), "{:?}", &found[..found.len().min(3)]);
+}

@@ -21,7 +21,7 @@ use super::step::{Step, Touch};
 use super::{Finding, Problem, REGISTERS, Register};
 
 /// After as many cycles nothing of fixed latency is in flight.
-const LONGEST: i64 = 64;
+pub(super) const LONGEST: i64 = 64;
 /// Six, and the counter of groups of matrix products.
 const SCOREBOARDS: usize = 7;
 /// From the issue of a barrier to the time when the warp stops for it.
@@ -31,6 +31,8 @@ pub(super) const GROUPS: usize = 16;
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// How many that read a register late and announce nothing are remembered; an overwriting one offends against each of them.
 const READERS: usize = 8;
+/// Among so many that touch the register.
+const RECENT: usize = 64;
 /// The counter of a scoreboard goes no further, so older setters than that need not be remembered for a count.
 const DEEPEST_COUNT: usize = 64;
 /// How many flights are recorded at least before those that matter no more are thrown away.
@@ -370,9 +372,10 @@ impl<'a> Tracker<'a> {
                 self.touched.push(entry.touch.register);
             }
             if list.len() >= READERS && !entry.write {
-                let oldest =
-                    list.iter().position(|other| !other.write).filter(|_| list.iter().filter(|other| !other.write).count() >= READERS);
-                if let Some(oldest) = oldest {
+                // Where very many calls of a function meet, only the last few are counted.
+                let recent = list.len().saturating_sub(RECENT);
+                let mut readers = (recent..list.len()).filter(|&at| !list[at].write);
+                if let Some(oldest) = readers.next().filter(|_| readers.count() + 1 >= READERS) {
                     list.remove(oldest);
                 }
             }

@@ -1,144 +1,71 @@
 //! Convergence barriers: which threads of a warp wait for each other.
 //!
-//! A `B` register is a mask with one bit for each thread, and instructions change the bits of active threads. That is not all, because a
-//! function uses registers that its caller has in use: threads that call it save the register with `BMOV.CLEAR`, set it for themselves,
-//! wait, and restore it, while others of the caller's mask wait elsewhere, perhaps for these. So the bits that threads set after they have saved
-//! a register belong to another **use** of it than those before. `BSYNC` waits for the threads of its own use only, and for those
-//! that have saved it and will come back.
+//! A `B` register is a mask with one bit for each thread, and all threads of a warp share it. So it is on an H200 (small programs in
+//! assembler text that read masks, votes and clocks):
 //!
-//! That a GPU keeps uses apart is inferred. Random programs hung here without this rule (8 of seeds 20001 to 21061), while an H200 runs them
-//! to their end. How it does so was not measured: `BMOV.CLEAR` may as well clear the bits of all threads, which comes to
-//! the same as long as diverged threads are not in such functions by turns. So code that needs uses apart in all orders passes here,
-//! and might not there.
+//! - `BSSY` adds the active threads to the mask, `BREAK` takes them out.
+//! - `BMOV.CLEAR` empties the register, whoever is in it. A move into the register replaces the whole mask by what the first active thread says.
+//! - `BSYNC` is nothing for threads that are not in the mask. Others wait until all of the mask do, have ended, have given way (`YIELD`,
+//!   `NANOSLEEP`) or are at a `WARPSYNC`. They go on where they are, those at the same place together, and the register is
+//!   empty: who gave way will not wait later.
+//! - Moves wake nobody. Who waits at a register that somebody else has emptied goes on when the next thread waits, ends or gives way.
+//! - Threads that wait for each other at different registers do not wait forever: who comes last goes on.
+//!
+//! So these barriers bring threads together where they can and never hold them up for good, whatever masks say. Masks do go wrong: a
+//! function saves a register of its caller with `BMOV.CLEAR` and restores it in the end, and if threads give way in between, others may have
+//! left the region by then that the mask was for. ptxas' functions do the same.
+//!
+//! One thing is different here: where threads wait for the same register at different instructions and nobody has given way or
+//! moved a register, an H200 lets all of them go on behind the last one's. No compiler makes such code.
 
-use super::warp::{LANES, Mask, lanes_of};
+use super::warp::{LANES, Mask, first};
 
 /// Convergence barriers of a warp.
 pub const BARRIERS: usize = 16;
 
-/// Which use of a register threads take part in.
-type Use = u32;
-
 /// The convergence barriers of a warp.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Convergence {
-    registers: [Register; BARRIERS],
-    /// What each thread has saved, the last one last.
-    saved: [Vec<Saved>; LANES],
-    uses: Use,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Register {
-    bits: Mask,
-    uses: [Use; LANES],
-}
-
-/// A register that a thread has moved elsewhere.
-#[derive(Clone, Copy, Debug)]
-struct Saved {
-    value: Mask,
-    /// The register, if the thread was in its mask and is no longer.
-    left: Option<usize>,
-    in_use: Use,
-}
-
-impl Default for Convergence {
-    fn default() -> Convergence {
-        let register = Register { bits: 0, uses: [0; LANES] };
-        Convergence { registers: [register; BARRIERS], saved: Default::default(), uses: 0 }
-    }
+    masks: [Mask; BARRIERS],
 }
 
 impl Convergence {
+    /// The threads that wait for each other at a register.
+    pub fn members(&self, barrier: usize) -> Mask {
+        self.masks[barrier]
+    }
+
     /// `BSSY`
     pub fn add(&mut self, barrier: usize, threads: Mask) {
-        self.registers[barrier].bits |= threads;
+        self.masks[barrier] |= threads;
     }
 
-    /// `BREAK`, and `BMOV.CLEAR` whose result nobody wants.
+    /// `BREAK`
     pub fn remove(&mut self, barrier: usize, threads: Mask) {
-        self.registers[barrier].bits &= !threads;
+        self.masks[barrier] &= !threads;
     }
 
-    /// The register as each of some threads sees it, which may set it again later.
-    pub fn save(&mut self, barrier: usize, threads: Mask, clear: bool) -> [u32; LANES] {
-        let register = self.registers[barrier];
-        let mut values = [0; LANES];
-        for lane in lanes_of(threads) {
-            let in_use = register.uses[lane];
-            let value = register.bits & register.members(in_use);
-            let left = (clear && value >> lane & 1 == 1).then_some(barrier);
-            values[lane] = value;
-            let saved = &mut self.saved[lane];
-            if saved.last().is_none_or(|last| clear || last.value != value || last.in_use != in_use) {
-                saved.push(Saved { value, left, in_use });
-            }
-        }
-        if clear {
-            self.uses += 1;
-            let register = &mut self.registers[barrier];
-            register.bits &= !threads;
-            for lane in lanes_of(threads) {
-                register.uses[lane] = self.uses;
-            }
-        }
-        values
+    /// `BMOV.CLEAR`, and what happens when threads go on.
+    pub fn clear(&mut self, barrier: usize) {
+        self.masks[barrier] = 0;
     }
 
-    /// Sets a register to what each of some threads says; to the use that it belonged to, if it was saved.
+    /// Sets a register to what the first of some threads says.
     pub fn restore(&mut self, barrier: usize, threads: Mask, values: &[u32; LANES]) {
-        let register = &mut self.registers[barrier];
-        for lane in lanes_of(threads) {
-            register.bits = register.bits & !(1 << lane) | values[lane] & 1 << lane;
-            if let Some(at) = self.saved[lane].iter().rposition(|saved| saved.value == values[lane]) {
-                register.uses[lane] = self.saved[lane][at].in_use;
-                self.saved[lane].truncate(at);
-            }
-        }
+        self.masks[barrier] = values[first(threads)];
     }
 
     /// Copies one register to another.
-    pub fn copy(&mut self, from: usize, to: usize, threads: Mask, clear: bool) {
-        let source = self.registers[from];
-        let target = &mut self.registers[to];
-        target.bits = target.bits & !threads | source.bits & threads;
-        for lane in lanes_of(threads) {
-            target.uses[lane] = source.uses[lane];
-        }
-        if clear {
-            self.remove(from, threads);
-        }
+    pub fn copy(&mut self, from: usize, to: usize) {
+        self.masks[to] = self.masks[from];
     }
 
     /// The threads among those that wait at a register that need not wait longer; `elsewhere` are those that nobody waits for.
     pub fn complete(&self, barrier: usize, waiting: Mask, elsewhere: Mask) -> Mask {
-        let register = &self.registers[barrier];
-        let mut rest = waiting;
-        let mut free = 0;
-        while rest != 0 {
-            let in_use = register.uses[rest.trailing_zeros() as usize];
-            let members = register.members(in_use);
-            let here = members & waiting;
-            let missing = (register.bits & members | self.away(barrier, in_use)) & !here & !elsewhere;
-            if missing == 0 {
-                free |= here;
-            }
-            rest &= !here;
+        match self.masks[barrier] {
+            0 => waiting,
+            members if members & !waiting & !elsewhere == 0 => waiting & members,
+            _ => 0,
         }
-        free
-    }
-
-    /// Threads that take part in a use and have saved the register since.
-    fn away(&self, barrier: usize, in_use: Use) -> Mask {
-        let is_away = |lane: usize| self.saved[lane].iter().any(|saved| saved.left == Some(barrier) && saved.in_use == in_use);
-        (0..LANES).filter(|&lane| is_away(lane)).fold(0, |mask, lane| mask | 1 << lane)
-    }
-}
-
-impl Register {
-    /// The threads whose bits belong to a use.
-    fn members(&self, in_use: Use) -> Mask {
-        (0..LANES).filter(|&lane| self.uses[lane] == in_use).fold(0, |mask, lane| mask | 1 << lane)
     }
 }

@@ -1,17 +1,8 @@
 //! Control flow: what makes threads go elsewhere, wait or end. The scheduler executes it, because it decides about groups of threads.
 //!
-//! A convergence barrier is a mask of threads in a `B` register, which all threads of a warp share. `BSSY` adds the active threads, `BREAK`
-//! and `.CLEAR` take them out, a move into the register copies their bits. `BSYNC` waits until all threads of the mask that have not exited
-//! wait there, or at a `WARPSYNC`, or have given way (`YIELD`, `NANOSLEEP`); those that go on are in the mask no longer. What a
-//! function does with a register that its caller uses is kept apart (see [`super::convergence`]).
+//! `BSSY`, `BSYNC`, `BREAK` and `BMOV` are about convergence barriers (see [`super::convergence`]).
 //!
-//! That all these touch the bits of active threads only is inferred: ptxas executes `BSSY` again, on sm_75 with a `.CLEAR` in front, where other
-//! threads wait at the register already (irregular loops), and programs whose diverged threads call functions that save and
-//! restore registers would hang otherwise. That `BSYNC` does not wait for threads at `WARPSYNC` is inferred likewise: ptxas lets threads leave a region
-//! to one without `BREAK`. That it does not wait for threads that gave way explains programs whose results are wrong on a GPU: their
-//! threads part at a loop with `YIELD`, and meet at a `BSYNC` and then at a `BAR`.
-//!
-//! `WARPSYNC` brings threads together that execute the same instruction; threads that wait at two of them do not meet. Those at
+//! `WARPSYNC` brings threads together that execute the same instruction; threads that wait at two of them do not meet (on an H200 such a program hangs). Those at
 //! `WARPSYNC.COLLECTIVE` do: one place is chosen, all threads execute what follows there, and at `ENDCOLLECTIVE` each goes on where its
 //! own `WARPSYNC.COLLECTIVE` says.
 
@@ -21,7 +12,7 @@ use super::convergence::BARRIERS;
 use super::load::INSTRUCTION;
 use super::site::{Operands, Site};
 use super::step::{Action, Built, Unsupported, compute};
-use super::warp::{Mask, Place, PredicateSource, Row, Source, WideSource, first};
+use super::warp::{Mask, PredicateSource, Row, Source, WideSource, first};
 
 /// What changes where threads go or makes them wait. `condition` is a second predicate beside the guard.
 #[derive(Clone, Debug)]
@@ -253,19 +244,23 @@ fn move_barrier(site: &Site<'_>) -> Built {
                 };
             }
             let barrier = barrier_number(&mut operands)?;
-            if clear && d == Place::General(Row::destination(None)) {
-                return Ok(compute(move |warp, mask| warp.barriers.remove(barrier, mask)));
-            }
             Ok(compute(move |warp, mask| {
-                let values = warp.barriers.save(barrier, mask, clear);
-                warp.write(d, mask, &values);
+                warp.write(d, mask, &[warp.barriers.members(barrier); 32]);
+                if clear {
+                    warp.barriers.clear(barrier);
+                }
             }))
         }
         Some(Value::Register(File::Convergence, _)) => {
             let barrier = barrier_number(&mut operands)?;
             if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
-                return Ok(compute(move |warp, mask| warp.barriers.copy(from, barrier, mask, clear)));
+                return Ok(compute(move |warp, _| {
+                    warp.barriers.copy(from, barrier);
+                    if clear {
+                        warp.barriers.clear(from);
+                    }
+                }));
             }
             let value = operands.input()?.source;
             Ok(compute(move |warp, mask| {

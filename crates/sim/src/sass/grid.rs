@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use super::fault::{Error, ErrorKind};
+use super::groups::Order;
 use super::load::Code;
 use super::observe::Observer;
 use super::program::Program;
-use super::schedule::{Block, Engine, Order};
+use super::schedule::{Block, Engine};
 use super::warp::{Identity, LANES, Warp};
 use super::world::{Map, World};
 use crate::{Launch, Memory};

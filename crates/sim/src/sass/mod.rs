@@ -50,6 +50,7 @@ mod driver;
 mod fault;
 mod flow;
 mod grid;
+mod groups;
 pub mod kernel_test;
 mod lanes;
 mod launch;

@@ -1,23 +1,19 @@
 //! Warps take turns.
 //!
-//! A warp is a list of groups: threads at the same place that execute together. A branch that only some take splits a group; convergence
-//! barriers and `WARPSYNC` collect threads until all that they wait for are there, and those at the same place go on as one group. A
-//! warp runs for a number of instructions and up to the next one that changes the flow of control, then the next warp of the block does; inside a warp, the group that is first changes
-//! each time. So a thread that spins until another has done something always comes to an end, and the order is the same in every run.
-//!
-//! Other orders are as good, and code that depends on one is wrong: [`Order`] chooses warps and groups at random, anew after each
-//! instruction that changes the flow of control.
+//! A warp runs for a number of instructions and up to the next one that changes the flow of control, then the next warp of the block does.
+//! The order is the same in every run. Others are as good, and code that depends on one is wrong: [`Order`] chooses warps and the lengths of
+//! turns at random. Which threads of a warp run is the matter of [`super::groups`].
 //!
 //! **Barriers of the block** count warps, as the hardware does: a part of a warp that executes `BAR` would stand for the whole. Since no
 //! correct program does that, it is an error here.
 
-use super::convergence::BARRIERS;
 use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
 use super::flow::{BarrierKind, BlockBarrier, Flow, Goal, Reduction};
+use super::groups::{Group, Order, Running, Wait};
 use super::observe::{Issue, Observer};
 use super::program::{Program, SourceLine, address_of};
 use super::step::Action;
-use super::warp::{LANES, Lanes, Mask, Warp, first, lanes_of};
+use super::warp::{LANES, Mask, Warp, first, lanes_of};
 use super::world::World;
 
 /// Instructions that a warp executes before the next one's turn.
@@ -26,68 +22,6 @@ const TURN: u32 = 256;
 const SHORT_TURN: usize = 64;
 /// Barriers of a block.
 const BLOCK_BARRIERS: usize = 16;
-
-/// Threads of a warp at one place.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    step: u32,
-    threads: Mask,
-    wait: Option<Wait>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
-    /// At a convergence barrier.
-    Convergence(usize),
-    /// At `WARPSYNC`.
-    Gather,
-    /// At a barrier of the block.
-    Block(usize),
-    /// At `WARPSYNC.COLLECTIVE`.
-    Collection,
-}
-
-/// Who is next.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
-    /// The state of a random generator; 0 for a fixed order.
-    state: u64,
-}
-
-impl Order {
-    /// The order that a seed stands for.
-    pub fn new(seed: u64) -> Order {
-        Order { state: if seed == 0 { 0 } else { seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 } }
-    }
-
-    fn is_random(self) -> bool {
-        self.state != 0
-    }
-
-    /// A number below `count`.
-    fn choose(&mut self, count: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 32) as usize % count.max(1)
-    }
-}
-
-/// A warp and where its threads are.
-pub(super) struct Running {
-    warp: Warp,
-    groups: Vec<Group>,
-    turn: usize,
-    exited: Mask,
-    /// Threads that have given way to others and not run since.
-    yielded: Mask,
-    /// Threads that run alone.
-    exclusive: Mask,
-    /// Whom threads at `WARPSYNC` wait for.
-    wanted: Lanes,
-    /// Where threads at `WARPSYNC.COLLECTIVE` go in the end.
-    after_collection: [u32; LANES],
-}
 
 /// A block whose threads have not all exited.
 pub(super) struct Block {
@@ -122,22 +56,14 @@ pub(super) struct Engine<'a, 'c, O> {
 
 impl Block {
     pub fn new(number: u64, slot: usize, warps: Vec<Warp>, entry: u32) -> Block {
-        let running = |warp: Warp| {
-            let threads = warp.identity.threads;
-            Running {
-                warp,
-                groups: vec![Group { step: entry, threads, wait: None }],
-                turn: 0,
-                exited: !threads,
-                yielded: 0,
-                exclusive: 0,
-                wanted: [0; LANES],
-                after_collection: [0; LANES],
-            }
-        };
         let count = warps.len();
         let barrier = Barrier { arrived: vec![0; count], holds: vec![0; count], wanted: 0, reduction: None };
-        Block { number, slot, warps: warps.into_iter().map(running).collect(), barriers: vec![barrier; BLOCK_BARRIERS] }
+        Block {
+            number,
+            slot,
+            warps: warps.into_iter().map(|warp| Running::new(warp, entry)).collect(),
+            barriers: vec![barrier; BLOCK_BARRIERS],
+        }
     }
 
     fn is_finished(&self) -> bool {
@@ -172,8 +98,7 @@ impl<O: Observer> Engine<'_, '_, O> {
         let mut left = if self.order.is_random() { 1 + self.order.choose(SHORT_TURN) as u32 } else { TURN };
         while left > 0 {
             let running = &mut block.warps[number];
-            let Some(index) = running.next_ready(&mut self.order) else { break };
-            running.yielded &= !running.groups[index].threads;
+            let Some(index) = running.next(&mut self.order) else { break };
             let flow = self.run_group(block.number, &mut block.warps[number], index, &mut left)?;
             match flow {
                 Some((flow, active)) => self.execute(block, number, index, flow, active)?,
@@ -181,7 +106,6 @@ impl<O: Observer> Engine<'_, '_, O> {
             }
         }
         let running = &mut block.warps[number];
-        running.turn = running.turn.wrapping_add(1);
         if self.world.clock > self.limit {
             let place = running.groups.first().map_or(0, |group| group.step);
             return Err(self.error(ErrorKind::TooLong, "more instructions than allowed".into(), &running.warp, place, 0));
@@ -301,7 +225,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                 self.jump(running, index, leaving, goal, step)?;
             }
             Flow::Converge { condition, barrier } => {
-                let waiting = active & running.warp.read_predicate(*condition);
+                let waiting = active & running.warp.read_predicate(*condition) & running.warp.barriers.members(*barrier);
                 running.groups[index].step += 1;
                 running.wait_at(index, waiting, Wait::Convergence(*barrier));
             }
@@ -340,9 +264,7 @@ impl<O: Observer> Engine<'_, '_, O> {
             }
             Flow::Yield => {
                 running.groups[index].step += 1;
-                running.turn = running.turn.wrapping_add(1);
-                running.yielded |= active;
-                running.release();
+                running.give_way(index, active);
             }
             Flow::Block(barrier) => {
                 running.groups[index].step += 1;
@@ -434,127 +356,6 @@ trait HasSteps<'s> {
 impl<'a, 'c, O> HasSteps<'a> for Engine<'a, 'c, O> {
     fn steps(&self) -> &'a [super::step::Step] {
         &self.program.steps
-    }
-}
-
-impl Running {
-    /// The next group in turn that does not wait.
-    fn next_ready(&self, order: &mut Order) -> Option<usize> {
-        let count = self.groups.len();
-        if self.exclusive != 0 {
-            return self.groups.iter().position(|group| group.wait.is_none() && group.threads & self.exclusive != 0);
-        }
-        if order.is_random() {
-            let ready: Vec<usize> = (0..count).filter(|&index| self.groups[index].wait.is_none()).collect();
-            return if ready.is_empty() { None } else { Some(ready[order.choose(ready.len())]) };
-        }
-        (0..count).map(|offset| (self.turn + offset) % count).find(|&index| self.groups[index].wait.is_none())
-    }
-
-    /// Removes threads from a group.
-    fn take(&mut self, index: usize, threads: Mask) {
-        self.groups[index].threads &= !threads;
-        if self.groups[index].threads == 0 {
-            self.groups.remove(index);
-        }
-    }
-
-    /// Sends threads of a group to a step.
-    fn send(&mut self, index: usize, threads: Mask, step: u32) {
-        if threads == self.groups[index].threads {
-            self.groups[index].step = step;
-        } else if threads != 0 {
-            self.groups[index].threads &= !threads;
-            self.groups.push(Group { step, threads, wait: None });
-        }
-    }
-
-    /// Lets threads of a group, which is behind the instruction already, wait for others of their warp.
-    fn wait_at(&mut self, index: usize, threads: Mask, wait: Wait) {
-        if threads == 0 {
-            return;
-        }
-        let step = self.groups[index].step;
-        self.take(index, threads);
-        self.groups.push(Group { step, threads, wait: Some(wait) });
-        self.release();
-    }
-
-    /// Sends threads behind their collective operations.
-    fn disperse(&mut self, index: usize, threads: Mask) {
-        self.take(index, threads);
-        let mut rest = threads;
-        while rest != 0 {
-            let step = self.after_collection[first(rest)];
-            let same = lanes_of(rest).filter(|&lane| self.after_collection[lane] == step).fold(0, |mask, lane| mask | 1 << lane);
-            rest &= !same;
-            self.groups.push(Group { step, threads: same, wait: None });
-        }
-    }
-
-    /// The threads that wait for something.
-    fn waiting(&self, wait: Wait) -> Mask {
-        self.groups.iter().filter(|group| group.wait == Some(wait)).fold(0, |mask, group| mask | group.threads)
-    }
-
-    /// Lets every thread go on that waits for others of its warp and need not.
-    fn release(&mut self) {
-        self.release_gathered();
-        self.release_collected();
-        let elsewhere = self.exited | self.yielded | self.waiting(Wait::Gather) | self.waiting(Wait::Collection);
-        for barrier in 0..BARRIERS {
-            let wait = Wait::Convergence(barrier);
-            let waiting = self.waiting(wait);
-            let free = self.warp.barriers.complete(barrier, waiting, elsewhere);
-            if free != 0 {
-                self.warp.barriers.remove(barrier, free);
-                self.set_free(wait, free);
-            }
-        }
-    }
-
-    /// Threads that execute the same `WARPSYNC` for the same threads go on once these all do.
-    fn release_gathered(&mut self) {
-        let groups: Vec<Group> = self.groups.iter().filter(|group| group.wait == Some(Wait::Gather)).copied().collect();
-        let mut free = 0;
-        for group in &groups {
-            let here = groups.iter().filter(|other| other.step == group.step).fold(0, |mask, other| mask | other.threads);
-            let is_complete = |lane: &usize| {
-                let members = self.wanted[*lane] & !self.exited;
-                members & !here == 0 && lanes_of(members).all(|other| self.wanted[other] == self.wanted[*lane])
-            };
-            free |= lanes_of(group.threads).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
-        }
-        if free != 0 {
-            self.set_free(Wait::Gather, free);
-        }
-    }
-
-    /// Threads that are all at `WARPSYNC.COLLECTIVE` go on at the place of the first.
-    fn release_collected(&mut self) {
-        let waiting = self.waiting(Wait::Collection);
-        let is_complete = |lane: &usize| self.wanted[*lane] & !self.exited & !waiting == 0;
-        let Some(lane) = lanes_of(waiting).find(is_complete) else { return };
-        let free = self.wanted[lane] & waiting;
-        let Some(step) = self.groups.iter().find(|group| group.threads >> first(free) & 1 == 1).map(|group| group.step) else { return };
-        self.groups.iter_mut().for_each(|group| group.threads &= !free);
-        self.groups.retain(|group| group.threads != 0);
-        self.groups.push(Group { step, threads: free, wait: None });
-    }
-
-    /// Lets threads go on; those at the same place become one group.
-    fn set_free(&mut self, wait: Wait, free: Mask) {
-        let mut released: Vec<Group> = Vec::new();
-        for group in self.groups.iter_mut().filter(|group| group.wait == Some(wait)) {
-            let threads = group.threads & free;
-            group.threads &= !free;
-            match released.iter_mut().find(|other| other.step == group.step) {
-                Some(other) => other.threads |= threads,
-                None => released.push(Group { step: group.step, threads, wait: None }),
-            }
-        }
-        self.groups.retain(|group| group.threads != 0);
-        self.groups.extend(released.into_iter().filter(|group| group.threads != 0));
     }
 }
 

@@ -362,12 +362,90 @@ fn a_function_waits_for_those_who_called_it() {
 }
 
 #[test]
-fn a_function_must_save_and_restore_barriers() {
-    let error = run(&function_in_a_region("NOP", "NOP", INNER_REGION), 1, 32).unwrap_err();
-    assert!(error.kind == ErrorKind::Deadlock && error.message.contains("convergence barrier"), "{error}");
-    // The caller's threads wait until those that do not come back to their barrier have ended.
-    let apart = run(&function_in_a_region("BMOV.32.CLEAR R9, B6", "NOP", NO_REGION), 1, 32).unwrap();
-    assert_eq!((apart[0], apart[8]), (0xff, 0xffff_ff00_u32.wrapping_mul(2)));
+fn threads_that_wait_for_each_other_at_two_barriers_go_on() {
+    // On an H200 each half of the warp goes on alone.
+    let lines = program(&[
+        "BSSY B6, 0xb0",
+        "BSSY B7, 0xb0",
+        "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT",
+        "@P0 BRA 0xa0",
+        "BSYNC B6",
+        "BRA 0xb0",
+        "BSYNC B7",
+        "VOTE.ANY R9, PT, PT",
+        "STG.E desc[UR4][R4.64], R9",
+        "EXIT",
+    ]);
+    let values = run(&lines, 1, 32).unwrap();
+    assert_eq!((values[0], values[31]), (0xffff, 0xffff_0000));
+}
+
+/// Half a warp waits at B0 for the other, which does something first. What all see behind `BSYNC` is stored in words 0 to 31.
+fn half_waits(other: &[&str]) -> Vec<u32> {
+    let meet = format!("BRA {:#x}", 16 * (8 + other.len()));
+    let region = format!("BSSY B0, {:#x}", 16 * (9 + other.len()));
+    let start = [region.as_str(), "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT", "@P0 BRA 0x80", meet.as_str()];
+    let end = ["BSYNC B0", "VOTE.ANY R9, PT, PT", "STG.E desc[UR4][R4.64], R9", "EXIT"];
+    let lines: Vec<&str> = start.iter().chain(other).chain(&end).copied().collect();
+    run(&program(&lines), 1, 32).unwrap()
+}
+
+#[test]
+fn who_waits_for_whom_is_as_on_an_h200() {
+    let together = (!0, !0);
+    let apart = (0xffff, 0xffff_0000);
+    let seen = |other: &[&str]| {
+        let values = half_waits(other);
+        (values[0], values[31])
+    };
+    assert_eq!(seen(&["NOP"]), together);
+    assert_eq!(seen(&["YIELD"]), apart, "nobody waits for those that gave way, nor do they wait");
+    assert_eq!(seen(&["NANOSLEEP 0x20"]), apart);
+    assert_eq!(seen(&["BREAK B0"]), apart);
+    assert_eq!(seen(&["WARPSYNC.ALL"]), apart, "the others come to `EXIT` only");
+    assert_eq!(seen(&["BMOV.32.CLEAR R9, B0", "NOP"]), apart, "the mask is empty for all");
+    assert_eq!(seen(&["BMOV.32.CLEAR R9, B0", "BMOV.32 B0, R9"]), together, "moves wake nobody");
+    assert_eq!(seen(&["BMOV.32.CLEAR R9, B0", "YIELD", "BMOV.32 B0, R9"]), apart);
+}
+
+#[test]
+fn a_move_to_a_barrier_takes_the_first_threads_word() {
+    let lines = program(&[
+        "IADD3 R6, R0, 0x5, RZ",
+        "BMOV.32 B2, R6",
+        "BMOV.32 R7, B2",
+        "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT",
+        "@P0 BMOV.32 B2, R6",
+        "BMOV.32 R9, B2",
+        "STG.E desc[UR4][R4.64], R7",
+        "STG.E desc[UR4][R4.64+0x80], R9",
+        "EXIT",
+    ]);
+    let values = run(&lines, 1, 32).unwrap();
+    assert!((0..32).all(|thread| (values[thread], values[32 + thread]) == (5, 0x15)), "{values:x?}");
+}
+
+#[test]
+fn threads_run_until_they_wait_or_give_way() {
+    // The part that runs first spins for what the other will write, without giving way.
+    let lines = |yields: &'static str| {
+        program(&[
+            "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT",
+            "MOV R6, 0x0",
+            "MOV R9, 0x1",
+            "@P0 BRA 0xd0",
+            yields,
+            "LDG.E.STRONG.GPU R7, desc[UR4][R2.64+0xfc]",
+            "IADD3 R6, R6, 0x1, RZ",
+            "ISETP.EQ.U32.AND P1, PT, R7, RZ, PT",
+            "@P1 BRA 0x80",
+            "STG.E.STRONG.GPU desc[UR4][R2.64+0xfc], R9",
+            "EXIT",
+        ])
+    };
+    let error = run(&lines("NOP"), 1, 32).unwrap_err();
+    assert!(error.kind == ErrorKind::TooLong, "{error}");
+    assert_eq!(run(&lines("YIELD"), 1, 32).unwrap()[63], 1);
 }
 
 #[test]

@@ -138,7 +138,14 @@ impl Attempt {
                 pick.cycle = self.cycles[pick.picked - first];
             }
         }
-        Schedule { order: self.order, length: self.length, usage: self.usage, most_scoreboards: self.most_scoreboards, picks: self.picks }
+        Schedule {
+            order: self.order,
+            length: self.length,
+            usage: self.usage,
+            most_scoreboards: self.most_scoreboards,
+            wants_registers: false,
+            picks: self.picks,
+        }
     }
 }
 

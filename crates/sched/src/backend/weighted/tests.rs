@@ -37,7 +37,7 @@ fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (
     let mut tracker = Tracker::new(code.groups().len());
     let (live_in, live_out) = (general(live_in), general(live_out));
     tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
-    let schedule = super::super::schedule(code, &graph, &costs(), settings, &mut tracker);
+    let schedule = super::super::schedule(code, &graph, &costs(), settings, &mut tracker, &mut crate::backend::Memory::default());
     assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs(), schedule.order.iter().copied()));
     assert!(schedule.picks.iter().map(|pick| pick.picked).eq(schedule.order.iter().copied()));

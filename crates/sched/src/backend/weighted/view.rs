@@ -3,9 +3,6 @@
 use crate::code::{Code, Effect};
 use crate::graph::Graph;
 
-/// Cycles that pass behind a wall, most often a branch, before what follows can want a result.
-const WALL_CYCLES: u32 = 10;
-
 /// Results that leave a region, and when they are wanted.
 pub(super) struct Leaving {
     /// For each item the cycles by which it should stand before the region's end.
@@ -16,21 +13,14 @@ pub(super) struct Leaving {
 
 impl Leaving {
     pub fn of(code: &Code, graph: &Graph) -> Leaving {
-        let mut leaving = Leaving { tails: (0..graph.items() as u32).map(|node| graph.tail(node)).collect(), read_by_wall: Vec::new() };
-        let Some(wall) = code.items.get(graph.region.end).filter(|item| item.effect == Effect::Wall) else { return leaving };
-        let reads = code.reads(wall);
-        for node in 0..graph.items() {
-            if leaving.tails[node] == 0 {
-                continue;
-            }
-            let writes = code.writes(&code.items[graph.region.start + node]);
-            if reads.iter().any(|read| writes.iter().any(|write| write.register == read.register)) {
-                leaving.read_by_wall.push(node as u32);
-            } else {
-                leaving.tails[node] = leaving.tails[node].saturating_sub(WALL_CYCLES);
-            }
-        }
-        leaving
+        let nodes = 0..graph.items() as u32;
+        let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
+        let wall = code.items.get(graph.region.end).filter(|item| item.effect == Effect::Wall);
+        let is_read = |node: &u32| {
+            let item = &code.items[graph.region.start + *node as usize];
+            tails[*node as usize] > 0 && wall.is_some_and(|wall| code.writes_for(item, wall))
+        };
+        Leaving { read_by_wall: nodes.filter(is_read).collect(), tails }
     }
 }
 

@@ -1,0 +1,56 @@
+//! Options that choose how instructions are scheduled, for commands that compile.
+
+use clap::Args;
+use oriole_driver::{BackendChoice, ModeChoice, ScheduleKnobs, ScheduleMode, Scheduling};
+
+use crate::check::read_input;
+
+#[derive(Args)]
+pub struct SchedulingChoice {
+    /// What instructions are scheduled for: off, reduce-reg (few registers), ilp (hidden latencies), dyn-batch (matrix products in
+    /// batches); without it, as the optimization level says
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    sched_mode: Option<ModeChoice>,
+    /// Who schedules them: a (list scheduler), b (weighted, forward and backward), c (ordered tree, several attempts), by-target (the
+    /// one that ptxas is said to use for the GPU), auto (several, the best by the timing model stays); without it, the one that measured
+    /// best
+    #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
+    sched_backend: Option<BackendChoice>,
+    /// Figures of the schedulers from a file of lines `name = value`; `--sched-options help` prints one with all of them
+    #[arg(long, value_name = "FILE")]
+    sched_options: Option<String>,
+    /// A single figure of the schedulers, after those of the file
+    #[arg(long, value_name = "NAME=VALUE")]
+    sched_option: Vec<String>,
+}
+
+impl SchedulingChoice {
+    /// Whether a list of the figures is wanted instead of anything else.
+    pub fn wants_help(&self) -> bool {
+        self.sched_options.as_deref() == Some("help")
+    }
+
+    /// What the options say about scheduling.
+    pub fn scheduling(&self) -> Result<Scheduling, String> {
+        let mut knobs = ScheduleKnobs::default();
+        if let Some(file) = &self.sched_options {
+            let bytes = read_input(file).map_err(|error| format!("{file}: {error}"))?;
+            knobs.read(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{file}: {error}"))?;
+        }
+        for option in &self.sched_option {
+            knobs.read(option).map_err(|error| format!("--sched-option {option}: {}", error.trim_start_matches("line 1: ")))?;
+        }
+        Ok(Scheduling { mode: self.sched_mode.unwrap_or_default(), backend: self.sched_backend.unwrap_or_default(), knobs })
+    }
+}
+
+fn parse_mode(name: &str) -> Result<ModeChoice, String> {
+    match name {
+        "off" => Ok(ModeChoice::Off),
+        _ => ScheduleMode::parse(name).map(ModeChoice::On).ok_or_else(|| "one of off, reduce-reg, ilp, dyn-batch is wanted".to_owned()),
+    }
+}
+
+fn parse_backend(name: &str) -> Result<BackendChoice, String> {
+    BackendChoice::parse(name).ok_or_else(|| "one of a, b, c, by-target, auto is wanted".to_owned())
+}

@@ -1,0 +1,43 @@
+//! Control words of functions whose blocks end in two branches.
+
+use oriole_ctrl::opex;
+use oriole_hardware::Model;
+use oriole_ir::Function;
+use oriole_isa::{Control, Opcode, Target};
+
+fn words(text: &str) -> Vec<(Option<Opcode>, Control)> {
+    let target = Target::parse("sm_75").expect("a target");
+    let mut functions = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}"));
+    let function: &mut Function = &mut functions[0];
+    let controls = opex::run(function, target, Model::of(target));
+    let insts = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter());
+    let opcodes = [Opcode::IADD3, Opcode::BRA, Opcode::MOV, Opcode::LDL, Opcode::EXIT];
+    insts.map(|&inst| (opcodes.into_iter().find(|&opcode| function.insts[inst].is_machine(opcode)), controls.get(inst))).collect()
+}
+
+/// Between the sum and the load that overwrites it are the first branch and the move, and never the second branch. A load may overwrite
+/// a sum after 8 cycles on sm_75.
+#[test]
+fn who_takes_the_first_of_two_branches_does_not_pass_the_second() {
+    let words = words(
+        "func kernel @two_branches {
+bb0:
+    R2 = IADD3 R3, R4, RZ
+    @P0 BRA bb2
+    BRA bb1
+bb1:
+    EXIT
+bb2:
+    R5 = MOV R6
+    R2 = LDL [R1+0x40] !local.4
+    EXIT
+}
+",
+    );
+    let opcodes: Vec<Option<Opcode>> = words.iter().map(|word| word.0).collect();
+    let expected = [Opcode::IADD3, Opcode::BRA, Opcode::BRA, Opcode::EXIT, Opcode::MOV, Opcode::LDL, Opcode::EXIT];
+    assert_eq!(opcodes, expected.map(Some), "nothing is added");
+    let stall = |number: usize| u32::from(words[number].1.stall);
+    assert!(stall(0) + stall(1) + stall(4) >= 8, "{words:?}");
+    assert!(stall(0) + stall(1) + stall(4) < 8 + 5, "the second branch does not count: {words:?}");
+}

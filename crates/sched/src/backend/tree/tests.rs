@@ -1,0 +1,287 @@
+use super::*;
+use crate::backend::{Backend, Budget, Knobs, Mode, Stage, estimate};
+use crate::check;
+use crate::code::from_machine;
+use crate::graph::Builder;
+use crate::pressure::Borders;
+use oriole_hardware::{Model, Profile};
+use oriole_isa::{File, Target, parse};
+
+fn target() -> Target {
+    Target::parse("sm_90a").unwrap()
+}
+
+fn code(lines: &[impl AsRef<str>]) -> Code {
+    from_machine::code(&lines.iter().map(|line| parse(line.as_ref()).unwrap()).collect::<Vec<_>>())
+}
+
+fn settings(mode: Mode, stage: Stage, budget: Budget) -> Settings {
+    Settings { backend: Backend::C, mode, stage, budget, knobs: Knobs::default(), trace: true }
+}
+
+/// Schedules everything up to the first wall, and checks what must hold of any outcome; also says how many registers are live at once.
+fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut Solutions) -> (Schedule, i32) {
+    let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
+    let graph = Builder::new(Model::of(target()), code.registers()).build(code, region.clone());
+    let costs = Costs::new(&Profile::of(target()));
+    let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(File::General, number)).collect::<Vec<u32>>();
+    let (live_in, live_out) = (numbers(live.0), numbers(live.1));
+    let mut tracker = Tracker::new(code.groups().len());
+    tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    let schedule = schedule(code, &graph, &costs, settings, &mut tracker, solutions);
+    assert_eq!(check::check(code, region.clone(), &schedule.order), Ok(()));
+    assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
+    let picked: Vec<usize> = schedule.picks.iter().map(|pick| pick.picked).collect();
+    assert_eq!(picked, schedule.order);
+    assert!(schedule.picks.iter().all(|pick| pick.runner_up != Some(pick.picked)));
+    (schedule, tracker.peak()[0])
+}
+
+fn run(code: &Code, settings: &Settings, live: (&[u16], &[u16])) -> (Schedule, i32) {
+    run_with(code, settings, live, &mut Solutions::default())
+}
+
+/// Two loads, each followed by its chain: the second load need not wait for the first chain.
+#[test]
+fn loads_go_first_and_chains_are_interleaved() {
+    let lines = [
+        "LDG.E R10, desc[UR4][R2.64]",
+        "FADD R11, R10, R10",
+        "FADD R12, R11, R11",
+        "LDG.E R20, desc[UR4][R4.64]",
+        "FADD R21, R20, R20",
+        "FADD R22, R21, R21",
+    ];
+    let code = code(&lines);
+    for stage in [Stage::Pre, Stage::Post] {
+        let (schedule, _) = run(&code, &settings(Mode::Ilp, stage, Budget::UNLIMITED), (&[2, 3, 4, 5], &[12, 22]));
+        let mut first = schedule.order[..2].to_vec();
+        first.sort_unstable();
+        assert_eq!(first, [0, 3]);
+        assert_eq!(schedule.most_scoreboards, 2);
+        assert!(schedule.picks.iter().all(|pick| pick.runner_up.is_some() || pick.reason == Reason::OnlyOne));
+    }
+}
+
+/// Independent sums, consumed in pairs: with few registers each pair is consumed before the next is made.
+#[test]
+fn few_registers_make_consumers_follow_producers() {
+    let mut lines: Vec<String> = (0..16).map(|at| format!("FADD R{}, R0, {at}", 20 + at)).collect();
+    lines.extend((0..8).map(|at| format!("FADD R{}, R{}, R{}", 50 + at, 20 + 2 * at, 21 + 2 * at)));
+    lines.extend((0..8).map(|at| format!("STS [R1+{:#x}], R{}", 4 * at, 50 + at)));
+    let code = code(&lines);
+    let with = |mode: Mode, registers: i32| {
+        let budget = Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default());
+        run(&code, &settings(mode, Stage::Pre, budget), (&[0, 1], &[])).1
+    };
+    let (many, few) = (with(Mode::Ilp, 200), with(Mode::ReduceReg, 12));
+    assert!(few <= 6 && many > few, "{few} and {many} live registers");
+    assert!(with(Mode::Ilp, 10) <= 10);
+}
+
+#[test]
+fn batches_keep_products_together() {
+    let mut lines = Vec::new();
+    for at in 0..4 {
+        let base = 20 + 16 * at;
+        lines.push(format!("HMMA.16816.F32 R{}, R{}, R{}, RZ", base, base + 8, base + 12));
+        lines.push(format!("FADD R{}, R{}, R{}", 150 + at, 160 + at, 170 + at));
+        lines.push(format!("FADD R{}, R{}, R{}", 180 + at, 150 + at, 170 + at));
+    }
+    let code = code(&lines);
+    let (schedule, _) = run(&code, &settings(Mode::DynBatch, Stage::Post, Budget::UNLIMITED), (&[], &[]));
+    let products: Vec<usize> = (0..12).filter(|&place| schedule.order[place] % 3 == 0).collect();
+    assert_eq!(products[3] - products[0], 3, "{:?}", schedule.order);
+    assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
+}
+
+#[test]
+fn every_pick_says_why() {
+    let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
+    let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[1, 2, 3], &[3]));
+    let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
+    assert_eq!(told, [(1, Some(0), Reason::Priority), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
+}
+
+/// The branch waits thirteen cycles for its predicate, so the comparison does not come last.
+#[test]
+fn what_the_branch_waits_for_goes_early() {
+    let mut lines: Vec<String> = Vec::new();
+    for _ in 0..6 {
+        lines.extend((0..4).map(|chain| format!("LOP3.LUT R{}, R{}, R9, RZ, 0x3c, !PT", 10 + chain, 10 + chain)));
+    }
+    lines.push("IADD3 R3, R3, 0x1, RZ".to_owned());
+    lines.push("ISETP.LT.U32.AND P0, PT, R3, R8, PT".to_owned());
+    lines.push("@P0 BRA 0x100".to_owned());
+    let code = code(&lines);
+    let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[], &[]));
+    let place = schedule.order.iter().position(|&position| position == 25).unwrap();
+    assert!(place <= 26 - 7, "{:?}", schedule.order);
+}
+
+/// Products of one factor with two others: operands that are kept in the cache come one behind the other.
+#[test]
+fn operands_in_the_cache_are_used() {
+    let mut lines = Vec::new();
+    for at in 0..8 {
+        lines.push(format!("FFMA R{}, R{}, R{}, R{}", 20 + at, 2 + 2 * (at % 2), 60 + 2 * at, 80 + 2 * at));
+    }
+    let code = code(&lines);
+    let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[], &[]));
+    let changes = schedule.order.windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
+    assert!(changes <= 2, "{:?}", schedule.order);
+}
+
+/// Results for code behind a long call come while it runs; its arguments do not.
+#[test]
+fn calls_hide_what_is_in_flight() {
+    let mut code = code(&["LDG.E R10, desc[UR4][R2.64]", "LDG.E R11, desc[UR4][R2.64+0x4]", "CALL.REL.NOINC 0x0"]);
+    let costs = Costs::new(&Profile::of(target()));
+    let settings = settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED);
+    let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..2);
+    let tracker = Tracker::new(code.groups().len());
+    let tails = |code: &Code| Problem::new(code, &graph, &costs, &settings, &tracker).tails;
+    let without = tails(&code);
+    assert!(without[0] > 100);
+    code.calls.push((2, 100));
+    assert_eq!(tails(&code), [without[0] - 100, without[1] - 100]);
+    code.calls[0].1 = 100_000;
+    assert_eq!(tails(&code), [0, 0]);
+}
+
+#[test]
+fn costs_of_calls_add_up_and_circles_end() {
+    let callee = |name: &str, own_cycles: u32, calls: &[&str]| Callee {
+        name: name.to_owned(),
+        own_cycles,
+        calls: calls.iter().map(|&call| call.to_owned()).collect(),
+    };
+    let functions = [
+        callee("kernel", 10, &["outer", "leaf", "elsewhere"]),
+        callee("outer", 100, &["leaf", "leaf"]),
+        callee("leaf", 7, &[]),
+        callee("even", 3, &["odd"]),
+        callee("odd", 5, &["even", "leaf"]),
+        callee("self", 9, &["self"]),
+    ];
+    let costs = CallCosts::propagate(&functions);
+    let found = ["leaf", "outer", "kernel", "even", "self", "elsewhere"].map(|name| costs.cycles(name));
+    assert_eq!(found, [Some(7), Some(114), Some(131), Some(15), Some(9), None]);
+}
+
+/// The same code on other registers of the same banks is the same problem; on registers of other banks it is another one.
+#[test]
+fn regions_that_look_alike_are_searched_once() {
+    let lines = |base: usize| -> Vec<String> {
+        vec![
+            format!("LDG.E R{}, desc[UR4][R2.64]", base),
+            format!("FFMA R{}, R{}, R{}, R{}", base + 1, base, base + 2, base + 4),
+            format!("LDG.E R{}, desc[UR4][R2.64+0x8]", base + 6),
+            format!("FADD R{}, R{}, R{}", base + 7, base + 6, base + 1),
+        ]
+    };
+    let mut solutions = Solutions::default();
+    let settings = settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED);
+    let (first, _) = run_with(&code(&lines(20)), &settings, (&[], &[]), &mut solutions);
+    let (second, _) = run_with(&code(&lines(60)), &settings, (&[], &[]), &mut solutions);
+    assert_eq!((solutions.len(), solutions.hits), (1, 1));
+    assert_eq!(first.order, second.order);
+    assert!(second.picks.iter().all(|pick| pick.reason == Reason::Remembered));
+    run_with(&code(&lines(61)), &settings, (&[], &[]), &mut solutions);
+    assert_eq!((solutions.len(), solutions.hits), (2, 1));
+}
+
+/// Instructions from which random code is made.
+const WORDS: [&str; 28] = [
+    "FADD R0, R1, R2",
+    "FFMA R1, R0, R3, R2",
+    "FFMA R2, R3, R0, R1",
+    "@P0 FADD R0, R3, R3",
+    "@!P0 MOV R3, R1",
+    "ISETP.GT.AND P0, PT, R0, R1, PT",
+    "IADD3 R4, R4, 0x8, RZ",
+    "IMAD R9, R8, R6, R10",
+    "STS [R4], R0",
+    "STS [R4+0x4], R1",
+    "STS.64 [R4+0x4], R2",
+    "LDS R1, [R4]",
+    "LDS R2, [R4+0x8]",
+    "STS [R5+0x2], R3",
+    "LDG.E R0, desc[UR4][R6.64]",
+    "STG.E desc[UR4][R6.64], R1",
+    "LDG.E.CONSTANT R2, desc[UR4][R6.64]",
+    "LD.E R3, desc[UR4][R6.64]",
+    "ST.E desc[UR4][R8.64], R2",
+    "LDG.E.STRONG.GPU R1, desc[UR4][R6.64]",
+    "ATOMS.ADD R2, [R5], R3",
+    "MUFU.RCP R8, R9",
+    "HMMA.16816.F32 R12, R16, R20, R12",
+    "MEMBAR.SC.GPU",
+    "BAR.SYNC.DEFER_BLOCKING 0x0",
+    "SHFL.IDX PT, R0, R1, R2, R3",
+    "CS2R R2, SR_CLOCKLO",
+    "LDL R0, [R1]",
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % bound
+    }
+}
+
+/// The checker accepts every order, in all modes and at both stages, with many registers and with few.
+#[test]
+fn orders_of_random_code_are_right() {
+    let mut random = Random(11);
+    let mut moved = 0;
+    for _ in 0..150 {
+        let length = 2 + random.below(40);
+        let lines: Vec<&str> = (0..length).map(|_| WORDS[random.below(WORDS.len())]).collect();
+        let code = code(&lines);
+        let mut solutions = Solutions::default();
+        for mode in Mode::ALL {
+            for (stage, registers) in [(Stage::Pre, 200), (Stage::Pre, 6), (Stage::Post, 200)] {
+                let budget =
+                    if stage == Stage::Pre { Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default()) } else { Budget::UNLIMITED };
+                let live: Vec<u16> = (0..24).collect();
+                let settings = settings(mode, stage, budget);
+                let (schedule, peak) = run_with(&code, &settings, (&live, &live), &mut solutions);
+                assert!(peak >= 24);
+                moved += usize::from(!schedule.order.is_sorted());
+                // Once more: the same order, from the solutions or not.
+                let again = run_with(&code, &settings, (&live, &live), &mut solutions).0;
+                assert_eq!(again.order, schedule.order);
+                assert_eq!(run(&code, &settings, (&live, &live)).0.order, schedule.order);
+            }
+        }
+    }
+    assert!(moved > 400, "{moved} orders are not those of the source");
+}
+
+/// The region's own count of live registers is that of the tracker.
+#[test]
+fn registers_are_counted_as_by_the_tracker() {
+    let mut random = Random(5);
+    for _ in 0..100 {
+        let lines: Vec<&str> = (0..30).map(|_| WORDS[random.below(WORDS.len())]).collect();
+        let code = code(&lines);
+        let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..30);
+        let costs = Costs::new(&Profile::of(target()));
+        let settings = settings(Mode::Ilp, Stage::Pre, Budget::UNLIMITED);
+        let mut tracker = Tracker::new(code.groups().len());
+        tracker.enter_block(&code, 0..30, Borders { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
+        tracker.enter_region(&code, 0..30);
+        let problem = Problem::new(&code, &graph, &costs, &settings, &tracker);
+        let mut pressure = constraint::Pressure::default();
+        pressure.start(&problem);
+        for node in 0..30 {
+            assert_eq!(pressure.change(&problem, node), tracker.change(&code, &code.items[node as usize]));
+            pressure.step(&problem, node);
+            tracker.step(&code, &code.items[node as usize]);
+            assert_eq!((pressure.live, pressure.peak), (tracker.live(), tracker.peak()));
+        }
+    }
+}
