@@ -5,12 +5,13 @@
     bench/bundle.py FOLDER --kernel-tests RUNNER [--arch sm_90a] [--oriole PATH]
 
 Tests are those of bench/kernels and tools/timing/kernels. Sets of cubins: `ptxas` (-O3), `rescored` (the same with control words of
-`oriole rescore`), `oriole-O3` and `oriole-O0` where Oriole can compile the kernel. ptxas is in ORIOLE_ORACLES or .oracles/bin
+`oriole rescore`), `rescheduled` (with the order of `oriole rescore --schedule` as well), `oriole-O3` and `oriole-O0` where Oriole can compile
+the kernel. ptxas is in ORIOLE_ORACLES or .oracles/bin
 (tools/oracles.sh). On the other machine:
 
     python3 measure.py . > table.tsv
 
-With --kernel-tests it takes tests/kernels instead, and the sets `ptxas` and `rescored`, and RUNNER, the program `oriole-gpu-tests`, which judges
+With --kernel-tests it takes tests/kernels instead, and the sets `ptxas`, `rescored` and `rescheduled`, and RUNNER, the program `oriole-gpu-tests`, which judges
 results by what the tests expect:
 
     ./oriole-gpu-tests --bundle . --jobs 4
@@ -54,7 +55,7 @@ def main():
     if options.folder.exists():
         shutil.rmtree(options.folder)
     is_plain = options.no_oriole_code or options.kernel_tests
-    sets = ["ptxas", "rescored"] + ([] if is_plain else ["oriole-O3", "oriole-O0"])
+    sets = ["ptxas", "rescored", "rescheduled"] + ([] if is_plain else ["oriole-O3", "oriole-O0"])
     if options.kernel_tests:
         sources = [(path, path.relative_to(KERNEL_TESTS)) for path in sorted(KERNEL_TESTS.glob("*/*.ptx"))]
         tools = [options.kernel_tests]
@@ -73,6 +74,7 @@ def main():
         commands = {
             "ptxas": [ptxas, f"-arch={options.arch}", "-O3", source, "-o", cubin("ptxas")],
             "rescored": [options.oriole, "rescore", cubin("ptxas"), "-o", cubin("rescored")],
+            "rescheduled": [options.oriole, "rescore", "--schedule", cubin("ptxas"), "-o", cubin("rescheduled")],
             "oriole-O3": [options.oriole, "compile", source, "-o", cubin("oriole-O3"), "--arch", options.arch, "-O3"],
             "oriole-O0": [options.oriole, "compile", source, "-o", cubin("oriole-O0"), "--arch", options.arch, "-O0"],
         }

@@ -69,7 +69,10 @@ pub fn build(instructions: &[Instruction], around: &Surroundings<'_>) -> Result<
 
 fn next_of(instructions: &[Instruction], number: usize, around: &Surroundings<'_>) -> Result<Next, Obstacle> {
     let instruction = &instructions[number];
-    let is_conditional = !instruction.guard.is_always()
+    // `BRA.CONV` and `BRA.DIV` ask whether the warp is in parts.
+    let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
+    let is_conditional = asks_warp
+        || !instruction.guard.is_always()
         || instruction.operands.iter().any(|operand| operand.not || matches!(operand.value, Value::Register(_, Some(_))));
     let inside = || target_of(instruction, number, instructions.len()).filter(|_| !(around.is_relocated)(number));
     let here = number as u64;
@@ -159,6 +162,12 @@ mod tests {
     #[test]
     fn conditional_branches_go_both_ways() {
         let found = successors(&["@P0 BRA 0x20", "NOP", "EXIT"], &[0]);
+        assert_eq!(found, [(0, vec![1]), (0, vec![2, 3]), (1, vec![3]), (2, vec![])]);
+    }
+
+    #[test]
+    fn branches_that_ask_for_the_warp_go_both_ways() {
+        let found = successors(&["BRA.CONV 0x20", "NOP", "EXIT"], &[0]);
         assert_eq!(found, [(0, vec![1]), (0, vec![2, 3]), (1, vec![3]), (2, vec![])]);
     }
 

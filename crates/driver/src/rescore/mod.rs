@@ -1,8 +1,11 @@
-//! `rescore`: new control words for machine code that is there already.
+//! `rescore`: new control words for machine code that is there already, and a new order if that is wanted.
 //!
 //! Takes a cubin, whoever made it, keeps every instruction, register and place, throws away stalls, yields, scoreboards, waits and reuse
 //! flags, and puts those of `ctrl` in their place. Only these bits of the file change. A section whose code cannot be followed to the
 //! end ([`Obstacle`]) stays as it is.
+//!
+//! With [`Options::schedule`] instructions also move inside their blocks where that is predicted to be faster ([`Schedule`]), and what the file
+//! says about their places follows.
 //!
 //! ```
 //! # let ptx = b".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }";
@@ -16,14 +19,21 @@
 //! assert_eq!(rescored.bytes().len(), cubin.len());
 //! ```
 
+mod fill;
 mod graph;
 mod order;
+mod places;
+mod predict;
+mod reorder;
+#[cfg(test)]
+mod reorder_tests;
 mod tally;
 #[cfg(test)]
 mod tests;
 pub mod why;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,12 +41,20 @@ use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::Content;
 use oriole_cubin::symbol::SymbolSection;
+use oriole_hardware::machine::Machine;
+use oriole_hardware::occupancy::Launch;
+use oriole_hardware::units::Rates;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Control, Instruction, Target, decode};
+use oriole_sched::resource::Costs;
 use rayon::prelude::*;
 
 use graph::Surroundings;
 pub use order::Part;
+use places::{Patch, Site};
+use predict::Figures;
+use reorder::Limits;
+pub use reorder::{Schedule, When};
 pub use tally::Tally;
 
 /// Bytes of an instruction.
@@ -50,6 +68,8 @@ const SCOREBOARD_STALL: u8 = 2;
 pub struct Options {
     /// Functions to change, by the names of their sections without `.text.`; all if there are none.
     pub functions: Vec<String>,
+    /// Whether instructions may move inside their blocks, and when.
+    pub schedule: Option<When>,
     /// Figures of the machine that go before the built-in ones.
     pub profile: Option<Arc<Profile>>,
 }
@@ -100,6 +120,12 @@ pub struct Section {
     pub obstacle: Option<Obstacle>,
     /// Waits that a checker asked for.
     pub added_waits: usize,
+    /// What became of the order, if a new one was asked for.
+    pub schedule: Option<Schedule>,
+    /// New words in the old order, if the new order is another.
+    in_old_order: Option<Vec<u128>>,
+    /// What the file says about places of instructions, for the new order.
+    patches: Vec<Patch>,
     offset: usize,
 }
 
@@ -108,6 +134,20 @@ impl Section {
     pub fn refuse(&mut self, reason: String) {
         self.new.clone_from(&self.old);
         self.obstacle = Some(Obstacle::Refused(reason));
+        self.patches.clear();
+        self.in_old_order = None;
+    }
+
+    /// Puts the old order back, with new control words; false if it is not another one.
+    pub fn restore_order(&mut self, reason: String) -> bool {
+        let Some(words) = self.in_old_order.take() else { return false };
+        self.new = words;
+        self.added_waits = 0;
+        self.patches.clear();
+        if let Some(schedule) = &mut self.schedule {
+            schedule.stay(reason);
+        }
+        true
     }
 
     /// Lets an instruction wait for another one, whose results or sources it touches: for a checker that does not see why it need not.
@@ -160,6 +200,9 @@ impl Rescored {
             for (place, word) in code.chunks_exact_mut(SIZE).zip(&section.new) {
                 place.copy_from_slice(&word.to_le_bytes());
             }
+            for patch in &section.patches {
+                bytes[patch.offset..patch.offset + patch.bytes.len()].copy_from_slice(&patch.bytes);
+            }
         }
         bytes
     }
@@ -173,7 +216,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != target) {
         return Err(format!("the hardware profile is for {}, not for {target}", profile.target));
     }
-    let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
+    let work = Work { data, cubin: &cubin, target, machine: Figured::of(target, options), schedule: options.schedule };
     if let Some(missing) = options.functions.iter().find(|wanted| cubin.functions().all(|function| function.name != **wanted)) {
         return Err(format!("the cubin has no function `{missing}`"));
     }
@@ -187,42 +230,131 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
         if data.get(offset..offset + function.code.len()) != Some(function.code) {
             return Err(format!("the code of `{}` is not where the file says", function.name));
         }
-        Ok(section(&cubin, function, offset, target, model))
+        Ok(work.section(function, offset))
     });
     let sections: Vec<Section> = sections.collect::<Result<_, _>>()?;
     Ok(Rescored { target, sections, data: data.to_vec() })
 }
 
-fn section(cubin: &Cubin, function: &oriole_cubin::Function<'_>, offset: usize, target: Target, model: &Model) -> Section {
-    let (words, tail) = function.code.as_chunks::<SIZE>();
-    let old: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
-    let found = if tail.is_empty() { new_words(cubin, function, &old, target, model) } else { Err(Obstacle::NotWhole) };
-    let (new, obstacle) = match found {
-        Ok(new) => (new, None),
-        Err(obstacle) => (old.clone(), Some(obstacle)),
-    };
-    Section { index: function.section, function: function.name.to_owned(), old, new, obstacle, added_waits: 0, offset }
+/// The figures that answers depend on.
+struct Figured<'a> {
+    model: &'a Model,
+    machine: &'a Machine,
+    costs: Costs,
+    register_banks: usize,
 }
 
-fn new_words(
-    cubin: &Cubin,
-    function: &oriole_cubin::Function<'_>,
-    old: &[u128],
+impl Figured<'_> {
+    fn of(target: Target, options: &Options) -> Figured<'_> {
+        let (model, machine, rates) = match options.profile.as_deref() {
+            Some(profile) => (&profile.model, &profile.machine, &profile.rates),
+            None => (&**Model::of(target), Machine::of(target), Rates::of(target)),
+        };
+        let register_banks = oriole_hardware::costs::Costs::of(target).register_banks as usize;
+        Figured { model, machine, costs: Costs::from_rates(rates, machine), register_banks }
+    }
+}
+
+/// What all sections of a file share.
+struct Work<'a> {
+    data: &'a [u8],
+    cubin: &'a Cubin,
     target: Target,
-    model: &Model,
-) -> Result<Vec<u128>, Obstacle> {
-    let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
-    let decoded: Vec<Instruction> =
-        old.iter().enumerate().map(|(at, &word)| decode(word, target).ok_or_else(|| unknown(at))).collect::<Result<_, _>>()?;
-    let branches = indirect_branches(cubin, function.name);
-    let relocated = relocated(cubin, function.section);
-    let around = Surroundings {
-        entries: entries(cubin, function.section),
-        indirect: &|number| branches.iter().find(|(branch, _)| *branch == number).map(|(_, targets)| targets.clone()),
-        is_relocated: &|number| relocated.binary_search(&number).is_ok(),
-    };
-    let controls = words::regenerate(&decoded, &around, model)?;
-    Ok(old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect())
+    machine: Figured<'a>,
+    schedule: Option<When>,
+}
+
+impl Work<'_> {
+    fn section(&self, function: &oriole_cubin::Function<'_>, offset: usize) -> Section {
+        let (words, tail) = function.code.as_chunks::<SIZE>();
+        let old: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
+        let mut section = Section {
+            index: function.section,
+            function: function.name.to_owned(),
+            new: old.clone(),
+            old,
+            obstacle: (!tail.is_empty()).then_some(Obstacle::NotWhole),
+            added_waits: 0,
+            schedule: None,
+            in_old_order: None,
+            patches: Vec::new(),
+            offset,
+        };
+        if section.obstacle.is_none() {
+            section.obstacle = self.rewrite(function, &mut section).err();
+        }
+        section
+    }
+
+    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut Section) -> Result<(), Obstacle> {
+        let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
+        let read = |(at, &word): (usize, &u128)| decode(word, self.target).ok_or_else(|| unknown(at));
+        let decoded: Vec<Instruction> = section.old.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        let branches = indirect_branches(self.cubin, function.name);
+        let relocated = relocated(self.cubin, function.section);
+        let is_relocated = |number: usize| relocated.binary_search(&number).is_ok();
+        let around = Surroundings {
+            entries: entries(self.cubin, function.section),
+            indirect: &|number| branches.iter().find(|(branch, _)| *branch == number).map(|(_, targets)| targets.clone()),
+            is_relocated: &is_relocated,
+        };
+        let graph = graph::build(&decoded, &around)?;
+        let waits = order::find(&decoded, &words::old_words(&decoded), &graph.blocks)?;
+        let controls = words::assign_words(&decoded, &graph, &waits, self.machine.model);
+        section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
+        if let Some(when) = self.schedule {
+            let site = Site { data: self.data, cubin: self.cubin, name: function.name, section: function.section };
+            let limits = |cuts| Limits { cuts, is_relocated: &is_relocated, warps: self.resident_warps(function.name), when };
+            let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
+            section.schedule = Some(reordered.unwrap_or_else(|reason| Schedule { kept: Some(reason), ..Schedule::default() }));
+        }
+        Ok(())
+    }
+
+    /// Gives a section a new order; an error says why it cannot have one.
+    fn reorder<'l>(
+        &self,
+        site: &Site<'_>,
+        decoded: &[Instruction],
+        (graph, waits): (&graph::Graph, &order::Order),
+        limits: impl FnOnce(BTreeSet<usize>) -> Limits<'l>,
+        section: &mut Section,
+    ) -> Result<Schedule, String> {
+        // What stands in the way of any order stands in the way of this one.
+        places::follow(site, &(0..decoded.len()).collect::<Vec<_>>())?;
+        let limits = limits(places::cuts(site, decoded)?);
+        let Figured { model, costs, register_banks, .. } = &self.machine;
+        let figures = Figures { model, costs, register_banks: *register_banks };
+        let plan = reorder::plan(decoded, graph, waits, &limits, &figures);
+        if plan.schedule.reordered > 0 {
+            section.patches = places::follow(site, &reorder::places(&plan.order))?;
+            let words = plan.order.iter().zip(plan.controls).map(|(&number, control)| with_control(section.old[number], control));
+            let new = words.collect();
+            section.in_old_order = Some(std::mem::replace(&mut section.new, new));
+        }
+        Ok(plan.schedule)
+    }
+
+    /// Warps of a scheduler that can be resident, as far as the file says what a launch needs.
+    fn resident_warps(&self, function: &str) -> usize {
+        let words = |code: Code| match self.cubin.attribute(&format!(".nv.info.{function}"), code) {
+            Some(Value::Words(words)) => Some(words.iter().product::<u32>()),
+            _ => None,
+        };
+        let machine = self.machine.machine;
+        let most = machine.warps_per_scheduler();
+        let registers = self.cubin.register_count(function).unwrap_or(0).max(1);
+        let shared = self.cubin.section_named(&format!(".nv.shared.{function}")).map_or(0, |section| match section.content {
+            Content::NoBits(size) => size as u32,
+            _ => 0,
+        });
+        let Some(threads) = words(Code::REQNTID) else {
+            return (machine.registers_per_scheduler() / 32 / registers.next_multiple_of(8)).clamp(1, most) as usize;
+        };
+        let launch = Launch { threads, registers, static_shared: shared, ..Launch::default() };
+        let warps = launch.occupancy(machine).map_or(most, |occupancy| occupancy.warps.div_ceil(machine.schedulers));
+        warps.clamp(1, most) as usize
+    }
 }
 
 fn with_control(word: u128, control: Control) -> u128 {

@@ -41,6 +41,19 @@ pub struct Order {
     pub scoreboards: BTreeMap<Setter, u8>,
 }
 
+impl Order {
+    /// The same for instructions that have gone to these places.
+    pub fn renumbered(&self, places: &[usize]) -> Order {
+        let setter = |(number, part): Setter| (places[number], part);
+        Order {
+            pairs: self.pairs.iter().map(|&(first, second)| (setter(first), places[second])).collect(),
+            counted: self.counted.iter().map(|(&first, &index)| (setter(first), index)).collect(),
+            named: self.named,
+            scoreboards: self.scoreboards.iter().map(|(&first, &index)| (setter(first), index)).collect(),
+        }
+    }
+}
+
 const SCOREBOARDS: usize = 6;
 
 /// Scoreboards, with those that may be outstanding on each.
@@ -106,7 +119,8 @@ impl Role {
             writes: touches(true),
             reads: touches(false),
             is_seen: is_seen(instruction),
-            orders: orders(instruction.opcode),
+            // Behind an acquire stands one that does nothing but wait.
+            orders: orders(instruction.opcode) || instruction.opcode == Opcode::NOP,
             counts,
             drains,
         }

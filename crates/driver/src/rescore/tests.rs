@@ -3,8 +3,9 @@
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
-use super::graph::Surroundings;
-use super::words::regenerate;
+use super::graph::{Surroundings, build};
+use super::order::find;
+use super::words::{assign_words, old_words};
 use super::{Obstacle, SIZE};
 
 fn target() -> Target {
@@ -24,7 +25,10 @@ pub fn code(lines: &[&str]) -> Vec<Instruction> {
 
 fn rescored(lines: &[&str]) -> Result<Vec<Control>, Obstacle> {
     let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
-    regenerate(&code(lines), &around, Model::of(target()))
+    let decoded = code(lines);
+    let graph = build(&decoded, &around)?;
+    let order = find(&decoded, &old_words(&decoded), &graph.blocks)?;
+    Ok(assign_words(&decoded, &graph, &order, Model::of(target())))
 }
 
 fn texts(lines: &[&str]) -> Vec<String> {

@@ -8,8 +8,7 @@ use oriole_ctrl::flow::{Code, assign};
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
-use super::Obstacle;
-use super::graph::{Surroundings, branches_to_itself, build};
+use super::graph::{Graph, branches_to_itself};
 use super::order::{self, Order, Part, Setter};
 
 const SCOREBOARDS: usize = 6;
@@ -18,24 +17,27 @@ const ALL: u8 = (1 << SCOREBOARDS) - 1;
 /// From here on a stall needs the scheduler to be free to turn to other warps.
 const YIELDING_STALL: u8 = 12;
 
-/// The new control words of decoded instructions.
-pub fn regenerate(decoded: &[Instruction], around: &Surroundings<'_>, model: &Model) -> Result<Vec<Control>, Obstacle> {
-    let old: Vec<Control> = decoded.iter().map(|instruction| instruction.control).collect();
-    let graph = build(decoded, around)?;
-    let order = order::find(decoded, &old, &graph.blocks)?;
+/// The words that decoded instructions have.
+pub fn old_words(decoded: &[Instruction]) -> Vec<Control> {
+    decoded.iter().map(|instruction| instruction.control).collect()
+}
+
+/// New control words of instructions that carry their old ones, given the flow of the section and the waits that must stay.
+pub fn assign_words(decoded: &[Instruction], graph: &Graph, order: &Order, model: &Model) -> Vec<Control> {
+    let old = old_words(decoded);
     let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
     for (&(number, part), &index) in &order.counted {
         *scoreboard_in(&mut bare[number].control, part) = Some(index);
     }
-    let code = Code { instructions: &bare, blocks: graph.blocks };
+    let code = Code { instructions: &bare, blocks: graph.blocks.clone() };
     let mut new = assign(&code, model);
     for (instruction, control) in decoded.iter().zip(&mut new) {
         if finishes_in_background(instruction.opcode) {
             (control.write_barrier, control.read_barrier) = (None, None);
         }
     }
-    set_aside(&mut new, &order);
-    keep_order(&mut new, &order, decoded, model);
+    set_aside(&mut new, order);
+    keep_order(&mut new, order, decoded, model);
     for (number, control) in new.iter_mut().enumerate() {
         if graph.padding.contains(&number) {
             *control = old[number];
@@ -49,7 +51,7 @@ pub fn regenerate(decoded: &[Instruction], around: &Surroundings<'_>, model: &Mo
         control.stay &= !branches_to_itself(decoded, number);
     }
     let_waits_see(&mut new, &code, model);
-    Ok(new)
+    new
 }
 
 fn without_control(instruction: &Instruction) -> Instruction {

@@ -36,6 +36,34 @@ pub fn code(instructions: &[Instruction]) -> Code {
     code
 }
 
+/// Adds an instruction of somebody's machine code, of which nothing is known but its text. Text says less than a compiler knows, so more
+/// stays in order:
+///
+/// * an access of shared memory may be volatile or relaxed without a mark: those of shared memory stay in order;
+/// * a marked access (`.STRONG`, `.MMIO`, atomic) may acquire or release: it is a fence;
+/// * `NOP` is written where an acquire has to be waited for: it is a fence too;
+/// * who reads a clock wants to time something: nothing moves past it;
+/// * `BSSY` and whatever else names a place by its distance stays in its place, and so do those that part or join threads.
+///
+/// `is_relocated` says that a part of the address is filled in later.
+pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bool) {
+    push(code, instruction, Known::Nothing);
+    let Some(item) = code.items.last_mut() else { return };
+    let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)));
+    let parts_threads =
+        matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
+    item.effect = match item.effect {
+        _ if has_place || parts_threads => Effect::Wall,
+        Effect::Clock => Effect::Wall,
+        Effect::None if instruction.opcode == Opcode::NOP => Effect::Fence,
+        Effect::Access(access) if access.strong => Effect::Fence,
+        Effect::Access(access) => {
+            Effect::Access(Access { strong: access.space == Space::Shared, address: access.address.filter(|_| !is_relocated), ..access })
+        }
+        other => other,
+    };
+}
+
 /// What is known of an instruction's access to memory beyond its text.
 #[derive(Clone, Copy, Debug)]
 pub enum Known<'a> {

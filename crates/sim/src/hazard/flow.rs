@@ -57,7 +57,10 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         Value::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < instructions.len()),
         _ => None,
     });
-    let is_conditional = !instruction.guard.is_always()
+    // `BRA.CONV` and `BRA.DIV` ask whether the warp is in parts.
+    let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
+    let is_conditional = asks_warp
+        || !instruction.guard.is_always()
         || instruction.operands.iter().any(|operand| matches!(operand.value, Value::Register(_, Some(_))) || operand.not);
     let with_fall_through = |mut targets: Vec<usize>| {
         if is_conditional {

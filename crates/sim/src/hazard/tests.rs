@@ -116,6 +116,12 @@ fn a_register_that_is_kept_may_be_read_until_it_is_overwritten() {
 }
 
 #[test]
+fn behind_a_branch_that_asks_for_the_warp_code_goes_on() {
+    let code = instructions(&[SUM[0], "B------:R-:W-:-:S01 BRA.CONV 0x20", SUM[1], "B------:R-:W-:-:S05 EXIT"]);
+    assert_eq!(check_function(&code, &[0], &|_| Vec::new(), Model::of(target())), [too_soon(0, 2, 3)]);
+}
+
+#[test]
 fn banks_and_matrix_units_keep_registers_of_their_own() {
     let is_stale = |lines: &[&str]| {
         let lines: Vec<String> = lines.iter().map(|text| format!("B------:R-:W-:-:S08 {text}")).collect();

@@ -1,0 +1,346 @@
+//! What a file says about the places of instructions, when instructions move inside their blocks.
+//!
+//! * Relocations of code, and the lists of instructions in `.nv.info.NAME` (exits, warp-wide instructions, mbarriers, ...) follow: [`follow`].
+//! * Places that somebody may go to, or that rules for unwinding begin at, stay what they are: [`cuts`] keeps code on its side of them.
+//! * Line tables say for each address where it came from, and some attributes hold places in ways that are not known. Functions that have
+//!   such keep their order.
+
+use std::collections::BTreeSet;
+
+use oriole_cubin::Cubin;
+use oriole_cubin::info::Code;
+use oriole_cubin::section::{Content, SectionType};
+use oriole_cubin::symbol::SymbolSection;
+use oriole_isa::{Instruction, Opcode, Value};
+
+use super::SIZE;
+
+/// Bytes of a file to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    pub offset: usize,
+    pub bytes: Vec<u8>,
+}
+
+/// A function in its file.
+pub struct Site<'a> {
+    pub data: &'a [u8],
+    pub cubin: &'a Cubin,
+    pub name: &'a str,
+    /// Index of its section.
+    pub section: usize,
+}
+
+/// Attributes that hold no places.
+const WITHOUT_PLACES: [&str; 44] = [
+    "PARAM_CBANK",
+    "CBANK_PARAM_SIZE",
+    "KPARAM_INFO",
+    "KPARAM_INFO_V2",
+    "MAXREG_COUNT",
+    "MAX_THREADS",
+    "REQNTID",
+    "CTAIDZ_USED",
+    "CRS_STACK_SIZE",
+    "FRAME_SIZE",
+    "MIN_STACK_SIZE",
+    "MAX_STACK_SIZE",
+    "REGCOUNT",
+    "EXTERNS",
+    "WMMA_USED",
+    "SW2861232_WAR",
+    "SW2393858_WAR",
+    "SW1850030_WAR",
+    "SW_WAR",
+    "CUDA_API_VERSION",
+    "NUM_MBARRIERS",
+    "CTA_PER_CLUSTER",
+    "EXPLICIT_CLUSTER",
+    "MAX_CLUSTER_RANK",
+    "RESERVED_SMEM_USED",
+    "RESERVED_SMEM_0_SIZE",
+    "VRC_CTA_INIT_COUNT",
+    "NUM_BARRIERS",
+    "SPARSE_MMA_MASK",
+    "TCGEN05_1CTA_USED",
+    "TCGEN05_2CTA_USED",
+    "GEN_ERRBAR_AT_EXIT",
+    "REG_RECONFIG",
+    "MERCURY_ISA_VERSION",
+    "BINDLESS_TEXTURE_BANK",
+    "BINDLESS_SURFACE_BANK",
+    "BINDLESS_IMAGE_OFFSETS",
+    "TEXMODE_INDEPENDENT",
+    "SAMPLER_INIT",
+    "SAMPLER_FORCE_UNNORMALIZED",
+    "ISTYPEP_USED",
+    "SUQ_USED",
+    // Branches and their targets stay where they are.
+    "INDIRECT_BRANCH_TARGETS",
+    "BLOCKS_ARE_CLUSTERS",
+];
+
+const WORD: usize = 4;
+/// Words of a record of `MBARRIER_INSTR_OFFSETS`; the first is the place.
+const MBARRIER_WORDS: usize = 4;
+/// Place and mask.
+const UNUSED_LOAD_WORDS: usize = 2;
+
+/// Words of each record of an attribute whose records begin with a place; none if it has no places.
+fn record_words(code: Code) -> Result<Option<usize>, String> {
+    match code.name() {
+        Some("MBARRIER_INSTR_OFFSETS") => Ok(Some(MBARRIER_WORDS)),
+        Some("UNUSED_LOAD_BYTE_OFFSET") => Ok(Some(UNUSED_LOAD_WORDS)),
+        Some("SYSCALL_OFFSETS") => Ok(Some(1)),
+        Some("COOP_GROUP_MASK_REGIDS") => Ok(None),
+        Some(name) if name.ends_with("INSTR_OFFSETS") => Ok(Some(1)),
+        Some(name) if WITHOUT_PLACES.contains(&name) => Ok(None),
+        _ => Err(format!("it has the attribute {code:?}, which may hold places of instructions")),
+    }
+}
+
+impl Site<'_> {
+    fn is_inside(&self, place: &SymbolSection) -> bool {
+        matches!(place, SymbolSection::Section(index) if *index as usize == self.section)
+    }
+
+    /// The bytes of a section, and where they are in the file.
+    fn bytes_of(&self, section: usize, size: usize) -> Result<(usize, &[u8]), String> {
+        let places = self.cubin.places().map_err(|error| error.to_string())?;
+        let offset = places[section].offset as usize;
+        let bytes = self.data.get(offset..offset + size).ok_or_else(|| "a section is not where the file says".to_owned())?;
+        Ok((offset, bytes))
+    }
+}
+
+/// What has to change in the file once instructions have gone to these places; an error says why they cannot.
+pub fn follow(site: &Site<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
+    refuse_line_tables(site)?;
+    let mut patches = Vec::new();
+    let new_offset = |old: u64| -> Option<u64> {
+        let place = places.get(old as usize / SIZE)?;
+        Some((place * SIZE) as u64 + old % SIZE as u64)
+    };
+    for (index, table) in site.cubin.sections().iter().enumerate().filter(|(_, table)| table.info as usize == site.section) {
+        let Content::Relocations(list) = &table.content else { continue };
+        let size = if table.section_type == SectionType::RELA { 24 } else { 16 };
+        let (start, _) = site.bytes_of(index, list.len() * size)?;
+        for (number, relocation) in list.iter().enumerate().filter(|(_, relocation)| !relocation.relocation_type.is_mercury()) {
+            let new = new_offset(relocation.offset).ok_or("a relocation is outside of the code")?;
+            patches.push(Patch { offset: start + number * size, bytes: new.to_le_bytes().to_vec() });
+        }
+    }
+    follow_attributes(site, places, &mut patches)?;
+    Ok(patches)
+}
+
+/// A sized attribute: code, and where its bytes are.
+type Sized = (Code, std::ops::Range<usize>);
+
+/// The sized attributes of a section, from its bytes.
+fn sized_attributes(bytes: &[u8]) -> Vec<Sized> {
+    const SIZED: u8 = 4;
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(&[format, code, low, high]) = bytes.get(at..at + WORD).and_then(|word| <&[u8; WORD]>::try_from(word).ok()) {
+        at += WORD;
+        if format == SIZED {
+            let end = at + usize::from(u16::from_le_bytes([low, high]));
+            found.push((Code(code), at..end.min(bytes.len())));
+            at = end;
+        }
+    }
+    found
+}
+
+fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>) -> Result<(), String> {
+    let Some(index) = site.cubin.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
+    for attribute in site.cubin.function_attributes(site.name) {
+        record_words(attribute.code)?;
+    }
+    let size = site.cubin.bytes_of(index).map(<[u8]>::len);
+    let file_places = site.cubin.places().map_err(|error| error.to_string())?;
+    let (start, bytes) = site.bytes_of(index, size.unwrap_or(file_places[index].size as usize))?;
+    let attributes = sized_attributes(bytes);
+    let masks = attributes.iter().find(|(code, _)| code.name() == Some("COOP_GROUP_MASK_REGIDS"));
+    for (code, range) in &attributes {
+        let Some(words) = record_words(*code)? else { continue };
+        let mut records: Vec<(u32, Vec<u8>)> = Vec::new();
+        for record in bytes[range.clone()].chunks_exact(words * WORD) {
+            let old = u32::from_le_bytes([record[0], record[1], record[2], record[3]]);
+            let new = places.get(old as usize / SIZE).filter(|_| (old as usize).is_multiple_of(SIZE));
+            let new = (*new.ok_or_else(|| format!("{code:?} holds {old:#x}, which is no instruction's place"))? * SIZE) as u32;
+            records.push((new, [&new.to_le_bytes(), &record[WORD..]].concat()));
+        }
+        // The masks of these stand in a list of their own, in the same order.
+        if code.name() == Some("COOP_GROUP_INSTR_OFFSETS")
+            && let Some((_, mask_range)) = masks
+        {
+            let old_masks = &bytes[mask_range.clone()];
+            if old_masks.len() != records.len() * WORD {
+                return Err("the lists of warp-wide instructions and of their masks differ in length".to_owned());
+            }
+            let mut paired: Vec<(u32, &[u8])> = records.iter().map(|record| record.0).zip(old_masks.chunks_exact(WORD)).collect();
+            paired.sort_by_key(|pair| pair.0);
+            patches.push(Patch { offset: start + mask_range.start, bytes: paired.iter().flat_map(|pair| pair.1).copied().collect() });
+        }
+        records.sort_by_key(|record| record.0);
+        patches.push(Patch { offset: start + range.start, bytes: records.into_iter().flat_map(|record| record.1).collect() });
+    }
+    Ok(())
+}
+
+/// Line tables have an entry for each place where the line changes; they are not rewritten.
+fn refuse_line_tables(site: &Site<'_>) -> Result<(), String> {
+    const TABLES: [&str; 2] = [".debug_line", ".nv_debug_line_sass"];
+    let sections = site.cubin.sections();
+    for name in TABLES {
+        let Some(table) = site.cubin.find(name) else { continue };
+        let mut relocations = sections.iter().filter(|list| list.info as usize == table).filter_map(|list| match &list.content {
+            Content::Relocations(list) => Some(list),
+            _ => None,
+        });
+        let speaks_of_it = |symbol: u32| site.cubin.symbols().get(symbol as usize).is_none_or(|symbol| site.is_inside(&symbol.section));
+        if relocations.any(|list| list.iter().any(|relocation| speaks_of_it(relocation.symbol))) {
+            return Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g"));
+        }
+    }
+    Ok(())
+}
+
+/// Instructions whose places somebody may know, by number: nothing moves past them.
+pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>, String> {
+    let mut places: BTreeSet<u64> = BTreeSet::new();
+    let symbols = site.cubin.symbols();
+    places.extend(symbols.iter().filter(|symbol| site.is_inside(&symbol.section)).map(|symbol| symbol.value));
+    for section in site.cubin.sections() {
+        let Content::Relocations(list) = &section.content else { continue };
+        for relocation in list.iter().filter(|relocation| !relocation.relocation_type.is_mercury()) {
+            let symbol = symbols.get(relocation.symbol as usize).filter(|symbol| site.is_inside(&symbol.section));
+            places.extend(symbol.map(|symbol| symbol.value.wrapping_add_signed(relocation.addend.unwrap_or(0))));
+        }
+    }
+    for (number, instruction) in decoded.iter().enumerate() {
+        let next = (number as u64 + 1) * SIZE as u64;
+        places.extend(instruction.operands.iter().filter_map(|operand| match operand.value {
+            Value::Relative(distance) => Some(next.wrapping_add_signed(distance)),
+            _ => None,
+        }));
+        if instruction.opcode == Opcode::BSYNC {
+            places.insert(next);
+        }
+    }
+    if decoded.iter().any(goes_anywhere) {
+        // Return addresses are written as numbers.
+        let numbers = decoded.iter().flat_map(|instruction| &instruction.operands).filter_map(|operand| match operand.value {
+            Value::Integer(number) => u64::try_from(number).ok(),
+            _ => None,
+        });
+        places.extend(numbers);
+    }
+    places.extend(unwinding_rows(site)?);
+    let size = SIZE as u64;
+    Ok(places
+        .into_iter()
+        .filter(|place| place % size == 0 && *place < decoded.len() as u64 * size)
+        .map(|place| (place / size) as usize)
+        .collect())
+}
+
+/// Whether control goes where a register says.
+fn goes_anywhere(instruction: &Instruction) -> bool {
+    matches!(instruction.opcode, Opcode::RET | Opcode::BRX | Opcode::LEPC | Opcode::RPCMOV)
+        || instruction.opcode == Opcode::CALL && !instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)))
+}
+
+/// Where the rules for unwinding change. Nobody unwinds out of a kernel without a frame.
+fn unwinding_rows(site: &Site<'_>) -> Result<Vec<u64>, String> {
+    let has_frame = site.cubin.function_value(site.name, Code::FRAME_SIZE).is_none_or(|size| size != 0);
+    let Some(table) = site.cubin.find(".debug_frame").filter(|_| has_frame) else { return Ok(Vec::new()) };
+    let Some(bytes) = site.cubin.bytes_of(table) else { return Ok(Vec::new()) };
+    let mut rows = Vec::new();
+    for list in site.cubin.sections().iter().filter(|list| list.info as usize == table) {
+        let Content::Relocations(list) = &list.content else { continue };
+        for relocation in list {
+            let symbol = site.cubin.symbols().get(relocation.symbol as usize).filter(|symbol| site.is_inside(&symbol.section));
+            let Some(symbol) = symbol else { continue };
+            let start = symbol.value.wrapping_add_signed(relocation.addend.unwrap_or(0));
+            if let Some(program) = frame_program(bytes, relocation.offset as usize) {
+                let found = rows_of(program).ok_or("its rules for unwinding cannot be read")?;
+                rows.extend(found.into_iter().map(|row| start + row));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The program of the frame description whose start address is at a place. Other places have relocations as well.
+fn frame_program(bytes: &[u8], address: usize) -> Option<&[u8]> {
+    const LENGTH: usize = 12;
+    const IS_COMMON: u64 = u64::MAX;
+    let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let mut at = 0;
+    loop {
+        let end = at + LENGTH + usize::try_from(word(at + 4)?).ok()?;
+        if at + LENGTH + 8 == address && word(at + LENGTH)? != IS_COMMON {
+            return bytes.get(address + 16..end);
+        }
+        at = end;
+    }
+}
+
+/// Rows of a program, counted from the start of the code.
+fn rows_of(program: &[u8]) -> Option<Vec<u64>> {
+    const UNIT: u64 = 4;
+    let mut program = program.iter().copied();
+    let leb = |program: &mut dyn Iterator<Item = u8>| -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..63).step_by(7) {
+            let byte = program.next()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    };
+    let (mut rows, mut at) = (Vec::new(), 0);
+    while let Some(op) = program.next() {
+        // Names of DWARF without DW_CFA_.
+        match op {
+            0x00 => {}
+            0x02..=0x04 => {
+                let width = 1 << (op - 2);
+                let mut distance = 0;
+                for byte in 0..width {
+                    distance |= u64::from(program.next()?) << (8 * byte);
+                }
+                at += distance * UNIT;
+                rows.push(at);
+            }
+            0x40..=0x7f => {
+                at += u64::from(op & 0x3f) * UNIT;
+                rows.push(at);
+            }
+            0x80..=0xbf => {
+                leb(&mut program)?;
+            }
+            0xc0..=0xff | 0x0a | 0x0b => {}
+            0x06..=0x08 | 0x0d | 0x0e => {
+                leb(&mut program)?;
+            }
+            0x05 | 0x09 | 0x0c => {
+                leb(&mut program)?;
+                leb(&mut program)?;
+            }
+            0x10 | 0x16 => {
+                leb(&mut program)?;
+                let length = leb(&mut program)?;
+                for _ in 0..length {
+                    program.next()?;
+                }
+            }
+            _ => return None,
+        }
+    }
+    Some(rows)
+}

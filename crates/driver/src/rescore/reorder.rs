@@ -1,0 +1,488 @@
+//! A new order for the instructions of each block, on the registers that they have.
+//!
+//! Who made the code ordered it well, as a rule. So several orders are proposed (by the backends of phase 110, and by two that stay close to what
+//! is there), each gets its control words, and a block takes the best one only if it is [predicted](predict) to be faster with these words:
+//! in the mean over one warp alone, as many as can be resident, and half of them, and hardly slower for any of these. With many warps that hide each
+//! other's waits an order that only hides latency gains nothing, and the old one stays.
+//!
+//! **What stays put.** Blocks begin and end where they did. Inside, nothing moves past an instruction that names a place by its distance, past a
+//! place that somebody else may know ([`Limits::cuts`]), or past what `sched` calls a wall. What waited for something that
+//! registers do not explain ([`Order`]) is a fence for memory. Every new order goes through `sched::check`, which shares no
+//! logic with those who propose.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use oriole_isa::{Control, Instruction};
+use oriole_sched::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage};
+use oriole_sched::check;
+use oriole_sched::code::{Access, AccessKind, Code, Effect, Space, from_machine};
+use oriole_sched::graph::{Builder, EdgeKind};
+use oriole_sched::pressure::{Borders, Tracker};
+
+use super::fill::{self, Choice};
+use super::graph::Graph;
+use super::order::Order;
+use super::predict::{self, Figures, Outcome, Step};
+use super::words;
+
+/// A new order may cost so much of the old one at most, in the mean over the numbers of warps.
+const MOST_OF_OLD: f64 = 0.995;
+/// And so much for any of these numbers.
+const MOST_LOSS: f64 = 1.005;
+/// Cycles that it must save one warp where there is no loop. Fewer are lost again in how warps happen to meet.
+const LEAST_CYCLES: u64 = 16;
+/// Bytes of a line of the first-level cache.
+const LINE_BYTES: u64 = 128;
+/// Longer regions are put into order in pieces.
+const LONGEST_REGION: usize = 4095;
+/// Blocks that came out slower than predicted once all have their new order get the old one back; so often at most.
+const CORRECTIONS: usize = 3;
+
+/// When a block gets a new order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum When {
+    /// Where that is predicted to be faster.
+    #[default]
+    Faster,
+    /// Wherever there is another one: to see that none is wrong.
+    Always,
+}
+
+/// What holds instructions in their places beside the code itself.
+pub struct Limits<'a> {
+    /// Instructions that nothing moves past, in front of each: somebody may know their place.
+    pub cuts: BTreeSet<usize>,
+    /// Whether what this instruction refers to is filled in when the file is linked or loaded.
+    pub is_relocated: &'a dyn Fn(usize) -> bool,
+    /// Warps of a scheduler that can be resident.
+    pub warps: usize,
+    pub when: When,
+}
+
+/// What became of a section's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Blocks of at least two instructions.
+    pub blocks: usize,
+    /// Those of them that have a new order.
+    pub reordered: usize,
+    /// Instructions that are not where they were.
+    pub moved: usize,
+    /// Predicted cycles of one warp through all blocks, each once, with new control words and the old order.
+    pub cycles_before: u64,
+    /// The same with the new order.
+    pub cycles_after: u64,
+    /// Why the order had to stay.
+    pub kept: Option<String>,
+}
+
+impl Schedule {
+    /// Nothing has a new order after all.
+    pub(super) fn stay(&mut self, reason: String) {
+        (self.reordered, self.moved, self.cycles_after, self.kept) = (0, 0, self.cycles_before, Some(reason));
+    }
+}
+
+/// An order with its control words.
+pub struct Plan {
+    /// For each place the instruction that stands there, by its old number.
+    pub order: Vec<usize>,
+    pub controls: Vec<Control>,
+    pub schedule: Schedule,
+}
+
+/// Who proposes an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Proposer {
+    Fill(Choice),
+    Backend(Backend),
+}
+
+impl Proposer {
+    fn all() -> impl Iterator<Item = Proposer> {
+        let fills = [Proposer::Fill(Choice::Position), Proposer::Fill(Choice::Height)];
+        fills.into_iter().chain(Backend::ALL.into_iter().map(Proposer::Backend))
+    }
+
+    /// The longest region that it puts into order in one piece.
+    fn longest(self) -> usize {
+        match self {
+            Proposer::Fill(_) => LONGEST_REGION,
+            Proposer::Backend(backend) => backend.longest_block(),
+        }
+    }
+}
+
+/// Finds a better order.
+pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &Order, limits: &Limits<'_>, figures: &Figures<'_>) -> Plan {
+    let planner = Planner::new(decoded, graph, waits, limits, figures);
+    planner.plan()
+}
+
+/// A block with what is known of its old order.
+struct Block {
+    range: Range<usize>,
+    /// It leads back to itself.
+    is_loop: bool,
+    /// It leads back to itself, directly or by way of others.
+    is_in_loop: bool,
+    /// For each of the numbers of warps.
+    before: Vec<Outcome>,
+}
+
+struct Planner<'a> {
+    decoded: &'a [Instruction],
+    graph: &'a Graph,
+    waits: &'a Order,
+    figures: &'a Figures<'a>,
+    code: Code,
+    cuts: &'a BTreeSet<usize>,
+    when: When,
+    /// Numbers of warps that orders are compared for.
+    samples: Vec<usize>,
+    blocks: Vec<Block>,
+    controls: Vec<Control>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(
+        decoded: &'a [Instruction],
+        graph: &'a Graph,
+        waits: &'a Order,
+        limits: &'a Limits<'a>,
+        figures: &'a Figures<'a>,
+    ) -> Planner<'a> {
+        let mut code = from_machine::empty();
+        for (number, instruction) in decoded.iter().enumerate() {
+            from_machine::push_foreign(&mut code, instruction, (limits.is_relocated)(number));
+        }
+        let ordered = waits.pairs.iter().flat_map(|&((setter, _), second)| [setter, second]);
+        for number in ordered.chain(waits.counted.keys().map(|setter| setter.0)) {
+            let effect = &mut code.items[number].effect;
+            if matches!(effect, Effect::None | Effect::Access(_) | Effect::Clock) {
+                *effect = Effect::Fence;
+            }
+        }
+        let most = limits.warps.max(1);
+        let samples: BTreeSet<usize> = [1, most.div_ceil(2), most].into();
+        let mut planner = Planner {
+            decoded,
+            graph,
+            waits,
+            figures,
+            code,
+            cuts: &limits.cuts,
+            when: limits.when,
+            samples: samples.into_iter().collect(),
+            blocks: Vec::new(),
+            controls: words::assign_words(decoded, graph, waits, figures.model),
+        };
+        planner.blocks = planner.known_blocks();
+        planner
+    }
+
+    fn known_blocks(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let in_circles = in_circles(self.graph);
+        for (number, block) in self.graph.blocks.iter().enumerate() {
+            if block.range.len() < 2 || self.graph.padding.contains(&block.range.start) {
+                continue;
+            }
+            let is_loop = block.successors.contains(&number);
+            let is_in_loop = is_loop || in_circles[number];
+            let steps: Vec<Step> =
+                block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.figures)).collect();
+            let before = self.outcomes(&steps, is_loop);
+            blocks.push(Block { range: block.range.clone(), is_loop, is_in_loop, before });
+        }
+        blocks
+    }
+
+    fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Outcome> {
+        self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.figures.register_banks)).collect()
+    }
+
+    fn plan(&self) -> Plan {
+        let old: Vec<usize> = (0..self.decoded.len()).collect();
+        let mut best: Vec<(f64, Vec<usize>)> = vec![(f64::INFINITY, Vec::new()); self.blocks.len()];
+        let mut kept = None;
+        for proposer in Proposer::all() {
+            let mut order = old.clone();
+            for block in &self.blocks {
+                match self.propose(block, proposer) {
+                    Ok(new) => order[block.range.clone()].copy_from_slice(&new),
+                    Err(broken) => {
+                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE));
+                    }
+                }
+            }
+            let controls = self.controls_of(&order);
+            for (block, best) in self.blocks.iter().zip(&mut best) {
+                let new = &order[block.range.clone()];
+                if new.iter().copied().eq(block.range.clone()) {
+                    continue;
+                }
+                let cost = self.judge(block, &self.after(block, &order, &controls));
+                if let Some(cost) = cost.filter(|&cost| cost < best.0 && self.is_fit(block, &order, &controls)) {
+                    *best = (cost, new.to_vec());
+                }
+            }
+        }
+        let mut order = old;
+        for (block, (_, new)) in self.blocks.iter().zip(best) {
+            if !new.is_empty() {
+                order[block.range.clone()].copy_from_slice(&new);
+            }
+        }
+        self.settle(order, kept)
+    }
+
+    /// Words for the final order, once all blocks that come out slower with them have their old order back.
+    fn settle(&self, mut order: Vec<usize>, kept: Option<String>) -> Plan {
+        let mut controls = self.controls_of(&order);
+        for round in 0..=CORRECTIONS {
+            let mut worse = false;
+            for block in &self.blocks {
+                let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
+                let is_good =
+                    || self.judge(block, &self.after(block, &order, &controls)).is_some() && self.is_fit(block, &order, &controls);
+                if is_new && (round == CORRECTIONS || !is_good()) {
+                    block.range.clone().for_each(|number| order[number] = number);
+                    worse = true;
+                }
+            }
+            if !worse {
+                break;
+            }
+            controls = self.controls_of(&order);
+        }
+        let mut schedule = Schedule { blocks: self.blocks.len(), kept, ..Schedule::default() };
+        for block in &self.blocks {
+            let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
+            schedule.reordered += usize::from(is_new);
+            schedule.cycles_before += block.before[0].issued;
+            schedule.cycles_after += self.after(block, &order, &controls)[0].issued;
+        }
+        schedule.moved = order.iter().enumerate().filter(|&(new, &old)| new != old).count();
+        Plan { order, controls, schedule }
+    }
+
+    fn controls_of(&self, order: &[usize]) -> Vec<Control> {
+        if order.iter().copied().eq(0..order.len()) {
+            return self.controls.clone();
+        }
+        let instructions: Vec<Instruction> = order.iter().map(|&number| self.decoded[number].clone()).collect();
+        words::assign_words(&instructions, self.graph, &self.waits.renumbered(&places(order)), self.figures.model)
+    }
+
+    /// Predictions for a block in a new order.
+    fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Outcome> {
+        let steps: Vec<Step> = block
+            .range
+            .clone()
+            .map(|place| {
+                let mut step = Step::new(&self.decoded[order[place]], controls[place], self.figures);
+                step.not_before(block.before[0].times[order[place] - block.range.start]);
+                step
+            })
+            .collect();
+        self.outcomes(&steps, block.is_loop)
+    }
+
+    /// What a new order costs in relation to the old one, if it is worth having: the geometric mean over the numbers of warps.
+    fn judge(&self, block: &Block, after: &[Outcome]) -> Option<f64> {
+        let ratios = || block.before.iter().zip(after).map(|(before, after)| after.cost as f64 / before.cost.max(1) as f64);
+        let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
+        let saved = block.before[0].cost.saturating_sub(after[0].cost) / 2;
+        let is_enough = mean <= MOST_OF_OLD && (block.is_in_loop || saved >= LEAST_CYCLES);
+        let is_worth_it = is_enough && ratios().all(|ratio| ratio <= MOST_LOSS);
+        (is_worth_it || self.when == When::Always).then_some(mean)
+    }
+
+    fn is_fit(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
+        self.keeps_neighbours(block, &order[block.range.clone()]) && self.stalls_suffice(block, order, controls)
+    }
+
+    /// Whether loads of one line of memory that stood side by side still do. The second finds the line on its way only as long as nobody
+    /// else pushed it out.
+    fn keeps_neighbours(&self, block: &Block, new: &[usize]) -> bool {
+        let mut places = vec![0; new.len()];
+        new.iter().enumerate().for_each(|(place, &number)| places[number - block.range.start] = place);
+        let mut pairs = (1..places.len()).filter(|&second| self.share_line(block.range.start + second - 1, block.range.start + second));
+        pairs.all(|second| places[second] == places[second - 1] + 1)
+    }
+
+    fn share_line(&self, first: usize, second: usize) -> bool {
+        let [first, second] = [first, second].map(|number| match self.code.items[number].effect {
+            Effect::Access(Access {
+                address: Some(address),
+                kind: AccessKind::Read | AccessKind::ReadConstant,
+                space: Space::Global | Space::Generic,
+                ..
+            }) => Some(address),
+            _ => None,
+        });
+        first.zip(second).is_some_and(|(first, second)| {
+            let has_same_base = first.form == second.form && self.code.address_registers(&first) == self.code.address_registers(&second);
+            has_same_base && first.offset.abs_diff(second.offset) < LINE_BYTES
+        })
+    }
+
+    /// Whether stalls keep those apart that no scoreboard does. A stall is 15 cycles at most, and nothing can be put between.
+    fn stalls_suffice(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
+        let mut issue = 0;
+        let mut times = vec![0; block.range.len()];
+        for place in block.range.clone() {
+            times[order[place] - block.range.start] = issue;
+            issue += u64::from(controls[place].stall).max(1);
+        }
+        let mut builder = Builder::new(self.figures.model, self.code.registers());
+        self.code.regions(block.range.clone(), LONGEST_REGION).into_iter().all(|region| {
+            let graph = builder.build(&self.code, region.clone());
+            let time = |node: u32| times[region.start + node as usize - block.range.start];
+            (0..graph.items() as u32).all(|node| {
+                let mut kept_apart = graph
+                    .successors(node)
+                    .iter()
+                    .filter(|edge| !edge.scoreboard && matches!(edge.kind, EdgeKind::Raw | EdgeKind::War | EdgeKind::Waw));
+                kept_apart.all(|edge| time(edge.node) >= time(node) + u64::from(edge.latency))
+            })
+        })
+    }
+
+    fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
+        let mut builder = Builder::new(self.figures.model, self.code.registers());
+        let mut tracker = Tracker::new(self.code.groups().len());
+        let mut memory = Memory::default();
+        let floors = self.floors(block);
+        let mut order = Vec::with_capacity(block.range.len());
+        for piece in self.pieces(&block.range) {
+            tracker.enter_block(&self.code, piece.clone(), Borders { live_in: &[], live_out: &[] });
+            for region in self.code.regions(piece.clone(), proposer.longest()) {
+                for wall in block.range.start + order.len()..region.start {
+                    tracker.pass(&self.code, wall);
+                    order.push(wall);
+                }
+                let graph = builder.build(&self.code, region.clone());
+                let places = region.start - block.range.start..region.end - block.range.start;
+                match proposer {
+                    Proposer::Fill(choice) => {
+                        let follows_closely = |number: usize| self.share_line(number - 1, number);
+                        let order_of = fill::order(&self.code, &graph, self.figures.costs, &floors[places], &follows_closely, choice);
+                        order.extend(order_of);
+                    }
+                    Proposer::Backend(backend) => {
+                        let settings = Settings {
+                            backend,
+                            mode: Mode::Ilp,
+                            stage: Stage::Post,
+                            budget: Budget::UNLIMITED,
+                            knobs: Knobs::default(),
+                            trace: false,
+                        };
+                        order.extend(backend::schedule(&self.code, &graph, self.figures.costs, &settings, &mut tracker, &mut memory).order);
+                    }
+                }
+            }
+            order.extend(block.range.start + order.len()..piece.end);
+            check::check(&self.code, piece.clone(), &order[piece.start - block.range.start..])?;
+        }
+        Ok(order)
+    }
+
+    /// Parts of a block between places that somebody may know.
+    fn pieces(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let mut starts = vec![range.start];
+        starts.extend(self.cuts.range(range.start + 1..range.end));
+        let ends = starts.iter().skip(1).copied().chain([range.end]);
+        starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+    }
+
+    /// For each instruction of a block the cycle before which it should not be issued, counted from the start of its region: that of the
+    /// old order for those that touch what other blocks started.
+    fn floors(&self, block: &Block) -> Vec<u64> {
+        let outcome = &block.before[0];
+        let mut late: Vec<Option<u64>> = vec![None; self.code.registers()];
+        let mut written = vec![false; self.code.registers()];
+        let touched = |number: usize| {
+            let item = &self.code.items[number];
+            self.code.reads(item).iter().chain(self.code.writes(item)).map(|touch| touch.register as usize)
+        };
+        for (place, number) in block.range.clone().enumerate().filter(|&(place, _)| outcome.waits_for_others[place]) {
+            for register in touched(number) {
+                late[register].get_or_insert(outcome.times[place]);
+            }
+        }
+        let mut floors = vec![0; block.range.len()];
+        for (place, number) in block.range.clone().enumerate() {
+            let times = touched(number).filter(|&register| !written[register]).filter_map(|register| late[register]);
+            floors[place] = times.max().unwrap_or(0);
+            self.code.writes(&self.code.items[number]).iter().for_each(|touch| written[touch.register as usize] = true);
+        }
+        for piece in self.pieces(&block.range) {
+            for region in self.code.regions(piece, LONGEST_REGION) {
+                let start = outcome.times[region.start - block.range.start];
+                for floor in &mut floors[region.start - block.range.start..region.end - block.range.start] {
+                    *floor = floor.saturating_sub(start);
+                }
+            }
+        }
+        floors
+    }
+}
+
+/// For each block whether control can come back to it: whether it is in a circle of at least two blocks.
+///
+/// After Kosaraju: blocks in the order in which a walk along the edges leaves them, the last first; those that a walk against the edges finds from
+/// one of them, and that were not found before, are in a circle with it.
+fn in_circles(graph: &Graph) -> Vec<bool> {
+    let blocks = &graph.blocks;
+    let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
+    for (number, block) in blocks.iter().enumerate() {
+        block.successors.iter().for_each(|&next| backwards[next].push(number));
+    }
+    let forwards = |number: usize| blocks[number].successors.as_slice();
+    let mut seen = vec![false; blocks.len()];
+    let mut left = Vec::with_capacity(blocks.len());
+    (0..blocks.len()).for_each(|start| walk(start, &forwards, &mut seen, &mut left));
+    let mut found = vec![false; blocks.len()];
+    let mut seen = vec![false; blocks.len()];
+    for &start in left.iter().rev() {
+        let mut circle = Vec::new();
+        walk(start, &|number| backwards[number].as_slice(), &mut seen, &mut circle);
+        if circle.len() > 1 {
+            circle.into_iter().for_each(|number| found[number] = true);
+        }
+    }
+    found
+}
+
+/// Visits all that was not seen before and is reached from a block; adds each when it is left.
+fn walk<'g>(start: usize, next: &dyn Fn(usize) -> &'g [usize], seen: &mut [bool], left: &mut Vec<usize>) {
+    if std::mem::replace(&mut seen[start], true) {
+        return;
+    }
+    let mut path = vec![(start, 0)];
+    while let Some((number, taken)) = path.last_mut() {
+        match next(*number).get(*taken) {
+            Some(&other) => {
+                *taken += 1;
+                if !std::mem::replace(&mut seen[other], true) {
+                    path.push((other, 0));
+                }
+            }
+            None => {
+                left.push(*number);
+                path.pop();
+            }
+        }
+    }
+}
+
+/// Where each instruction went.
+pub fn places(order: &[usize]) -> Vec<usize> {
+    let mut places = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(new, &old)| places[old] = new);
+    places
+}

@@ -1,0 +1,260 @@
+//! Code in the text of `oriole disasm --control`, and the order that it gets.
+
+use std::collections::BTreeSet;
+
+use oriole_hardware::Model;
+use oriole_hardware::machine::Machine;
+use oriole_hardware::units::Rates;
+use oriole_isa::Target;
+use oriole_sched::resource::Costs;
+
+use super::graph::{Surroundings, build};
+use super::order::find;
+use super::predict::{self, Figures, Step};
+use super::reorder::{Limits, Plan, When, plan};
+use super::tests::code;
+use super::words::{assign_words, old_words};
+
+/// Two loads whose users stand right behind them, and work that needs neither.
+const LATE_LOADS: [&str; 9] = [
+    "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
+    "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
+    "[B------:R-:W1:-:S04] LDG.E R10, desc[UR4][R4.64]",
+    "[B-1----:R-:W-:-:S04] FADD R11, R10, R10",
+    "[B------:R-:W-:-:S04] FADD R12, R6, R7",
+    "[B------:R-:W-:-:S04] FMUL R13, R12, R12",
+    "[B------:R-:W-:-:S04] FADD R14, R9, R11",
+    "[B------:R-:W-:-:S04] FADD R15, R13, R14",
+    "EXIT",
+];
+
+fn with_figures<T>(run: impl FnOnce(&Figures<'_>) -> T) -> T {
+    let target = Target::parse("sm_90a").unwrap();
+    let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
+    run(&Figures { model: Model::of(target), costs: &costs, register_banks: 2 })
+}
+
+fn planned(lines: &[&str], cuts: &[usize], warps: usize) -> Plan {
+    let decoded = code(lines);
+    let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+    let graph = build(&decoded, &around).unwrap();
+    let waits = find(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
+    let limits = Limits { cuts: cuts.iter().copied().collect::<BTreeSet<_>>(), is_relocated: &|_| false, warps, when: When::Faster };
+    with_figures(|figures| plan(&decoded, &graph, &waits, &limits, figures))
+}
+
+fn place(plan: &Plan, old: usize) -> usize {
+    plan.order.iter().position(|&number| number == old).unwrap()
+}
+
+#[test]
+fn loads_go_before_the_users_of_other_loads() {
+    let new = planned(&LATE_LOADS, &[], 1);
+    assert!(place(&new, 2) < place(&new, 1), "{:?}", new.order);
+    assert_eq!((new.schedule.blocks, new.schedule.reordered, &new.schedule.kept), (1, 1, &None));
+    // The time of a load is saved.
+    assert!(new.schedule.cycles_after + 250 < new.schedule.cycles_before, "{:?}", new.schedule);
+}
+
+#[test]
+fn nothing_passes_a_place_that_somebody_may_know() {
+    let new = planned(&LATE_LOADS, &[2], 1);
+    assert!((0..2).all(|number| place(&new, number) < 2), "{:?}", new.order);
+}
+
+#[test]
+fn an_order_that_has_nothing_to_gain_stays() {
+    let chain = ["FADD R1, R0, R0", "FADD R2, R1, R1", "FADD R3, R2, R2", "FADD R4, R3, R3", "EXIT"];
+    let new = planned(&chain, &[], 1);
+    assert_eq!(new.order, [0, 1, 2, 3, 4]);
+    assert_eq!((new.schedule.reordered, new.schedule.moved), (0, 0));
+    assert_eq!(new.schedule.cycles_before, new.schedule.cycles_after);
+}
+
+#[test]
+fn behind_an_acquire_memory_waits() {
+    // `NOP` with a wait is how a load that acquires is written; the next load must not come before it.
+    let acquire = [
+        "[B------:R-:W0:-:S02] LDS R8, [R2]",
+        "[B0-----:R-:W-:-:S02] NOP",
+        "[B------:R-:W1:-:S04] LDG.E R10, desc[UR4][R4.64]",
+        "[B-1----:R-:W-:-:S04] FADD R11, R10, R8",
+        "[B------:R-:W-:-:S04] FADD R12, R6, R7",
+        "EXIT",
+    ];
+    let new = planned(&acquire, &[], 1);
+    assert!(place(&new, 0) < place(&new, 1) && place(&new, 1) < place(&new, 2), "{:?}", new.order);
+    let wait = new.controls[place(&new, 1)].wait;
+    assert_eq!(wait, 1 << new.controls[place(&new, 0)].write_barrier.unwrap());
+    // Without it the long load goes first.
+    let mut plain = acquire;
+    plain[1] = "[B0-----:R-:W-:-:S04] FADD R13, R8, R8";
+    let new = planned(&plain, &[], 1);
+    assert!(place(&new, 2) < place(&new, 1), "{:?}", new.order);
+}
+
+#[test]
+fn accesses_of_shared_memory_stay_in_order() {
+    // The loads may be volatile: nothing in the text would say so.
+    let lines = [
+        "[B------:R-:W0:-:S04] LDS R8, [R2]",
+        "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
+        "[B------:R-:W-:-:S04] FADD R9, R9, R8",
+        "[B------:R-:W1:-:S04] LDS R10, [R2+0x40]",
+        "[B-1----:R-:W-:-:S04] FADD R11, R10, R10",
+        "[B------:R-:W2:-:S04] LDS R12, [R2+0x80]",
+        "[B--2---:R-:W-:-:S04] FADD R13, R12, R11",
+        "[B------:R-:W-:-:S04] FADD R13, R13, R9",
+        "EXIT",
+    ];
+    let new = planned(&lines, &[], 1);
+    assert_eq!(new.schedule.reordered, 1);
+    assert!(place(&new, 0) < place(&new, 3) && place(&new, 3) < place(&new, 5), "{:?}", new.order);
+}
+
+#[test]
+fn who_reads_a_clock_is_a_wall() {
+    let lines = [
+        "[B------:R-:W-:-:S04] CS2R R20, SR_CLOCKLO",
+        "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
+        "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
+        "[B------:R-:W-:-:S04] CS2R R22, SR_CLOCKLO",
+        "[B------:R-:W1:-:S04] LDG.E R10, desc[UR4][R4.64]",
+        "[B-1----:R-:W-:-:S04] FADD R11, R10, R9",
+        "EXIT",
+    ];
+    let new = planned(&lines, &[], 1);
+    assert_eq!((place(&new, 0), place(&new, 3)), (0, 3));
+    assert!(place(&new, 4) > 3);
+}
+
+#[test]
+fn what_names_a_place_by_its_distance_stays() {
+    let lines = [
+        "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
+        "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
+        "[B------:R-:W-:-:S04] BSSY B0, 0x70",
+        "[B------:R-:W1:-:S04] LDG.E R10, desc[UR4][R4.64]",
+        "[B-1----:R-:W-:-:S04] FADD R11, R10, R9",
+        "[B------:R-:W-:-:S04] BSYNC B0",
+        "FADD R12, R11, R11",
+        "EXIT",
+    ];
+    let new = planned(&lines, &[], 1);
+    assert_eq!((place(&new, 2), place(&new, 5)), (2, 5));
+}
+
+#[test]
+fn waits_that_registers_do_not_explain_go_along() {
+    let lines = [
+        "[B------:R-:W2:-:S02] SYNCS.EXCH.64 URZ, [UR4], UR6",
+        "[B------:R-:W0:-:S04] LDG.E R8, desc[UR8][R2.64]",
+        "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
+        "[B------:R-:W1:-:S04] LDG.E R10, desc[UR8][R4.64]",
+        "[B-1----:R-:W-:-:S04] FADD R11, R10, R9",
+        "[B--2---:R-:W-:-:S06] BAR.SYNC.DEFER_BLOCKING 0x0",
+        "EXIT",
+    ];
+    let new = planned(&lines, &[], 1);
+    assert_eq!(new.schedule.reordered, 1);
+    let (first, second) = (place(&new, 0), place(&new, 5));
+    assert!(first < second);
+    assert_ne!(new.controls[second].wait & 1 << new.controls[first].write_barrier.unwrap(), 0);
+}
+
+#[test]
+fn loads_of_one_line_stay_side_by_side() {
+    let lines = [
+        "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
+        "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
+        "[B------:R-:W1:-:S04] LDG.E R10, desc[UR4][R4.64]",
+        "[B------:R-:W1:-:S04] LDG.E R12, desc[UR4][R4.64+0x10]",
+        "[B-1----:R-:W-:-:S04] FADD R11, R10, R9",
+        "[B------:R-:W-:-:S04] FADD R11, R12, R11",
+        "EXIT",
+    ];
+    let new = planned(&lines, &[], 1);
+    assert!(place(&new, 2) < place(&new, 1), "{:?}", new.order);
+    assert_eq!(place(&new, 3), place(&new, 2) + 1, "{:?}", new.order);
+}
+
+#[test]
+fn a_few_cycles_outside_of_loops_are_not_worth_it() {
+    let code = [
+        "[B------:R-:W-:-:S04] FADD R1, R0, R0",
+        "[B------:R-:W-:-:S04] FADD R2, R1, R1",
+        "[B------:R-:W-:-:S04] FADD R4, R3, R3",
+        "[B------:R-:W-:-:S04] FADD R5, R4, R4",
+        "[B------:R-:W-:-:S04] FADD R6, R5, R2",
+        "EXIT",
+    ];
+    assert_eq!(planned(&code, &[], 1).schedule.reordered, 0);
+    let mut again = code;
+    again[5] = "@P0 BRA 0x0";
+    let again = [&again[..], &["EXIT"]].concat();
+    assert_eq!(planned(&again, &[], 1).schedule.reordered, 1);
+}
+
+#[test]
+fn loops_of_several_blocks_are_loops() {
+    let body = [
+        "[B------:R-:W-:-:S04] FADD R1, R0, R0",
+        "[B------:R-:W-:-:S04] FADD R2, R1, R1",
+        "[B------:R-:W-:-:S04] FADD R4, R3, R3",
+        "[B------:R-:W-:-:S04] FADD R5, R4, R4",
+        "[B------:R-:W-:-:S04] FADD R6, R5, R2",
+    ];
+    let around = [&body[..], &["@P1 BRA 0x70", "@P0 BRA 0x0", "@P2 BRA 0x0", "EXIT"]].concat();
+    assert_eq!(planned(&around, &[], 1).schedule.reordered, 1);
+    let straight = [&body[..], &["@P1 BRA 0x70", "@P0 BRA 0x80", "@P2 BRA 0x80", "EXIT"]].concat();
+    assert_eq!(planned(&straight, &[], 1).schedule.reordered, 0);
+}
+
+#[test]
+fn an_order_is_hardly_slower_for_any_number_of_warps() {
+    let new = planned(&LATE_LOADS, &[], 16);
+    let decoded = code(&LATE_LOADS);
+    let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+    let graph = build(&decoded, &around).unwrap();
+    let waits = find(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
+    with_figures(|figures| {
+        let old_controls = assign_words(&decoded, &graph, &waits, figures.model);
+        let steps = |order: &[usize], controls: &[oriole_isa::Control]| -> Vec<Step> {
+            order.iter().zip(controls).map(|(&number, &control)| Step::new(&decoded[number], control, figures)).collect()
+        };
+        let before = steps(&(0..decoded.len()).collect::<Vec<_>>(), &old_controls);
+        let after = steps(&new.order, &new.controls);
+        for warps in [1, 8, 16] {
+            let (before, after) = (predict::run(&before, warps, false, 2), predict::run(&after, warps, false, 2));
+            assert!(after.cost as f64 <= before.cost as f64 * 1.005, "{warps} warps: {} before, {} after", before.cost, after.cost);
+        }
+    });
+}
+
+#[test]
+fn a_prediction_counts_stalls_waits_units_and_banks() {
+    let run = |lines: &[&str], warps: usize, is_loop: bool| {
+        let decoded = code(lines);
+        with_figures(|figures| {
+            let steps: Vec<Step> = decoded.iter().map(|one| Step::new(one, one.control, figures)).collect();
+            predict::run(&steps, warps, is_loop, 2).issued
+        })
+    };
+    // Four cycles behind the first, one for the second.
+    assert_eq!(run(&["[B------:R-:W-:-:S04] FADD R1, R0, R0", "FADD R2, R1, R1"], 1, false), 5);
+    // A second warp fits into the stall.
+    assert_eq!(run(&["[B------:R-:W-:-:S04] FADD R1, R0, R0", "FADD R2, R1, R1"], 2, false), 6);
+    // The usual time of a load from global memory.
+    let load = ["[B------:R-:W0:-:S01] LDG.E R8, desc[UR4][R2.64]", "[B0-----:R-:W-:-:S01] FADD R9, R8, R8"];
+    let usual = Model::of(Target::parse("sm_90a").unwrap()).time(oriole_hardware::Class::of(&code(&load)[0])).unwrap().usual;
+    assert_eq!(run(&load, 1, false), u64::from(usual) + 1);
+    // MUFU keeps its unit for eight cycles.
+    assert_eq!(run(&["MUFU.RCP R1, R0", "MUFU.RCP R2, R0"], 1, false), 9);
+    // Three even registers come from one bank, which holds up the next reader by two cycles.
+    assert_eq!(run(&["FFMA R1, R0, R2, R4", "IADD3 R3, R6, R7, RZ"], 1, false), 4);
+    assert_eq!(run(&["FFMA R1, R0, R3, RZ", "IADD3 R3, R6, R7, RZ"], 1, false), 2);
+    // A loop waits for the load of the round before.
+    let round = ["[B0-----:R-:W-:-:S01] FADD R9, R8, R8", "[B------:R-:W0:-:S01] LDG.E R8, desc[UR4][R2.64]"];
+    assert!(run(&round, 1, true) > u64::from(usual));
+    assert_eq!(run(&round, 1, false), 2);
+}
