@@ -102,13 +102,15 @@ pub struct Plan {
     pub mode: Mode,
     /// Whether there is a new order before allocation too.
     pub before_allocation: bool,
+    /// Whether phase 110 schedules.
+    pub after_allocation: bool,
     /// The share of resident warps, in percent, that its registers must leave.
     pub warps_kept: u32,
 }
 
 impl Plan {
     fn new(backend: Backend, mode: Mode) -> Plan {
-        Plan { backend, mode, before_allocation: true, warps_kept: 100 }
+        Plan { backend, mode, before_allocation: true, after_allocation: true, warps_kept: 100 }
     }
 }
 
@@ -135,7 +137,7 @@ pub fn plans(options: &Options) -> Vec<Plan> {
     let usual = mode.unwrap_or(Mode::Ilp);
     match backend {
         BackendChoice::Usual => vec![Plan::new(USUAL, usual)],
-        BackendChoice::ByTarget => vec![Plan::new(described(options), usual)],
+        BackendChoice::ByTarget => vec![described(options, usual)],
         BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
         BackendChoice::Auto => {
             let modes = mode.map_or(&[Mode::Ilp, Mode::ReduceReg, Mode::DynBatch][..], |mode| match mode {
@@ -160,9 +162,11 @@ pub fn most_trials(instructions: usize, options: &Options) -> usize {
     1 + options.scheduling.knobs.auto_budget / instructions.max(1)
 }
 
-/// The backend that the description names for a target.
-fn described(options: &Options) -> Backend {
-    Backend::parse(Machine::of(options.target).page_scheduler).unwrap_or(USUAL)
+/// What the description does for a target: its backend, and phase 110 only where the machine installs a hook for it.
+fn described(options: &Options, mode: Mode) -> Plan {
+    let machine = Machine::of(options.target);
+    let backend = Backend::parse(machine.page_scheduler).unwrap_or(USUAL);
+    Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
 
 fn with_scheduler(
@@ -221,6 +225,9 @@ pub fn after_allocation(
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
+    if options.scheduling.knobs.post_schedule.map_or(!plan.after_allocation, |wanted| wanted == 0) {
+        return Ok(Stats::default());
+    }
     with_scheduler(plan, context, environment, options, |scheduler| scheduler.run_on_registers(function))
 }
 

@@ -83,6 +83,25 @@ fn levels_decide_without_a_mode() {
     }
 }
 
+/// By the description sm_75 opts out of phase 110, and later machines have backend C.
+#[test]
+fn machines_say_who_schedules() {
+    let by_target = Scheduling { backend: BackendChoice::ByTarget, ..Scheduling::default() };
+    let plan = |target| {
+        let compiled = compiled("attention", target, 3, by_target).expect("a module that compiles");
+        compiled.functions.iter().find_map(|function| function.plan).expect("a plan")
+    };
+    let (old, new) = (plan("sm_80"), plan("sm_90a"));
+    assert_eq!((old.backend, old.after_allocation), (ScheduleBackend::C, true));
+    assert_eq!(new.backend, ScheduleBackend::C);
+    let turing = Options { scheduling: by_target, ..Options::new(Target::parse("sm_75").expect("a target")) };
+    let text = b".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k() { ret; }\n";
+    let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
+    let compiled = compile(&[&checked.module], &turing).expect("a module that compiles");
+    let plan = compiled.functions[0].plan.expect("a plan");
+    assert_eq!((plan.backend, plan.after_allocation), (ScheduleBackend::A, false));
+}
+
 #[test]
 fn the_same_input_gives_the_same_bytes() {
     let cubin = || compiled("unrolled", "sm_90a", 3, Scheduling::default()).map(|compiled| compiled.cubin);

@@ -64,6 +64,7 @@ macro_rules! machine_facts {
             page_dispatch_slots: u32, "Dispatch slots that the description's scheduler reckons with.";
             page_variants: Vec<u32>, "Codes of the variants of this architecture.";
             page_scheduler: &'static str, "The scheduling backend that the description names for this architecture.";
+            page_post_schedule: u32, "1 where the description's machine installs a hook for scheduling after allocation, 0 where it opts out.";
             page_default_issue_width: u32, "Instructions per cycle that the description's scheduler models.";
             page_issue_widths: Vec<(u32, u32)>, "The same in special scheduling modes, by mode.";
         }
