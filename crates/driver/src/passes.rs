@@ -167,7 +167,7 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
         if trials == 0 {
             break;
         }
-        let found = by_plan(way.clone(), plan, environment)?;
+        let found = by_plan(&way, plan, trials, environment)?;
         trials -= 1;
         let is_tight = found.is_tight;
         let best = match &mut best {
@@ -188,6 +188,9 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
         None => with_registers(way, None, environment),
     }
 }
+
+/// With fewer trials for a function the old order is not tried where a new one costs no more than warps: to pay with more of them promises more.
+const TRIALS_WITH_OLD_ORDER: usize = 3;
 
 /// The best schedule so far, with its time as soon as there is something to compare it with.
 struct Best<'a> {
@@ -212,17 +215,17 @@ impl<'a> Best<'a> {
     }
 }
 
-/// The same by one plan; where its order before allocation costs spills or warps, perhaps without that.
-fn by_plan<'a>(way: Way<'a>, plan: Plan, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+/// The same by one plan; where its order before allocation costs spills, or warps and there are enough trials, perhaps without that.
+fn by_plan<'a>(way: &Way<'a>, plan: Plan, trials: usize, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let (options, launch) = (way.options, way.context.launch);
-    let before = way.clone();
-    let new = match with_registers(way, Some(plan), environment) {
+    let new = match with_registers(way.clone(), Some(plan), environment) {
         Ok(new) if !new.is_new || schedule::is_free(&new.allocation, launch, options) => return Ok(new),
+        Ok(new) if new.spills() == 0 && trials < TRIALS_WITH_OLD_ORDER => return Ok(new),
         Ok(new) => Ok(new),
         Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
-    let mut old = with_registers(before, Some(Plan { before_allocation: false, ..plan }), environment)?;
+    let mut old = with_registers(way.clone(), Some(Plan { before_allocation: false, ..plan }), environment)?;
     match new {
         Ok(new) if new.spills() < old.spills() || new.spills() == old.spills() && new.time() <= old.time() => Ok(new),
         Ok(new) => {

@@ -28,10 +28,10 @@ use crate::image::HIDDEN_REGISTERS;
 const LEAST_LEVEL: u8 = 2;
 
 /// Shares of resident warps that are tried where registers are scarce.
-const WARPS_KEPT: [u32; 2] = [75, 50];
+const WARPS_KEPT: [u32; 2] = [50, 75];
 
 /// Who schedules where nobody says so: what came out best on a GPU (docs/scheduling.md).
-const USUAL: Backend = Backend::A;
+const USUAL: Backend = Backend::B;
 
 /// Whether and what for instructions are scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

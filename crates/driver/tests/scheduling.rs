@@ -78,7 +78,7 @@ fn levels_decide_without_a_mode() {
         assert_eq!(cubin(level, Scheduling::default()), cubin(level, Scheduling::off()), "-O{level}");
     }
     for level in [2, 3] {
-        assert_eq!(cubin(level, Scheduling::default()), cubin(level, Scheduling::by(ScheduleBackend::A, ScheduleMode::Ilp)), "-O{level}");
+        assert_eq!(cubin(level, Scheduling::default()), cubin(level, Scheduling::by(ScheduleBackend::B, ScheduleMode::Ilp)), "-O{level}");
         assert_ne!(cubin(level, Scheduling::default()), cubin(level, Scheduling::off()), "-O{level}");
     }
 }

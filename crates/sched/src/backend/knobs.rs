@@ -86,7 +86,7 @@ macro_rules! knobs {
 }
 
 knobs! {
-    "auto-budget" auto_budget: usize = 40_000, "auto: instructions of all trials of a function together; the first trial is free.";
+    "auto-budget" auto_budget: usize = 10_000, "auto: instructions of all trials of a function together; the first trial is free.";
     "post-schedule" post_schedule: Option<u32> = None, "all: whether phase 110 schedules (1) or not (0); auto: it does, by-target as the machine's hook says.";
     "register-target" register_target: Option<i32> = None, "all: general registers that may be live; auto: as many as cost no resident warps.";
     "register-gaps" register_gaps: i32 = 4, "all: registers that allocation may need beyond those that are live, because tuples leave gaps.";
