@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use oriole_driver::{ScheduleBackend, ScheduleMode};
 use oriole_isa::Target;
 use oriole_ptx_fuzz::generate::generate;
-use oriole_ptx_fuzz::judge::{Configuration, FailureKind, compiled, interpret, judge, judge_cubin, schedulers};
+use oriole_ptx_fuzz::judge::{Configuration, FailureKind, Scheduler, compiled, interpret, judge, judge_cubin, schedulers};
 use oriole_ptx_fuzz::reduce::Case;
 
 const FIRST_SEED: u64 = 1;
@@ -79,10 +80,18 @@ const ONCE_FAILED: [(u64, &str, u8); 29] = [
     (701_834, "sm_80", 3),
 ];
 
+/// The same for backends and modes of the scheduler that were asked for.
+const ONCE_FAILED_SCHEDULED: [(u64, &str, u8, Scheduler); 2] = [
+    (710_795, "sm_100a", 1, (ScheduleBackend::B, ScheduleMode::Ilp)),
+    (710_937, "sm_90a", 3, (ScheduleBackend::C, ScheduleMode::ReduceReg)),
+];
+
 #[test]
 fn programs_that_failed_once_pass() {
-    for (seed, target, level) in ONCE_FAILED {
-        let configuration = Configuration::new(Target::parse(target).expect("a target of the table"), level);
+    let plain = ONCE_FAILED.map(|(seed, target, level)| (seed, target, level, None));
+    let scheduled = ONCE_FAILED_SCHEDULED.map(|(seed, target, level, scheduler)| (seed, target, level, Some(scheduler)));
+    for (seed, target, level, scheduler) in plain.into_iter().chain(scheduled) {
+        let configuration = Configuration { scheduler, ..Configuration::new(Target::parse(target).expect("a target of the table"), level) };
         let compared = judge(&Case::of(&generate(seed, None)), &[configuration]).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
         assert_eq!(compared, 1, "seed {seed} is for {target}");
     }

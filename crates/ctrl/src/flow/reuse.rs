@@ -10,9 +10,11 @@
 //! A slot has an entry for each bank of registers, so that an even and an odd register can be kept in it side by side; a pair of registers
 //! takes both. Whatever the second one does, even if its guard does not hold, it uses the slot, and nothing is kept behind it unless it is
 //! marked itself. Between the two the warp must not give way, or another one pushes the value out: yields end all hope, but do no harm.
+//! Threads of a warp that has fallen apart share the caches: nothing is kept past branches and places where threads wait for each other, or others
+//! that come there with another value in the same register would read it (found by random programs in the simulator).
 
 use oriole_hardware::ControlRules;
-use oriole_isa::{Control, File, Instruction, accesses};
+use oriole_isa::{Control, File, Instruction, Opcode, Pipe, accesses};
 
 use super::Code;
 use super::paths::Paths;
@@ -76,11 +78,16 @@ pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &Control
             for touch in touched.writes.iter().filter(|touch| file_of(touch.register) == File::General) {
                 entries.forget(touch.register);
             }
-            if !controls[number].stay {
+            if !controls[number].stay || may_change_threads(&code.instructions[number]) {
                 entries.last.fill(None);
             }
         }
     }
+}
+
+/// Whether the warp may go on with others of its threads behind an instruction. Those would find in the cache what these have left there.
+fn may_change_threads(instruction: &Instruction) -> bool {
+    instruction.opcode.properties().pipe == Pipe::Branch && !matches!(instruction.opcode, Opcode::BSSY | Opcode::NOP)
 }
 
 fn use_slots(instruction: &Instruction, number: usize, guarded: bool, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
