@@ -3,7 +3,7 @@
 //! The build script computes the summaries of the tables under `data/`, so they are constants of the program; that of a profile file is
 //! computed when the file has been read. This module knows no instruction set, because the build script compiles it too.
 
-use crate::tables::{ClassRow, ClassTable, FILES, KINDS, LatencyTable, List};
+use crate::tables::{ClassRow, ClassTable, FILES, Grid, KINDS, LatencyTable, List};
 
 /// No register file has more ports.
 pub const MOST_PORTS: usize = 32;
@@ -129,6 +129,6 @@ fn lasting(table: &LatencyTable) -> [[[u8; MOST_PORTS]; 4]; 3] {
 }
 
 fn longest_figure(table: &LatencyTable) -> u8 {
-    let cells = table.grids.iter().flatten().flat_map(|grid| grid.iter());
+    let cells = table.grids.iter().flatten().flat_map(Grid::iter);
     cells.map(|(_, cell)| cell.cycles + cell.guarded).max().unwrap_or_default()
 }
