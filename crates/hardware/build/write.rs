@@ -2,7 +2,7 @@
 //!
 //! What can stand in a constant says how it is written ([`Literal`]). The text of numbers, strings and plain structs is what `{:?}` prints.
 
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 
 use oriole_isa_table::symbol_constant;
 
@@ -238,9 +238,5 @@ pub fn sheet(sheet: &ReadSheet, kind: &str, name: &str, sources: &str) -> String
 /// The targets of the machines that are named after one.
 pub fn machine_targets(machines: &[&str]) -> String {
     let targets: Vec<(u16, Option<char>)> = machines.iter().filter_map(|name| target_parts(name)).collect();
-    format!("pub(crate) static MACHINE_TARGETS:[(u16,Option<char>);{}]={};\n", targets.len(), debugged(&targets))
-}
-
-fn debugged(value: &impl Debug) -> String {
-    format!("{value:?}")
+    format!("pub(crate) static MACHINE_TARGETS:[(u16,Option<char>);{}]={targets:?};\n", targets.len())
 }

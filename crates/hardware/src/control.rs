@@ -73,10 +73,10 @@ pub struct Pace {
 impl ControlRules {
     /// The rules for the targets of a model; those of the universal machine for a model that names none.
     pub fn of(model: &Model) -> &'static ControlRules {
-        static READ: [OnceLock<ControlRules>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
+        static MADE: [OnceLock<ControlRules>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
         let known = |name: &&str| MACHINES.iter().position(|machine| machine == name);
         let index = model.table().targets.iter().find_map(known).unwrap_or(MACHINES.len() - 1);
-        READ[index].get_or_init(|| ControlRules::new(&built_in::CONTROL[index], Machine::at(index)))
+        MADE[index].get_or_init(|| ControlRules::new(&built_in::CONTROL[index], Machine::at(index)))
     }
 
     fn new(facts: &Facts, machine: &Machine) -> ControlRules {
@@ -151,17 +151,22 @@ impl ControlRules {
 fn wants(facts: &Facts) -> Vec<Wants> {
     let stall = |cycles: u32| cycles.min(facts.stall_cap) as u8;
     let usual = Wants { least_stall: stall(facts.least_stall), open_stall: false, settles: false, fences: false };
-    let mut wants = vec![usual; Opcode::all().count()];
-    let mut change = |mnemonic: &str, change: &dyn Fn(&mut Wants)| {
-        if let Some(opcode) = Opcode::find(mnemonic) {
-            change(&mut wants[opcode as usize]);
-        }
-    };
-    facts.least_stalls.iter().rev().for_each(|&(mnemonic, cycles)| change(mnemonic, &|wants| wants.least_stall = stall(cycles)));
-    facts.open_stalls.iter().for_each(|mnemonic| change(mnemonic, &|wants| wants.open_stall = true));
-    facts.settling.iter().for_each(|mnemonic| change(mnemonic, &|wants| wants.settles = true));
-    facts.fences.iter().for_each(|mnemonic| change(mnemonic, &|wants| wants.fences = true));
-    wants
+    let mut all = vec![usual; Opcode::all().count()];
+    let mut change = |mnemonic: &str, how: &dyn Fn(&mut Wants)| Opcode::find(mnemonic).map(|opcode| how(&mut all[opcode as usize]));
+    // The first line of a mnemonic counts.
+    for &(mnemonic, cycles) in facts.least_stalls.iter().rev() {
+        change(mnemonic, &|wants| wants.least_stall = stall(cycles));
+    }
+    for mnemonic in facts.open_stalls.iter() {
+        change(mnemonic, &|wants| wants.open_stall = true);
+    }
+    for mnemonic in facts.settling.iter() {
+        change(mnemonic, &|wants| wants.settles = true);
+    }
+    for mnemonic in facts.fences.iter() {
+        change(mnemonic, &|wants| wants.fences = true);
+    }
+    all
 }
 
 /// The sources of the facts: name and description.

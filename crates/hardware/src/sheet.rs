@@ -1,7 +1,7 @@
 //! Facts of machines, as the data sheets under `data/` and profile files give them: a name, a value, a source.
 //!
-//! The facts of the sheets, and the values read from them, are constants of the program ([`built_in`](crate::built_in)). The facts of a
-//! profile file are read at run time; both are read by [`Reading`]. The build script compiles this file too.
+//! The facts of the sheets, and the values read from them, are constants of the program (`built_in`). The facts of a profile file are
+//! read at run time; both are read by [`Reading`]. The build script compiles this file too.
 
 use crate::tables::List;
 

@@ -7,9 +7,9 @@
 //! A latency table has twelve grids, one for each register file and each kind of dependence, over ports; and the times of what has no
 //! fixed one. Every figure carries the letter of its source.
 //!
-//! The tables under `data/` are constants of the program ([`built_in`](crate::built_in)): nobody reads text for them. A latency table may
-//! come from a profile file too, so its lists are borrowed from the program or owned. This module knows no instruction set: the build
-//! script, which reads `data/`, uses it as well.
+//! The tables under `data/` are constants of the program (`built_in`): nobody reads text for them. A latency table may come from a
+//! profile file too, so its lists are borrowed from the program or owned. This module knows no instruction set: the build script, which
+//! reads `data/`, uses it as well.
 
 use std::borrow::Cow;
 use std::fmt;
