@@ -1,7 +1,8 @@
 //! Expansions that are written in PTX.
 //!
 //! The files in `library/` hold functions for what the machine has no instruction for. [`Select::expand`] reads the body of one
-//! in place of a call, with its own registers and labels. They take and return registers only.
+//! in place of a call, with its own registers and labels. They take and return registers only, so each stands for itself: the build
+//! cuts the files into functions, and a process reads the text of a function when it first needs it.
 
 use std::sync::OnceLock;
 
@@ -15,25 +16,19 @@ use crate::select::{Frame, Select};
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
-fn modules() -> &'static [Module] {
-    static MODULES: OnceLock<Vec<Module>> = OnceLock::new();
-    MODULES.get_or_init(|| {
-        LIBRARY
-            .iter()
-            .map(|(name, text)| {
-                let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-                assert!(checked.is_valid(), "library/{name} is not valid: {:?}", checked.diagnostics);
-                checked.module
-            })
-            .collect()
-    })
+/// A function of the library, by its name. Each is read when it is first needed, and then kept.
+fn find(name: &str) -> Option<(&'static Module, &'static Function)> {
+    static MODULES: [OnceLock<Module>; LIBRARY.len()] = [const { OnceLock::new() }; LIBRARY.len()];
+    let position = LIBRARY.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
+    let module = MODULES[position].get_or_init(|| read(LIBRARY[position].1));
+    let function = module.functions.iter().find(|function| function.body.is_some() && module.name(function.name) == name)?;
+    Some((module, function))
 }
 
-fn find(name: &str) -> Option<(&'static Module, &'static Function)> {
-    modules().iter().find_map(|module| {
-        let found = module.functions.iter().find(|function| function.body.is_some() && module.name(function.name) == name);
-        found.map(|function| (module, function))
-    })
+fn read(text: &str) -> Module {
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "a library function is not valid: {:?}\n{text}", checked.diagnostics);
+    checked.module
 }
 
 /// The registers of parameters or results.
@@ -125,5 +120,22 @@ impl<'m> Select<'m> {
         let saved = self.b.guard.take();
         self.b.assign(variable, source);
         self.b.guard = saved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LIBRARY, find};
+
+    #[test]
+    fn every_function_is_valid_and_found_by_its_name() {
+        assert!(LIBRARY.len() > 50, "the library has {} functions", LIBRARY.len());
+        assert!(LIBRARY.is_sorted_by_key(|(name, _)| *name));
+        for (name, text) in LIBRARY {
+            let (module, function) = find(name).unwrap_or_else(|| panic!("{name} is not found"));
+            assert_eq!(module.functions.iter().count(), 1, "{text}");
+            assert_eq!(module.name(function.name), *name);
+        }
+        assert!(find("__oriole_nothing").is_none());
     }
 }
