@@ -3,6 +3,7 @@
 //! The builder keeps where it writes, the guard every instruction gets, and the location in the source. It owns the function while
 //! it is being written.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use oriole_isa::{Opcode, Symbols};
@@ -24,7 +25,8 @@ pub struct Builder {
     /// The place in the source of what is written.
     pub location: Location,
     block: Block,
-    templates: FxHashMap<Box<str>, Rc<Template>>,
+    /// Where names are in the function's list of symbols.
+    symbols: FxHashMap<String, u32>,
 }
 
 impl Builder {
@@ -32,7 +34,8 @@ impl Builder {
     pub fn new(mut function: Function) -> Builder {
         let block = function.new_block();
         function.layout.push(block);
-        Builder { function, guard: None, location: Location::default(), block, templates: FxHashMap::default() }
+        let symbols = function.symbols.iter().cloned().zip(0..).collect();
+        Builder { function, guard: None, location: Location::default(), block, symbols }
     }
 
     /// The block that is being written.
@@ -49,6 +52,21 @@ impl Builder {
     pub fn start(&mut self, block: Block) {
         self.function.layout.push(block);
         self.block = block;
+    }
+
+    /// The position of a name in the list of symbols, to which it is added if needed; however many there are.
+    pub fn symbol(&mut self, name: &str) -> u32 {
+        if let Some(&known) = self.symbols.get(name) {
+            return known;
+        }
+        let position = if self.symbols.len() == self.function.symbols.len() {
+            self.function.symbols.push(name.to_owned());
+            self.function.symbols.len() as u32 - 1
+        } else {
+            self.function.symbol(name)
+        };
+        self.symbols.insert(name.to_owned(), position);
+        position
     }
 
     /// A new value.
@@ -142,15 +160,7 @@ impl Builder {
     }
 
     fn instantiate(&mut self, text: &str, classes: &[Class], arguments: &[Operand]) -> (Inst, SmallVec<[Value; 2]>) {
-        let template = match self.templates.get(text) {
-            Some(known) => Rc::clone(known),
-            None => {
-                let parsed = Template::parse(text).unwrap_or_else(|error| panic!("template `{text}`: {error}"));
-                let parsed = Rc::new(parsed);
-                self.templates.insert(text.into(), Rc::clone(&parsed));
-                parsed
-            }
-        };
+        let template = parsed(text);
         let mut results: SmallVec<[Value; 2]> = SmallVec::new();
         let mut arguments = arguments.iter();
         let mut classes = classes.iter();
@@ -186,6 +196,28 @@ impl Builder {
         }
         (self.append(Op::Machine(template.opcode), template.modifiers.clone(), &operands, result_count), results)
     }
+}
+
+/// Templates are kept as long as the thread lives: every function is written with the same few hundred.
+const MOST_TEMPLATES: usize = 1 << 14;
+
+thread_local! {
+    static TEMPLATES: RefCell<FxHashMap<Box<str>, Rc<Template>>> = RefCell::default();
+}
+
+fn parsed(text: &str) -> Rc<Template> {
+    TEMPLATES.with_borrow_mut(|templates| {
+        if let Some(known) = templates.get(text) {
+            return Rc::clone(known);
+        }
+        let template = Template::parse(text).unwrap_or_else(|error| panic!("template `{text}`: {error}"));
+        if templates.len() == MOST_TEMPLATES {
+            templates.clear();
+        }
+        let template = Rc::new(template);
+        templates.insert(text.into(), Rc::clone(&template));
+        template
+    })
 }
 
 /// An argument in the place of a hole: signs of both are combined, immediates take them in.

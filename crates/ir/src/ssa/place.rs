@@ -7,8 +7,9 @@
 
 use std::collections::BinaryHeap;
 
-use oriole_support::{BitSet, Groups, Index, IndexVec};
+use oriole_support::{Groups, Index, IndexVec};
 
+use super::variables::Variables;
 use crate::analysis::{ControlFlow, Dominators, Liveness};
 use crate::function::{Block, Function, Value};
 
@@ -17,22 +18,18 @@ pub(super) fn place_phis(
     function: &Function,
     flow: &ControlFlow,
     dominators: &Dominators,
-    liveness: &Liveness,
-    variables: &BitSet<Value>,
+    variables: &Variables,
 ) -> IndexVec<Block, Vec<Value>> {
     let count = function.values.len();
+    let liveness = Liveness::of_needs(function, flow, &variables.needs, &variables.definitions);
     let mut live: Vec<(Value, Block)> = Vec::new();
-    let mut definitions: Vec<(Value, Block)> = Vec::new();
     for &block in &function.layout {
-        live.extend(liveness.live_in(block).iter().filter(|&&value| variables.contains(value)).map(|&value| (value, block)));
-        for &inst in &function.blocks[block].insts {
-            definitions.extend(function.defined(inst).filter(|&value| variables.contains(value)).map(|value| (value, block)));
-        }
+        live.extend(liveness.live_in(block).iter().map(|&value| (value, block)));
     }
-    let (live, definitions) = (Groups::collect(count, &live), Groups::collect(count, &definitions));
+    let (live, definitions) = (Groups::collect(count, &live), Groups::collect(count, &variables.definitions));
     let mut phis: IndexVec<Block, Vec<Value>> = IndexVec::filled(function.blocks.len(), Vec::new());
     let mut frontier = Frontier::new(function.blocks.len(), flow, dominators);
-    for value in variables.iter() {
+    for value in variables.members.iter() {
         frontier.start(value, live.of(value));
         for &block in definitions.of(value) {
             frontier.add_root(block);
