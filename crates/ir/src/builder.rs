@@ -129,9 +129,7 @@ impl Builder {
     /// Writes an instruction from its parts.
     pub fn append(&mut self, op: Op, modifiers: Symbols, operands: &[Operand], result_count: usize) -> Inst {
         let inst = self.function.new_inst(op, modifiers, self.guard, operands, result_count);
-        self.function.insts[inst].location = self.location;
-        self.function.blocks[self.block].insts.push(inst);
-        inst
+        self.place(inst)
     }
 
     /// Goes on at the end of another block that is part of the layout already; returns the one that was being written.
@@ -164,15 +162,16 @@ impl Builder {
         let mut results: SmallVec<[Value; 2]> = SmallVec::new();
         let mut arguments = arguments.iter();
         let mut classes = classes.iter();
-        let mut operands: SmallVec<[Operand; 12]> = SmallVec::new();
+        let function = &mut self.function;
+        let first = function.operands.len();
         for slot in &template.operands {
-            operands.push(match slot {
+            let operand = match slot {
                 Slot::Given(operand) => *operand,
                 Slot::Result(operand) => {
                     let class = classes.next().unwrap_or_else(|| panic!("template `{text}` has more results than classes"));
-                    let value = self.function.new_value(*class);
+                    let value = function.new_value(*class);
                     results.push(value);
-                    Operand { kind: OperandKind::Value(self.function.whole(value)), ..*operand }
+                    Operand { kind: OperandKind::Value(function.whole(value)), ..*operand }
                 }
                 Slot::Argument(place) => {
                     let argument = arguments.next().unwrap_or_else(|| panic!("template `{text}` needs more arguments"));
@@ -182,19 +181,29 @@ impl Builder {
                     let offset = arguments.next().and_then(Operand::integer).unwrap_or_else(|| panic!("template `{text}` needs an offset"));
                     Operand { kind: OperandKind::Constant { bank: *bank, offset: offset as u32 }, ..*place }
                 }
-            });
+            };
+            function.operands.push(operand);
         }
         assert!(arguments.next().is_none() && classes.next().is_none(), "template `{text}` does not take all arguments");
-        let result_count = written_count(&self.function, template.opcode, &operands);
-        let tied = self.guard.is_some() && results.is_empty();
-        if tied {
+        let result_count = written_count(function, template.opcode, &function.operands[first..]);
+        if self.guard.is_some() && results.is_empty() {
             for number in 0..result_count {
-                if operands[number].value().is_some() {
-                    operands.push(operands[number].with_role(Role::Tied(number as u8)));
+                let result = function.operands[first + number];
+                if result.value().is_some() {
+                    function.operands.push(result.with_role(Role::Tied(number as u8)));
                 }
             }
         }
-        (self.append(Op::Machine(template.opcode), template.modifiers.clone(), &operands, result_count), results)
+        let modifiers = Symbols::from_slice(&template.modifiers);
+        let inst = function.inst_of_last(Op::Machine(template.opcode), modifiers, self.guard, first, result_count);
+        (self.place(inst), results)
+    }
+
+    /// Puts an instruction at the end of the block.
+    fn place(&mut self, inst: Inst) -> Inst {
+        self.function.insts[inst].location = self.location;
+        self.function.blocks[self.block].insts.push(inst);
+        inst
     }
 }
 
@@ -222,19 +231,7 @@ fn parsed(text: &str) -> Rc<Template> {
 
 /// An argument in the place of a hole: signs of both are combined, immediates take them in.
 fn merged(opcode: Opcode, place: Operand, argument: Operand) -> Operand {
-    let signs = if place.signs.has(Signs::ABSOLUTE) {
-        place.signs
-    } else {
-        let flipped = Signs::NEGATE.with(Signs::NOT).with(Signs::INVERT);
-        let own = place.signs;
-        let mut signs = argument.signs;
-        for sign in [Signs::NEGATE, Signs::NOT, Signs::INVERT] {
-            if own.has(sign) && flipped.has(sign) {
-                signs = signs.toggled(sign);
-            }
-        }
-        signs
-    };
+    let signs = if place.signs.has(Signs::ABSOLUTE) { place.signs } else { argument.signs.toggled(place.signs) };
     let suffixes = if place.suffixes[0] == oriole_isa::Symbol::NAME_ { argument.suffixes } else { place.suffixes };
     Operand { kind: argument.kind, role: place.role, signs, suffixes }.with_signs_folded(opcode)
 }

@@ -95,7 +95,11 @@ fn is(byte: u8, class: u8) -> bool {
 
 /// How many bytes of a class a text starts with.
 fn class_length(text: &[u8], class: u8) -> usize {
-    text.iter().position(|&byte| !is(byte, class)).unwrap_or(text.len())
+    let mut length = 0;
+    while length < text.len() && is(text[length], class) {
+        length += 1;
+    }
+    length
 }
 
 /// Reads tokens off the text, one at a time.
@@ -160,6 +164,10 @@ impl<'a> Lexer<'a> {
 
     /// Skips white space, comments and line markers. An unterminated comment is left as the rest of the text.
     fn skip_blanks(&mut self) -> Option<BadToken> {
+        self.skip_class(SPACE);
+        if !matches!(self.byte(self.position), b'/' | b'#') {
+            return None;
+        }
         let (position, bad) = self.after_blanks(self.position);
         self.position = position;
         bad
