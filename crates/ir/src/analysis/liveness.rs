@@ -41,18 +41,8 @@ impl Liveness {
     /// The same for the values that a test lets through; others are in no set.
     pub fn compute_for(function: &Function, flow: &ControlFlow, wanted: impl Fn(Value) -> bool) -> Liveness {
         let (needs, defined_in) = collect(function, wanted);
-        Liveness::of_needs(function, flow, &needs, &defined_in)
-    }
-
-    /// The same where it is known already what is needed from above, and which blocks define each value.
-    pub(crate) fn of_needs(
-        function: &Function,
-        flow: &ControlFlow,
-        needs: &[(Value, Need)],
-        defined_in: &[(Value, Block)],
-    ) -> Liveness {
         let (blocks, values) = (function.blocks.len(), function.values.len());
-        let (needs, defined_in) = (Groups::collect(values, needs), Groups::collect(values, defined_in));
+        let (needs, defined_in) = (Groups::collect(values, &needs), Groups::collect(values, &defined_in));
         let mut walk = Walk::new(blocks);
         for value in function.values.indices() {
             let needs = needs.of(value);
@@ -109,7 +99,7 @@ struct Marks {
 }
 
 /// The walk up from uses, and what it found.
-struct Walk {
+pub(crate) struct Walk {
     marks: IndexVec<Block, Marks>,
     live_in: Vec<(Block, Value)>,
     live_out: Vec<(Block, Value)>,
@@ -117,8 +107,17 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(blocks: usize) -> Walk {
+    /// A walk over a function with so many blocks.
+    pub fn new(blocks: usize) -> Walk {
         Walk { marks: IndexVec::filled(blocks, Marks::default()), live_in: Vec::new(), live_out: Vec::new(), stack: Vec::new() }
+    }
+
+    /// The blocks that a value is live into, in no order. Values are asked about in ascending order.
+    pub fn live_in(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) -> &[(Block, Value)] {
+        self.live_in.clear();
+        self.live_out.clear();
+        self.value(value, needs, defined_in, flow);
+        &self.live_in
     }
 
     fn value(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) {
