@@ -91,7 +91,8 @@ impl Recording {
                 Some(guard) => Some(Guard { kind: renumbered(guard.kind, value, block)?, ..guard }),
                 None => None,
             };
-            let operands = function.operands(inst).iter().map(|operand| Some(Operand { kind: renumbered(operand.kind, value, block)?, ..*operand }));
+            let operands =
+                function.operands(inst).iter().map(|operand| Some(Operand { kind: renumbered(operand.kind, value, block)?, ..*operand }));
             (data.memory.is_none()).then_some(Recorded {
                 block: block(owner)?,
                 op: data.op,

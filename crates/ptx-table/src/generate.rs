@@ -275,7 +275,10 @@ fn families(out: &mut String, table: &Table) {
     for name in families.keys() {
         let _ = writeln!(out, "    {name:?},");
     }
-    let _ = writeln!(out, "];\n\n/// The rows of each first opcode component, in the order of [`FAMILY_NAMES`].\npub static FAMILIES: [&[u16]; {count}] = [");
+    let _ = writeln!(
+        out,
+        "];\n\n/// The rows of each first opcode component, in the order of [`FAMILY_NAMES`].\npub static FAMILIES: [&[u16]; {count}] = ["
+    );
     for rows in families.values() {
         let _ = writeln!(out, "    &{rows:?},");
     }
