@@ -1,67 +1,107 @@
-//! Refuses tables that leave something open: a mnemonic without a class, a modifier that no instruction has, a pair of ports without a
-//! figure, a machine that lacks a fact.
+//! Reads the tables under `data/` (`build/notation`), refuses those that leave something open (`build/check.rs`), and writes them as
+//! constants (`build/write.rs`) that the library includes (`src/built_in.rs`).
 
 #[macro_use]
 #[path = "src/facts.rs"]
 mod facts;
+
+#[path = "build/check.rs"]
+mod check;
+#[path = "build/notation/mod.rs"]
+mod notation;
 #[path = "src/sheet.rs"]
 #[allow(dead_code, reason = "the library uses the rest")]
 mod sheet;
-#[path = "build/sheets.rs"]
-mod sheets;
+#[path = "src/summary.rs"]
+mod summary;
 #[path = "src/tables.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the library uses the rest")]
 mod tables;
+#[path = "build/write.rs"]
+mod write;
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
+use check::{CONTROL_FIELDS, COST_FIELDS, MACHINE_FIELDS, RATE_FIELDS, check_grids, check_rules, read_sheet};
+use facts::MACHINES;
+use notation::sheet::Sheet;
+use notation::tables::{class_table, latency_table};
 use oriole_isa_table::Table;
 use tables::{ClassTable, LatencyTable};
 
+macro_rules! rate_names {
+    ($($name:literal: $lanes:expr;)*) => { [$($name,)*] };
+}
+
 fn main() {
-    println!("cargo::rerun-if-changed=data");
-    println!("cargo::rerun-if-changed=../isa/data");
-    for file in ["build", "src/facts.rs", "src/sheet.rs", "src/tables.rs"] {
+    for file in ["data", "../isa/data", "build", "src/facts.rs", "src/sheet.rs", "src/summary.rs", "src/tables.rs"] {
         println!("cargo::rerun-if-changed={file}");
     }
-    if let Err(message) = sheets::check_sheets().and_then(|()| run()) {
+    if let Err(message) = run() {
         eprintln!("error: {message}");
         process::exit(1);
     }
 }
 
 fn run() -> Result<(), String> {
-    let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(|e| e.to_string())?).to_owned();
-    let read = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
-    let classes = ClassTable::parse("classes.tbl", &read(&folder.join("data/classes.tbl"))?).map_err(|e| e.to_string())?;
-    check_rules(&classes, &mnemonics(&folder.join("../isa/data"))?)?;
-    let mut texts = HashMap::new();
-    for (name, path) in files(&folder.join("data/latency"), "tbl")? {
-        texts.insert(name, read(&path)?);
+    let variable = |name: &str| env::var(name).map(PathBuf::from).map_err(|e| format!("{name}: {e}"));
+    let folder = variable("CARGO_MANIFEST_DIR")?;
+    let mnemonics = mnemonics(&folder.join("../isa/data"))?;
+    let data = folder.join("data");
+
+    let classes = class_table("classes.tbl", read(&data.join("classes.tbl"))?).map_err(|e| e.to_string())?;
+    check_rules(&classes, &mnemonics)?;
+    let tables = latency_tables(&data.join("latency"), &classes)?;
+    check_grids(&tables, &classes)?;
+
+    let mnemonics: Vec<&str> = mnemonics.keys().map(String::as_str).collect();
+    let mut code = write::classes(&classes, &mnemonics, &throughput_rates!(rate_names))?;
+    code.push_str(&write::models(&tables, &classes)?);
+    code.push_str(&write::machine_targets(&MACHINES));
+    for (file, fields, kind, name, sources) in [
+        ("machines.tbl", MACHINE_FIELDS, "Machine", "MACHINES", "MACHINE_SOURCES"),
+        ("units.tbl", RATE_FIELDS, "Rates", "RATES", "RATE_SOURCES"),
+        ("costs.tbl", COST_FIELDS, "Costs", "COSTS", "COST_SOURCES"),
+        ("control.tbl", CONTROL_FIELDS, "Facts", "CONTROL", "CONTROL_SOURCES"),
+    ] {
+        let sheet = read_sheet(Sheet { file, text: read(&data.join(file))? }, fields)?;
+        code.push_str(&write::sheet(&sheet, kind, name, sources));
     }
-    for name in texts.keys() {
-        let table = latency_table(name, &texts, &classes)?;
-        if let Some(missing) = table.missing(&classes) {
-            return Err(missing);
-        }
-    }
-    Ok(())
+    let out = variable("OUT_DIR")?.join("built_in.rs");
+    fs::write(&out, code).map_err(|e| format!("{}: {e}", out.display()))
 }
 
-fn latency_table(name: &str, texts: &HashMap<String, String>, classes: &ClassTable) -> Result<LatencyTable, String> {
-    let text = texts.get(name).ok_or_else(|| format!("there is no latency table {name}"))?;
-    LatencyTable::parse(&format!("{name}.tbl"), text, classes, &|base| latency_table(base, texts, classes).ok()).map_err(|e| e.to_string())
+/// The text of a file; tables borrow from it until the end.
+fn read(path: &Path) -> Result<&'static str, String> {
+    fs::read_to_string(path).map(|text| &*text.leak()).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Every mnemonic with the lines of its forms, which name all modifiers.
+/// All latency tables by name.
+fn latency_tables(folder: &Path, classes: &ClassTable) -> Result<Vec<LatencyTable>, String> {
+    let mut texts = BTreeMap::new();
+    for (name, path) in files(folder, "tbl")? {
+        let file: &'static str = format!("{name}.tbl").leak();
+        texts.insert(name, (file, read(&path)?));
+    }
+    texts.keys().map(|name| one_table(name, &texts, classes)).collect()
+}
+
+type Texts = BTreeMap<String, (&'static str, &'static str)>;
+
+fn one_table(name: &str, texts: &Texts, classes: &ClassTable) -> Result<LatencyTable, String> {
+    let (file, text) = texts.get(name).ok_or_else(|| format!("there is no latency table {name}"))?;
+    latency_table(file, text, classes, &|base| one_table(base, texts, classes).ok()).map_err(|e| e.to_string())
+}
+
+/// Every mnemonic with the lines of its forms, which name all modifiers; sorted, as opcodes are.
 fn mnemonics(folder: &Path) -> Result<BTreeMap<String, String>, String> {
     let mut all = BTreeMap::new();
     for (_, path) in files(folder, "sass")? {
-        let text = fs::read_to_string(&path).map_err(|e| e.to_string())?;
+        let text = read(&path)?;
         let mut table = Table::default();
-        table.parse(&path.display().to_string(), &text).map_err(|e| e.to_string())?;
+        table.parse(&path.display().to_string(), text).map_err(|e| e.to_string())?;
         let mut current = String::new();
         for line in text.lines() {
             if line.starts_with(|c: char| c.is_ascii_uppercase()) {
@@ -76,27 +116,7 @@ fn mnemonics(folder: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok(all)
 }
 
-fn check_rules(classes: &ClassTable, mnemonics: &BTreeMap<String, String>) -> Result<(), String> {
-    for rule in &classes.rules {
-        let described = mnemonics.get(&rule.mnemonic).ok_or_else(|| format!("classes.tbl:{}: there is no {}", rule.line, rule.mnemonic))?;
-        if let Some(unknown) = rule.modifiers.iter().find(|modifier| !described.contains(modifier.as_str())) {
-            return Err(format!("classes.tbl:{}: {} never has {unknown}", rule.line, rule.mnemonic));
-        }
-    }
-    for mnemonic in mnemonics.keys() {
-        let last = classes.rules.iter().rfind(|rule| rule.mnemonic == *mnemonic);
-        match last {
-            None => return Err(format!("classes.tbl: {mnemonic} has no class")),
-            Some(rule) if !rule.modifiers.is_empty() => {
-                return Err(format!("classes.tbl:{}: {mnemonic} has no class without modifiers", rule.line));
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
-}
-
-fn files(folder: &Path, extension: &str) -> Result<BTreeMap<String, std::path::PathBuf>, String> {
+fn files(folder: &Path, extension: &str) -> Result<BTreeMap<String, PathBuf>, String> {
     let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     Ok(paths

@@ -16,16 +16,23 @@ use oriole_support::Index;
 #[derive(Clone, Default, Debug)]
 pub struct Controls {
     words: Vec<Control>,
+    encoded: Vec<Option<u128>>,
 }
 
 impl Controls {
     fn new(function: &Function) -> Controls {
-        Controls { words: vec![Control::default(); function.insts.len()] }
+        Controls { words: vec![Control::default(); function.insts.len()], encoded: Vec::new() }
     }
 
     /// The control word of an instruction.
     pub fn get(&self, inst: Inst) -> Control {
         self.words.get(inst.position()).copied().unwrap_or_default()
+    }
+
+    /// The whole word of an instruction, if it was encoded on the way and does not depend on where code stands.
+    pub fn encoded(&self, inst: Inst) -> Option<u128> {
+        let word = self.encoded.get(inst.position()).copied().flatten()?;
+        Some(word | self.get(inst).bits())
     }
 
     fn set(&mut self, inst: Inst, control: Control) {

@@ -3,11 +3,14 @@
 //! A stall holds fifteen cycles. Where a fixed latency is longer and nothing stands between the two, an instruction that does nothing goes
 //! there with the rest of the cycles. That changes what lies between others too, so all is worked out again; it only gets longer, and one
 //! round more usually finds nothing to add.
+//!
+//! Which slots of the reuse cache operands go through is known only of the encoded instruction, so words are made here, and kept for the encoder
+//! where they are final but for their control part.
 
 use oriole_hardware::{Class, ControlRules, Model};
 use oriole_ir::{Function, Inst, Op, OperandKind};
-use oriole_isa::{Instruction, Opcode, Symbols, Target, decode, encode};
-use oriole_opt::machine::machine_instruction;
+use oriole_isa::{Control, Instruction, Opcode, Symbols, Target, encode, settle};
+use oriole_opt::machine::{depends_on_place, machine_instruction};
 use oriole_support::Index;
 
 use crate::Controls;
@@ -32,24 +35,24 @@ pub fn run(function: &mut Function, target: Target, model: &Model) -> Controls {
 fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
     let rules = ControlRules::of(model);
+    let mut controls = Controls::new(function);
+    controls.encoded = vec![None; function.insts.len()];
     let instruction = |&inst: &Inst| {
-        let instruction = machine_instruction(function, inst, &|_| 0);
-        if rules.reuse_cache(Class::of(&instruction)).is_some() { as_encoded(instruction, target) } else { instruction }
+        let mut instruction = Instruction { control: Control::BLANK, ..machine_instruction(function, inst, &|_| 0) };
+        let is_cached = rules.reuse_cache(Class::of(&instruction)).is_some();
+        let word = if is_cached { settle(&mut instruction, target) } else { encode(&instruction, target) };
+        if !depends_on_place(function, inst) {
+            controls.encoded[inst.position()] = word.ok();
+        }
+        Instruction { control: Control::default(), ..instruction }
     };
     let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
     let code = Code { instructions: &instructions, blocks: blocks_of(function) };
     let done = assign_all(&code, model, false);
-    let mut controls = Controls::new(function);
     for (&inst, control) in order.iter().zip(done.controls) {
         controls.set(inst, control);
     }
     (controls, done.shortfalls)
-}
-
-/// The instruction as it will stand in the code: only its form says through which slots of the reuse cache its operands go, and the
-/// contest of forms may exchange sources.
-fn as_encoded(instruction: Instruction, target: Target) -> Instruction {
-    encode(&instruction, target).ok().and_then(|word| decode(word, target)).unwrap_or(instruction)
 }
 
 /// Puts a `NOP` before each instruction that comes too early.

@@ -75,11 +75,11 @@ impl Account {
         self.trace.push_str(&trace::text(function, pass.phase, &stats.attempts));
     }
 
-    /// Notes that another attempt's order before allocation was dropped because it cost spills or warps.
+    /// Notes that another attempt's order before allocation was dropped because it cost spills.
     pub(crate) fn note_dropped(&mut self, other: &Account) {
         self.target = other.target;
         if !other.trace.is_empty() {
-            self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills or warps:\n{}taken instead:\n", other.trace));
+            self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills:\n{}taken instead:\n", other.trace));
         }
     }
 
@@ -200,8 +200,7 @@ impl SchedulingReport {
         let scheduler = self.plan.map_or_else(
             || "nobody".to_owned(),
             |plan| {
-                let after =
-                    if plan.before_allocation { "" } else { "; the new order before allocation cost spills or warps and was dropped" };
+                let after = if plan.before_allocation { "" } else { "; the new order before allocation cost spills and was dropped" };
                 format!("{}, {}{after}", plan.backend.name(), plan.mode.name())
             },
         );

@@ -48,23 +48,28 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
         let insts = &function.blocks[block].insts;
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
-            let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
-            let behind_call =
-                insts[position..].iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32);
-            code.note(function, inst, offset, behind_call);
+            code.note(function, inst, offset, || behind_call(function, &insts[position..], offset));
             if code.patches.last().is_some_and(|patch| patch.reference.kind == ReferenceKind::Incoming) {
                 return Err(format!("a parameter on the stack has no place in {}", describe(function, inst)));
             }
-            let distance = |target: Block| i64::from(offsets[target.position()]) - i64::from(offset) - INSTRUCTION_BYTES as i64;
-            let mut machine = machine_instruction(function, inst, &distance);
-            machine.control = controls.get(inst);
-            let word = encode(&machine, target).map_err(|error| format!("{error}; the instruction is {}", describe(function, inst)))?;
+            let encoded = || {
+                let distance = |target: Block| i64::from(offsets[target.position()]) - i64::from(offset) - INSTRUCTION_BYTES as i64;
+                let machine = Instruction { control: controls.get(inst), ..machine_instruction(function, inst, &distance) };
+                encode(&machine, target).map_err(|error| format!("{error}; the instruction is {}", describe(function, inst)))
+            };
+            let word = controls.encoded(inst).map_or_else(encoded, Ok)?;
             code.bytes.extend(word.to_le_bytes());
         }
     }
     code.instructions = code.bytes.len() / INSTRUCTION_BYTES;
     pad(&mut code.bytes, target)?;
     Ok(code)
+}
+
+/// The offset of what follows the next call, from an instruction at `offset` on.
+fn behind_call(function: &Function, insts: &[Inst], offset: u32) -> u32 {
+    let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
+    insts.iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32)
 }
 
 fn block_offsets(function: &Function) -> Vec<u32> {
@@ -78,8 +83,8 @@ fn block_offsets(function: &Function) -> Vec<u32> {
 }
 
 impl Code {
-    /// `behind_call` is the offset of what follows the next call.
-    fn note(&mut self, function: &Function, inst: Inst, offset: u32, behind_call: u32) {
+    /// `behind_call` finds the offset of what follows the next call.
+    fn note(&mut self, function: &Function, inst: Inst, offset: u32, behind_call: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {
             self.exits.push(offset);
@@ -98,7 +103,7 @@ impl Code {
                     ReferenceKind::ReturnHigh => Some(ReferenceKind::High),
                     _ => None,
                 };
-                let to_here = |kind| Reference { kind, offset: behind_call as i32, ..reference };
+                let to_here = |kind| Reference { kind, offset: behind_call() as i32, ..reference };
                 Some(Patch { offset, reference: part.map_or(reference, to_here) })
             }
             _ => None,

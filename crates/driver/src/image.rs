@@ -1,5 +1,6 @@
 //! A whole program: its functions in parallel, its variables, and the file they make together.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes};
@@ -97,14 +98,26 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps, scheduling })
 }
 
-/// Compiles functions in parallel.
+/// PTX instructions that are compiled before other threads have started.
+const SMALL_MODULE: usize = 200;
+
+/// Compiles functions in parallel, the largest first, so that none of them is waited for at the end while others have nothing to do.
 fn compile_functions(jobs: &[Job<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
     let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
     for job in jobs {
         facts.entry(job.module_number).or_insert_with(|| Facts::of(job.module));
     }
     let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &facts[&job.module_number], options);
-    let results: Vec<_> = jobs.par_iter().map(run).collect();
+    let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
+    let results: Vec<_> = if jobs.len() < 2 || jobs.iter().map(size).sum::<usize>() < SMALL_MODULE {
+        jobs.iter().map(run).collect()
+    } else {
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        order.sort_by_key(|&job| Reverse(size(&jobs[job])));
+        let mut results: Vec<_> = order.into_iter().par_bridge().map(|job| (job, run(&jobs[job]))).collect();
+        results.sort_unstable_by_key(|(job, _)| *job);
+        results.into_iter().map(|(_, result)| result).collect()
+    };
     let mut finished = Vec::new();
     let mut errors = Vec::new();
     for (job, result) in jobs.iter().zip(results) {

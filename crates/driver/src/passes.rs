@@ -134,15 +134,19 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
+/// A function in the order in which it gets registers.
+struct Ordered<'a> {
+    way: Way<'a>,
+    plan: Option<Plan>,
+    /// What was done before allocation.
+    stats: Stats,
+}
+
 /// A function with registers, in its final order.
 struct Scheduled<'a> {
     way: Way<'a>,
     allocation: Allocation,
     plan: Option<Plan>,
-    /// Whether there was a new order before allocation.
-    is_new: bool,
-    /// Whether that wanted more registers than it was given.
-    is_tight: bool,
 }
 
 impl Scheduled<'_> {
@@ -167,30 +171,28 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
         if trials == 0 {
             break;
         }
-        let found = by_plan(&way, plan, trials, environment)?;
+        let offered = if trials > 1 { schedule::warps_offered(plan, options) } else { &[] };
+        let ordered = order(way.clone(), Some(plan), offered, environment)?;
         trials -= 1;
-        let is_tight = found.is_tight;
-        let best = match &mut best {
-            None => best.insert(Best { time: None, scheduled: found }),
-            Some(best) => {
-                best.challenge(found);
-                best
-            }
-        };
-        for plan in schedule::dearer(plan, options).take(if is_tight { trials } else { 0 }) {
+        let promise = ordered.stats.promise.and_then(schedule::worth);
+        let dearer = promise.and_then(|(warps_kept, _)| {
             trials -= 1;
-            let dearer = with_registers(way.clone(), Some(plan), environment);
-            best.challenge_if(dearer.ok().filter(|dearer| dearer.allocation.spill_store_bytes == 0));
+            let dearer = order(way.clone(), Some(Plan { warps_kept, ..plan }), &[], environment);
+            let dearer = dearer.and_then(|dearer| allocate(dearer, environment));
+            dearer.ok().filter(|dearer| dearer.spills() == 0)
+        });
+        if dearer.is_none() || !promise.is_some_and(|(_, is_sure)| is_sure) {
+            Best::challenge(&mut best, without_spills(&way, plan, ordered, environment)?);
+        }
+        if let Some(dearer) = dearer {
+            Best::challenge(&mut best, dearer);
         }
     }
     match best {
         Some(best) => Ok(best.scheduled),
-        None => with_registers(way, None, environment),
+        None => order(way, None, &[], environment).and_then(|ordered| allocate(ordered, environment)),
     }
 }
-
-/// With fewer trials for a function the old order is not tried where a new one costs no more than warps: to pay with more of them promises more.
-const TRIALS_WITH_OLD_ORDER: usize = 3;
 
 /// The best schedule so far, with its time as soon as there is something to compare it with.
 struct Best<'a> {
@@ -199,57 +201,62 @@ struct Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    fn challenge(&mut self, other: Scheduled<'a>) {
-        let known = self.time.unwrap_or_else(|| self.scheduled.time());
+    fn challenge(best: &mut Option<Best<'a>>, other: Scheduled<'a>) {
+        let Some(best) = best else {
+            *best = Some(Best { time: None, scheduled: other });
+            return;
+        };
+        let known = best.time.unwrap_or_else(|| best.scheduled.time());
         let time = other.time();
-        self.time = Some(known.min(time));
+        best.time = Some(known.min(time));
         if time < known {
-            self.scheduled = other;
-        }
-    }
-
-    fn challenge_if(&mut self, other: Option<Scheduled<'a>>) {
-        if let Some(other) = other {
-            self.challenge(other);
+            best.scheduled = other;
         }
     }
 }
 
-/// The same by one plan; where its order before allocation costs spills, or warps and there are enough trials, perhaps without that.
-fn by_plan<'a>(way: &Way<'a>, plan: Plan, trials: usize, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let (options, launch) = (way.options, way.context.launch);
-    let new = match with_registers(way.clone(), Some(plan), environment) {
-        Ok(new) if !new.is_new || schedule::is_free(&new.allocation, launch, options) => return Ok(new),
-        Ok(new) if new.spills() == 0 && trials < TRIALS_WITH_OLD_ORDER => return Ok(new),
+/// Allocates; where the order costs spills, perhaps the one from before scheduling.
+fn without_spills<'a>(way: &Way<'a>, plan: Plan, ordered: Ordered<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let is_new = ordered.stats.blocks > 0;
+    let new = match allocate(ordered, environment) {
+        Ok(new) if !is_new || new.spills() == 0 => return Ok(new),
         Ok(new) => Ok(new),
         Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
-    let mut old = with_registers(way.clone(), Some(Plan { before_allocation: false, ..plan }), environment)?;
+    let old = order(way.clone(), Some(Plan { before_allocation: false, ..plan }), &[], environment)?;
+    let mut old = allocate(old, environment)?;
     match new {
         Ok(new) if new.spills() < old.spills() || new.spills() == old.spills() && new.time() <= old.time() => Ok(new),
         Ok(new) => {
             old.way.account.note_dropped(&new.way.account);
-            Ok(Scheduled { is_tight: new.is_tight, ..old })
+            Ok(old)
         }
         Err(_) => Ok(old),
     }
 }
 
-/// Phases 97 to 110.
-fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+/// Phase 97.
+fn order<'a>(mut way: Way<'a>, plan: Option<Plan>, offered: &[u32], environment: &Environment) -> Result<Ordered<'a>, Vec<Failure>> {
     let options = way.options;
-    let internal = |what: String| vec![(None, Fault::Internal(what))];
-    let mut before = Stats::default();
+    let mut stats = Stats::default();
     if let Some(plan) = plan {
-        before = schedule::before_allocation(&mut way.function, plan, way.context, environment, options)
-            .map_err(|error| internal(error.to_string()))?;
+        stats = schedule::before_allocation(&mut way.function, plan, offered, way.context, environment, options)
+            .map_err(|error| vec![(None, Fault::Internal(error.to_string()))])?;
         if plan.before_allocation {
-            way.account.note(PRE_SCHEDULE, &way.function, &before);
+            way.account.note(PRE_SCHEDULE, &way.function, &stats);
         }
     }
     way.account.gather_values(&way.function, options);
     way.after(PRE_SCHEDULE)?;
+    Ok(Ordered { way, plan, stats })
+}
+
+/// Phases 101 to 110.
+fn allocate<'a>(ordered: Ordered<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let Ordered { mut way, plan, .. } = ordered;
+    let options = way.options;
+    let internal = |what: String| vec![(None, Fault::Internal(what))];
     let allocation = convention::allocate(&mut way.function, environment, options.verify)
         .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
     way.after(ALLOCATE)?;
@@ -266,7 +273,7 @@ fn with_registers<'a>(mut way: Way<'a>, plan: Option<Plan>, environment: &Enviro
         way.account.note(POST_SCHEDULE, &way.function, &stats);
     }
     way.after(POST_SCHEDULE)?;
-    Ok(Scheduled { way, allocation, plan, is_new: before.blocks > 0, is_tight: before.is_tight })
+    Ok(Scheduled { way, allocation, plan })
 }
 
 /// Takes one function from PTX to machine code.

@@ -4,10 +4,10 @@
 //! `auto` several are carried through allocation and phase 110, and the one with the best [`score`] stays. How many are tried depends on the
 //! size of the function and nothing else, so that the same input gives the same bytes.
 //!
-//! Before allocation the budget keeps as many warps resident as the old order would. Where that was too few registers for some block, schedules
-//! that keep three quarters or half of the warps are made as well, and the best score stays: registers beyond the cliff must pay.
-//! What allocation makes of a budget is known only when it is done: if a new order that was to cost nothing needs spills or costs occupancy,
-//! the old one is allocated as well; fewer spills win, then the better score.
+//! Before allocation the budget keeps as many warps resident as the old order would. Where that was too few registers for some block, and more of
+//! them promise to save enough of the function's time ([`LEAST_PROMISE`]), the schedule that keeps three quarters or half of the warps is made as well,
+//! and the best score stays: registers beyond the cliff must pay. Where much is promised ([`SURE_PROMISE`]) only that one is made, if it needs no spills. What allocation makes of a budget is known only when it is done: if a new order
+//! needs spills, the old one is allocated as well; fewer spills win, then the better score.
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
@@ -18,6 +18,7 @@ use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::backend::tree::CallCosts;
 use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
+use oriole_sched::offer::Promise;
 use oriole_sched::resource::Costs;
 use oriole_sched::score::score;
 
@@ -29,6 +30,11 @@ const LEAST_LEVEL: u8 = 2;
 
 /// Shares of resident warps that are tried where registers are scarce.
 const WARPS_KEPT: [u32; 2] = [50, 75];
+
+/// The share of its time that a function must save by estimate before it is worth while to try what pays with warps.
+const LEAST_PROMISE: f64 = 0.02;
+/// From here on the estimate is not compared with what costs no warps.
+const SURE_PROMISE: f64 = 0.15;
 
 /// Who schedules where nobody says so: what came out best on a GPU (docs/scheduling.md).
 const USUAL: Backend = Backend::B;
@@ -151,10 +157,15 @@ pub fn plans(options: &Options) -> Vec<Plan> {
     }
 }
 
-/// What to try where a schedule wanted more registers than cost no warps: plans that pay with warps.
-pub fn dearer(plan: Plan, options: &Options) -> impl Iterator<Item = Plan> + use<> {
+/// Shares of the warps that a plan may be given up for.
+pub fn warps_offered(plan: Plan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != Mode::ReduceReg && options.scheduling.knobs.register_target.is_none();
-    WARPS_KEPT.into_iter().filter(move |_| may_pay).map(move |warps_kept| Plan { warps_kept, ..plan })
+    if may_pay { &WARPS_KEPT } else { &[] }
+}
+
+/// The share of the warps that is worth a trial, and whether that is the only one.
+pub fn worth(promise: Promise) -> Option<(u32, bool)> {
+    (promise.saved >= LEAST_PROMISE).then_some((promise.warps_kept, promise.saved >= SURE_PROMISE))
 }
 
 /// Trials of a function of so many instructions.
@@ -174,6 +185,7 @@ fn with_scheduler(
     context: Context<'_>,
     environment: &Environment,
     options: &Options,
+    warps_offered: &[u32],
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
 ) -> Result<Stats, ScheduleError> {
     let (model, machine, rates) = figures(options);
@@ -190,6 +202,7 @@ fn with_scheduler(
         calls: Some(context.calls),
         launch: context.launch,
         warps_kept: plan.warps_kept,
+        warps_offered,
         verify: options.verify,
         trace: context.trace,
     })
@@ -203,10 +216,11 @@ pub fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
     }
 }
 
-/// Schedules before allocation.
+/// Schedules before allocation. With an offer it is found out what more registers promise.
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
+    warps_offered: &[u32],
     context: Context<'_>,
     environment: &Environment,
     options: &Options,
@@ -214,7 +228,7 @@ pub fn before_allocation(
     if !plan.before_allocation {
         return Ok(Stats::default());
     }
-    with_scheduler(plan, context, environment, options, |scheduler| scheduler.run_on_values(function))
+    with_scheduler(plan, context, environment, options, warps_offered, |scheduler| scheduler.run_on_values(function))
 }
 
 /// Schedules after allocation: phase 110.
@@ -228,12 +242,7 @@ pub fn after_allocation(
     if options.scheduling.knobs.post_schedule.map_or(!plan.after_allocation, |wanted| wanted == 0) {
         return Ok(Stats::default());
     }
-    with_scheduler(plan, context, environment, options, |scheduler| scheduler.run_on_registers(function))
-}
-
-/// Whether a new order cost nothing: neither spills nor resident warps.
-pub fn is_free(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> bool {
-    allocation.spill_store_bytes == 0 && warps(allocation, launch, options) >= most_warps(launch, options)
+    with_scheduler(plan, context, environment, options, &[], |scheduler| scheduler.run_on_registers(function))
 }
 
 /// How long a scheduled function takes, to be compared with other schedules of it.
@@ -251,12 +260,6 @@ fn warps(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> 
     }
     let registers = registers.next_multiple_of((machine.register_unit / machine.threads_per_warp).max(1));
     (machine.registers_per_scheduler() / machine.threads_per_warp / registers).min(machine.warps_per_scheduler())
-}
-
-/// The same if registers were for nothing.
-fn most_warps(launch: Option<Launch>, options: &Options) -> u32 {
-    let machine = figures(options).1;
-    in_blocks(1, launch, machine).unwrap_or_else(|| machine.warps_per_scheduler())
 }
 
 /// Warps of a scheduler in whole blocks, where the size of a block is declared.

@@ -1,17 +1,16 @@
 //! Which scheduling class an instruction is of: decided by its mnemonic and modifiers alone, so that it can be asked before registers
 //! are known, once for each instruction.
 
-use std::sync::OnceLock;
-
 use oriole_isa::{File, Instruction, Opcode, Symbol};
 
-use crate::tables::{ClassRow, ClassTable, GUARD};
-
-const TABLE: &str = include_str!("../data/classes.tbl");
+use crate::built_in;
+use crate::rate::ThroughputClass;
+use crate::tables::{ClassRow, ClassTable};
+use crate::units::Unit;
 
 /// A scheduling class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Class(u8);
+pub struct Class(pub(crate) u8);
 
 /// A place with its own timing where a register is written or read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -25,43 +24,35 @@ impl Port {
 
     /// Its name in the table, among those of a file.
     pub fn name(self, file: File) -> &'static str {
-        file_index(file).and_then(|file| Classes::get().table.ports[file].get(usize::from(self.0))).map_or("?", String::as_str)
+        file_index(file).and_then(|file| Classes::get().table.ports[file].get(usize::from(self.0))).map_or("?", |name| *name)
     }
 }
 
-/// All classes and the rules that lead to them.
+/// A class and the modifiers that an instruction must have for it.
+pub(crate) type OpcodeRule = (&'static [Symbol], Class);
+
+/// All classes and the rules that lead to them: constants that the build makes of `data/classes.tbl`.
 #[derive(Debug)]
 pub struct Classes {
-    table: ClassTable,
+    pub(crate) table: ClassTable,
     /// For each opcode, its rules in order; the last has no modifiers.
-    rules: Vec<Vec<(Vec<Symbol>, Class)>>,
+    pub(crate) rules: &'static [&'static [OpcodeRule]],
     /// Of predicates and of uniform predicates.
-    guards: [Port; 2],
+    pub(crate) guards: [Port; 2],
     /// For each class the group that finishes in order.
-    orders: Vec<Option<u8>>,
+    pub(crate) orders: &'static [Option<u8>],
     /// For each class the group that reads its sources in order.
-    queues: Vec<Option<u8>>,
+    pub(crate) queues: &'static [Option<u8>],
+    /// For each class the unit that it executes on.
+    pub(crate) units: &'static [Unit],
+    /// For each class the rate at which that unit takes it.
+    pub(crate) rates: &'static [ThroughputClass],
 }
 
 impl Classes {
     /// The classes of all targets.
     pub fn get() -> &'static Classes {
-        static CLASSES: OnceLock<Classes> = OnceLock::new();
-        CLASSES.get_or_init(|| {
-            let table =
-                ClassTable::parse("classes.tbl", TABLE).unwrap_or_else(|error| unreachable!("the build checked this table: {error}"));
-            let mut rules = vec![Vec::new(); Opcode::all().count()];
-            for rule in &table.rules {
-                let symbols: Option<Vec<Symbol>> = rule.modifiers.iter().map(|name| Symbol::find(name)).collect();
-                if let (Some(opcode), Some(symbols)) = (Opcode::find(&rule.mnemonic), symbols) {
-                    rules[opcode as usize].push((symbols, Class(rule.class as u8)));
-                }
-            }
-            let guard = |file: usize| Port(table.port(file, GUARD).unwrap_or_default());
-            let guards = [guard(1), guard(3)];
-            let (orders, queues) = (groups(&table, "order"), groups(&table, "queue"));
-            Classes { table, rules, guards, orders, queues }
-        })
+        &built_in::CLASSES
     }
 
     /// The table they come from.
@@ -76,7 +67,7 @@ impl Classes {
 
     /// The class of a mnemonic with these modifiers.
     pub fn of(&self, opcode: Opcode, modifiers: &[Symbol]) -> Class {
-        let rules = &self.rules[opcode as usize];
+        let rules = self.rules[opcode as usize];
         match rules {
             rules if rules.len() == 1 => rules[0].1,
             rules => {
@@ -109,7 +100,7 @@ impl Class {
 
     /// Its name in the table.
     pub fn name(self) -> &'static str {
-        &self.row().name
+        self.row().name
     }
 
     /// Its row of the table.
@@ -119,7 +110,19 @@ impl Class {
 
     /// An attribute of its row: `unit`, `rate`, `pipe` and so on.
     pub fn attribute(self, key: &str) -> Option<&'static str> {
-        self.row().attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.row().attribute(key)
+    }
+
+    /// The unit that it executes on.
+    #[inline]
+    pub fn unit(self) -> Unit {
+        Classes::get().units[self.index()]
+    }
+
+    /// The rate at which that unit takes it.
+    #[inline]
+    pub fn throughput(self) -> ThroughputClass {
+        Classes::get().rates[self.index()]
     }
 
     /// The group of instructions that finish in the order of issue.
@@ -144,24 +147,6 @@ impl Class {
         let ports = slots.get(slot).or(slots.last())?;
         ports.get(part).or(ports.last()).map(|&port| Port(port))
     }
-}
-
-/// Numbers for the groups that the classes name by an attribute.
-fn groups(table: &ClassTable, attribute: &str) -> Vec<Option<u8>> {
-    let mut names: Vec<&str> = Vec::new();
-    let group = |row: &ClassRow| row.attributes.iter().find(|(key, _)| key == attribute).map(|(_, name)| name.clone());
-    let groups: Vec<Option<String>> = table.classes.iter().map(group).collect();
-    let mut numbers = Vec::new();
-    for name in &groups {
-        numbers.push(name.as_deref().map(|name| {
-            let known = names.iter().position(|other| *other == name);
-            known.unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            }) as u8
-        }));
-    }
-    numbers
 }
 
 /// The index of a file among those that have grids.

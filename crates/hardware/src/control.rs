@@ -7,30 +7,28 @@ use std::sync::OnceLock;
 
 use oriole_isa::Opcode;
 
+use crate::built_in;
 use crate::class::{Class, Classes};
 use crate::facts::MACHINES;
 use crate::machine::{Field, Machine};
 use crate::model::Model;
-use crate::rate::ThroughputClass;
-use crate::sheet::{Fact, Sheet};
+use crate::sheet::Fact;
+use crate::tables::List;
 use crate::units::Rates;
-
-const SHEET: Sheet = Sheet { file: "data/control.tbl", text: include_str!("../data/control.tbl") };
 
 macro_rules! define_control {
     ($($key:ident: $kind:ty, $meaning:literal;)*) => {
         /// The facts of a machine about control words.
         #[derive(Clone, PartialEq, Debug)]
         pub struct Facts {
+            /// The machine's name in the sheet, such as `sm_90a`.
+            pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            facts: Vec<Fact>,
+            /// As they stand in the sheet, in the order of the fields.
+            pub(crate) facts: List<Fact>,
         }
 
         const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
-
-        fn facts_of(name: &'static str, facts: Vec<Fact>) -> Result<Facts, String> {
-            Ok(Facts { $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
-        }
     };
 }
 
@@ -75,46 +73,34 @@ pub struct Pace {
 impl ControlRules {
     /// The rules for the targets of a model; those of the universal machine for a model that names none.
     pub fn of(model: &Model) -> &'static ControlRules {
-        static READ: [OnceLock<ControlRules>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
-        let known = |name: &String| MACHINES.iter().position(|machine| machine == name);
+        static MADE: [OnceLock<ControlRules>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
+        let known = |name: &&str| MACHINES.iter().position(|machine| machine == name);
         let index = model.table().targets.iter().find_map(known).unwrap_or(MACHINES.len() - 1);
-        READ[index].get_or_init(|| ControlRules::new(MACHINES[index]).expect("the build has read every machine"))
+        MADE[index].get_or_init(|| ControlRules::new(&built_in::CONTROL[index], Machine::at(index)))
     }
 
-    fn new(name: &'static str) -> Result<ControlRules, String> {
-        let facts = facts_of(name, SHEET.facts(name)?)?;
-        let is_in = |list: &[&str], opcode: Opcode| list.contains(&opcode.mnemonic());
-        let wants = Opcode::all().map(|opcode| {
-            let least = facts.least_stalls.iter().find(|(mnemonic, _)| *mnemonic == opcode.mnemonic()).map(|&(_, cycles)| cycles);
-            Wants {
-                least_stall: least.unwrap_or(facts.least_stall).min(facts.stall_cap) as u8,
-                open_stall: is_in(&facts.open_stalls, opcode),
-                settles: is_in(&facts.settling, opcode),
-                fences: is_in(&facts.fences, opcode),
-            }
-        });
-        let wants = wants.collect();
-        let of_units = |units: &[&str]| {
-            let is_in = |class: Class| class.attribute("unit").is_some_and(|unit| units.contains(&unit));
-            Classes::get().all().map(is_in).collect::<Vec<bool>>()
-        };
-        let barrier_free = of_units(&facts.barrier_free_units);
+    fn new(facts: &Facts, machine: &Machine) -> ControlRules {
+        let rates = Rates::of_machine(machine);
+        let all = || Classes::get().all();
         let cache = |class: Class| {
-            let of =
-                |name: Option<&str>| facts.reuse_caches.iter().find(|(cache, _)| Some(*cache) == name).map(|&(_, number)| number as u8);
-            of(Some(class.name())).or_else(|| of(class.attribute("unit")))
+            let of = |name: &str| facts.reuse_caches.iter().find(|cache| cache.0 == name).map(|cache| cache.1 as u8);
+            of(class.name()).or_else(|| of(class.unit().table_name()))
         };
-        let caches = Classes::get().all().map(cache).collect();
-        let machine = Machine::named(name).ok_or_else(|| format!("there is no machine `{name}`"))?;
         let pace = |class: Class| {
-            let unit = facts.paced_units.iter().position(|unit| class.attribute("unit") == Some(unit))?;
-            let rate = ThroughputClass::of(class);
+            let unit = facts.paced_units.iter().position(|unit| class.unit().table_name() == *unit)?;
+            let rate = class.throughput();
             let special = facts.paces.iter().find(|(name, _)| *name == rate.name()).map(|&(_, cycles)| cycles);
-            let cycles = special.or_else(|| rate.cycles(Rates::of_machine(machine), machine))?;
+            let cycles = special.or_else(|| rate.cycles(rates, machine))?;
             Some(Pace { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
         };
-        let paces = Classes::get().all().map(pace).collect();
-        Ok(ControlRules { facts, scoreboards: machine.scoreboards as usize, wants, barrier_free, caches, paces })
+        ControlRules {
+            facts: facts.clone(),
+            scoreboards: machine.scoreboards as usize,
+            wants: wants(facts),
+            barrier_free: all().map(|class| facts.barrier_free_units.contains(&class.unit().table_name())).collect(),
+            caches: all().map(cache).collect(),
+            paces: all().map(pace).collect(),
+        }
     }
 
     /// What an opcode wants.
@@ -161,9 +147,31 @@ impl ControlRules {
     }
 }
 
+/// What each opcode wants.
+fn wants(facts: &Facts) -> Vec<Wants> {
+    let stall = |cycles: u32| cycles.min(facts.stall_cap) as u8;
+    let usual = Wants { least_stall: stall(facts.least_stall), open_stall: false, settles: false, fences: false };
+    let mut all = vec![usual; Opcode::all().count()];
+    let mut change = |mnemonic: &str, how: &dyn Fn(&mut Wants)| Opcode::find(mnemonic).map(|opcode| how(&mut all[opcode as usize]));
+    // The first line of a mnemonic counts.
+    for &(mnemonic, cycles) in facts.least_stalls.iter().rev() {
+        change(mnemonic, &|wants| wants.least_stall = stall(cycles));
+    }
+    for mnemonic in facts.open_stalls.iter() {
+        change(mnemonic, &|wants| wants.open_stall = true);
+    }
+    for mnemonic in facts.settling.iter() {
+        change(mnemonic, &|wants| wants.settles = true);
+    }
+    for mnemonic in facts.fences.iter() {
+        change(mnemonic, &|wants| wants.fences = true);
+    }
+    all
+}
+
 /// The sources of the facts: name and description.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SHEET.sources()
+    built_in::CONTROL_SOURCES.iter().copied()
 }
 
 #[cfg(test)]
@@ -185,7 +193,7 @@ mod tests {
         for target in Target::all() {
             let facts = &ControlRules::of(Model::of(target)).facts;
             let lists = [&facts.open_stalls, &facts.settling, &facts.fences];
-            let named = lists.into_iter().flatten().chain(facts.least_stalls.iter().map(|(mnemonic, _)| mnemonic));
+            let named = lists.into_iter().flat_map(|list| list.iter()).chain(facts.least_stalls.iter().map(|(mnemonic, _)| mnemonic));
             for mnemonic in named {
                 assert!(Opcode::find(mnemonic).is_some(), "{target}: {mnemonic}");
             }

@@ -1,14 +1,11 @@
 //! What time is spent on beside latencies and issue rates: figures for estimates, in `data/costs.tbl`.
 
-use std::sync::OnceLock;
-
 use oriole_isa::Target;
 
-use crate::facts::MACHINES;
+use crate::built_in;
 use crate::machine::{Field, machine_index};
-use crate::sheet::{Fact, Sheet};
-
-const SHEET: Sheet = Sheet { file: "data/costs.tbl", text: include_str!("../data/costs.tbl") };
+use crate::sheet::Fact;
+use crate::tables::List;
 
 macro_rules! define_costs {
     ($($key:ident: $kind:ty, $meaning:literal;)*) => {
@@ -18,14 +15,11 @@ macro_rules! define_costs {
             /// The machine's name in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            facts: Vec<Fact>,
+            /// As they stand in the sheet, in the order of the fields.
+            pub(crate) facts: List<Fact>,
         }
 
         const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
-
-        fn costs_of(name: &'static str, facts: Vec<Fact>) -> Result<Costs, String> {
-            Ok(Costs { name, $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
-        }
     };
 }
 
@@ -34,10 +28,7 @@ timing_costs!(define_costs);
 impl Costs {
     /// The costs of a target; the universal ones for targets without figures.
     pub fn of(target: Target) -> &'static Costs {
-        static READ: [OnceLock<Costs>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
-        let index = machine_index(target);
-        let read = || SHEET.facts(MACHINES[index]).and_then(|facts| costs_of(MACHINES[index], facts));
-        READ[index].get_or_init(|| read().expect("the build has read every machine"))
+        &built_in::COSTS[machine_index(target)]
     }
 
     /// All costs with their sources, in the order of the fields.
@@ -51,7 +42,7 @@ impl Costs {
 
 /// The sources of the figures: name and description.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SHEET.sources()
+    built_in::COST_SOURCES.iter().copied()
 }
 
 #[cfg(test)]

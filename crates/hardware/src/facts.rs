@@ -1,4 +1,5 @@
 //! The facts of a machine and the rates of its units: one list each, from which the structs, their reading and the check of the build come.
+//! The same for the names of units and of rates that classes may have.
 //!
 //! The build script compiles this file too.
 
@@ -21,6 +22,43 @@ pub(crate) const MACHINES: [&str; 16] = [
     "sm_121",
     "universal",
 ];
+
+/// Names of the units that classes execute on, in the order of the scheduler's counters.
+pub(crate) const UNIT_NAMES: [&str; 10] = ["alu", "fma", "fp64", "mma", "lsu", "tex", "bra", "smem", "sfu", "udp"];
+
+/// Names of the rates that classes have, and the published figure for each: lanes per clock of a multiprocessor.
+macro_rules! throughput_rates {
+    ($callback:ident) => {
+        $callback! {
+            "alu": |rates| rates.logic;
+            "half_alu": |rates| rates.logic.map(|lanes| lanes / 2);
+            "fma": |rates| rates.fp32;
+            "imad": |rates| rates.integer_multiply;
+            "imad_wide": |rates| rates.integer_multiply.map(|lanes| lanes / 2);
+            "half": |rates| rates.fp16x2;
+            "fp64": |rates| rates.fp64;
+            "mma": |_| None;
+            "mma_f64": |_| None;
+            "xu": |rates| rates.special;
+            "xu64": |rates| rates.convert_64;
+            "shfl": |rates| rates.shuffle;
+            "redux": |rates| rates.warp_reduce;
+            "s2r": |_| None;
+            "lsu": |rates| rates.load_store;
+            "lds": |rates| rates.load_store;
+            "ldc": |_| None;
+            "atomg": |_| None;
+            "atoms": |_| None;
+            "fence": |_| None;
+            "tex": |rates| rates.texture;
+            "async": |_| None;
+            "bar": |rates| rates.block_barrier;
+            "bra": |rates| rates.branch;
+            "uniform": |rates| rates.uniform;
+            "r2ur": |_| None;
+        }
+    };
+}
 
 macro_rules! machine_facts {
     ($callback:ident) => {
@@ -45,7 +83,7 @@ macro_rules! machine_facts {
             shared_unit: u32, "A block gets shared memory in multiples of this many bytes.";
             shared_banks: u32, "Banks of shared memory.";
             l1_and_shared: u32, "Bytes that the first-level cache and shared memory divide.";
-            carve_outs: Vec<u32>, "Bytes of shared memory that the division can give, ascending.";
+            carve_outs: List<u32>, "Bytes of shared memory that the division can give, ascending.";
             barriers_per_block: u32, "Named barriers of a block.";
             barriers_per_sm: u32, "Named barriers of a multiprocessor.";
             barriers_limit_blocks: bool, "Whether named barriers limit the blocks of a multiprocessor.";
@@ -62,11 +100,11 @@ macro_rules! machine_facts {
             page_long_latency: u32, "Latencies above this are long.";
             page_warps: u32, "Warps that the description's scheduler reckons with.";
             page_dispatch_slots: u32, "Dispatch slots that the description's scheduler reckons with.";
-            page_variants: Vec<u32>, "Codes of the variants of this architecture.";
+            page_variants: List<u32>, "Codes of the variants of this architecture.";
             page_scheduler: &'static str, "The scheduling backend that the description names for this architecture.";
             page_post_schedule: u32, "1 where the description's machine installs a hook for scheduling after allocation, 0 where it opts out.";
             page_default_issue_width: u32, "Instructions per cycle that the description's scheduler models.";
-            page_issue_widths: Vec<(u32, u32)>, "The same in special scheduling modes, by mode.";
+            page_issue_widths: List<(u32, u32)>, "The same in special scheduling modes, by mode.";
         }
     };
 }
@@ -153,15 +191,15 @@ macro_rules! control_facts {
             scoreboard_seen: u32, "Cycles from setting a scoreboard until a wait for it sees that.";
             barrier_hold: u32, "Cycles from a barrier of the block to the first instruction that may have to wait for it.";
             barrier_drains: u32, "1 if all that stands before a barrier of the block in the queue of memory operations has read its sources behind it.";
-            barrier_free_units: Vec<&'static str>, "Units whose instructions may follow a barrier at once.";
-            least_stalls: Vec<(&'static str, u32)>, "Least stalls by mnemonic.";
-            open_stalls: Vec<&'static str>, "Mnemonics with stall 0 and yield.";
-            settling: Vec<&'static str>, "Mnemonics before which everything in flight is waited for.";
-            fences: Vec<&'static str>, "Mnemonics that the next instruction waits for.";
-            paced_units: Vec<&'static str>, "Units that a second instruction is kept away from while they are busy with the first.";
-            paces: Vec<(&'static str, u32)>, "Cycles by rate, where a unit is slower than its rate says because a second one adds to that.";
+            barrier_free_units: List<&'static str>, "Units whose instructions may follow a barrier at once.";
+            least_stalls: List<(&'static str, u32)>, "Least stalls by mnemonic.";
+            open_stalls: List<&'static str>, "Mnemonics with stall 0 and yield.";
+            settling: List<&'static str>, "Mnemonics before which everything in flight is waited for.";
+            fences: List<&'static str>, "Mnemonics that the next instruction waits for.";
+            paced_units: List<&'static str>, "Units that a second instruction is kept away from while they are busy with the first.";
+            paces: List<(&'static str, u32)>, "Cycles by rate, where a unit is slower than its rate says because a second one adds to that.";
             pace_cap: u32, "Cycles that it is kept away at most.";
-            reuse_caches: Vec<(&'static str, u32)>, "Which reuse cache a class, or else the classes of a unit, reads through.";
+            reuse_caches: List<(&'static str, u32)>, "Which reuse cache a class, or else the classes of a unit, reads through.";
             register_banks: u32, "Banks of registers; each has an entry of its own in every slot of a reuse cache.";
             reuse_distance: u32, "How many instructions further on a kept register is read at most.";
             loop_weight: u32, "How much more often a loop runs than what is around it.";

@@ -1,7 +1,7 @@
 //! What a multiprocessor of each target has.
 //!
-//! The figures stand in `data/machines.tbl`, each with its source; `facts.rs` says what they mean. [`Machine::of`] reads the lines of one
-//! target the first time it is asked for and keeps them. Targets with a suffix that the sheet does not name are the machine without it.
+//! The figures stand in `data/machines.tbl`, each with its source; `facts.rs` says what they mean. The build makes a constant [`Machine`] of
+//! each. Targets with a suffix that the sheet does not name are the machine without it.
 //!
 //! Fields whose names start with `page_` are no limits of the hardware: they are what a published description of ptxas' scheduler reckons
 //! with, kept for the heuristics that follow it.
@@ -16,14 +16,15 @@
 //! assert_eq!((fact.value, fact.source), ("228K", "measured"));
 //! ```
 
-use std::sync::OnceLock;
-
 use oriole_isa::Target;
 
+use crate::built_in;
 use crate::facts::MACHINES;
-use crate::sheet::{Fact, Reading, Sheet};
+use crate::sheet::{self, Fact, Reading};
+use crate::tables::List;
 
-const SHEET: Sheet = Sheet { file: "data/machines.tbl", text: include_str!("../data/machines.tbl") };
+/// The sheet that the figures come from.
+const SHEET: &str = "data/machines.tbl";
 
 /// A fact about a machine, for printing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +47,8 @@ macro_rules! define_machine {
             /// Its name in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            facts: Vec<Fact>,
+            /// As they stand in the sheet, in the order of the fields.
+            pub(crate) facts: List<Fact>,
         }
 
         const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
@@ -54,7 +56,7 @@ macro_rules! define_machine {
         fn machine_of(name: &'static str, mut facts: Vec<Fact>) -> Result<Machine, String> {
             let order = |fact: &Fact| MEANINGS.iter().position(|(key, _)| *key == fact.key);
             facts.sort_by_key(order);
-            Ok(Machine { name, $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
+            Ok(Machine { name, $($key: sheet::value(SHEET, name, &facts, stringify!($key))?,)* facts: facts.into() })
         }
 
         /// Whether a value can be read for a key; none if no machine has such a fact.
@@ -69,16 +71,10 @@ macro_rules! define_machine {
 
 machine_facts!(define_machine);
 
-fn read_machine(name: &'static str) -> Result<Machine, String> {
-    machine_of(name, SHEET.facts(name)?)
-}
-
 /// The position of a target's machine among those of the sheets.
 pub(crate) fn machine_index(target: Target) -> usize {
-    let full = target.to_string();
-    let plain = full.trim_end_matches(char::is_alphabetic);
-    let position = |name: &str| MACHINES.iter().position(|machine| *machine == name);
-    position(&full).or_else(|| position(plain)).unwrap_or(MACHINES.len() - 1)
+    let position = |suffix| built_in::MACHINE_TARGETS.iter().position(|machine| *machine == (target.number(), suffix));
+    position(target.suffix()).or_else(|| position(None)).unwrap_or(MACHINES.len() - 1)
 }
 
 impl Machine {
@@ -102,9 +98,8 @@ impl Machine {
         (0..MACHINES.len()).map(Machine::at)
     }
 
-    fn at(index: usize) -> &'static Machine {
-        static READ: [OnceLock<Machine>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
-        READ[index].get_or_init(|| read_machine(MACHINES[index]).expect("the build has read every machine"))
+    pub(crate) fn at(index: usize) -> &'static Machine {
+        &built_in::MACHINES[index]
     }
 
     /// A machine of these facts, one for each field.
@@ -149,13 +144,12 @@ impl Machine {
 
 /// The sources of the figures: name and description.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SHEET.sources()
+    built_in::MACHINE_SOURCES.iter().copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[test]
     fn every_target_has_a_machine() {
@@ -241,21 +235,8 @@ mod tests {
         let sm_90 = Machine::named("sm_90").unwrap();
         assert_eq!((sm_90.page_warps, sm_90.page_dispatch_slots), (16, 240));
         assert_eq!(Machine::named("sm_75").unwrap().page_dispatch_slots, 208);
-        assert_eq!(Machine::named("sm_90a").unwrap().page_variants, [4]);
+        assert_eq!(*Machine::named("sm_90a").unwrap().page_variants, [4]);
         let widths: Vec<u32> = (0..=12).map(|mode| sm_90.page_issue_width(mode)).collect();
         assert_eq!(widths, [2, 1, 2, 4, 5, 6, 7, 8, 1, 1, 9, 10, 2]);
-    }
-
-    #[test]
-    fn reading_a_machine_is_quick() {
-        const ROUNDS: u32 = 100;
-        let start = Instant::now();
-        for _ in 0..ROUNDS {
-            read_machine("sm_121").unwrap();
-        }
-        let each = start.elapsed() / ROUNDS;
-        println!("{each:?} for a machine");
-        // The aim is 100 us; the test's bound leaves room for a busy computer.
-        assert!(each.as_micros() < 2000, "{each:?}");
     }
 }

@@ -9,39 +9,17 @@ use crate::units::Rates;
 
 /// A throughput class: a rate that classes share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ThroughputClass(u8);
+pub struct ThroughputClass(pub(crate) u8);
 
 type Lanes = fn(&Rates) -> Option<u32>;
 
-/// Names of the rates and the published figure for each: lanes per clock of a multiprocessor.
-const RATES: &[(&str, Lanes)] = &[
-    ("alu", |rates| rates.logic),
-    ("half_alu", |rates| rates.logic.map(|lanes| lanes / 2)),
-    ("fma", |rates| rates.fp32),
-    ("imad", |rates| rates.integer_multiply),
-    ("imad_wide", |rates| rates.integer_multiply.map(|lanes| lanes / 2)),
-    ("half", |rates| rates.fp16x2),
-    ("fp64", |rates| rates.fp64),
-    ("mma", |_| None),
-    ("mma_f64", |_| None),
-    ("xu", |rates| rates.special),
-    ("xu64", |rates| rates.convert_64),
-    ("shfl", |rates| rates.shuffle),
-    ("redux", |rates| rates.warp_reduce),
-    ("s2r", |_| None),
-    ("lsu", |rates| rates.load_store),
-    ("lds", |rates| rates.load_store),
-    ("ldc", |_| None),
-    ("atomg", |_| None),
-    ("atoms", |_| None),
-    ("fence", |_| None),
-    ("tex", |rates| rates.texture),
-    ("async", |_| None),
-    ("bar", |rates| rates.block_barrier),
-    ("bra", |rates| rates.branch),
-    ("uniform", |rates| rates.uniform),
-    ("r2ur", |_| None),
-];
+macro_rules! define_rates {
+    ($($name:literal: $lanes:expr;)*) => {
+        const RATES: &[(&str, Lanes)] = &[$(($name, $lanes),)*];
+    };
+}
+
+throughput_rates!(define_rates);
 
 impl ThroughputClass {
     /// The one that nothing belongs to.
@@ -49,8 +27,7 @@ impl ThroughputClass {
 
     /// The throughput class of a scheduling class.
     pub fn of(class: Class) -> ThroughputClass {
-        let place = class.attribute("rate").and_then(|rate| RATES.iter().position(|(name, _)| *name == rate));
-        place.map_or(ThroughputClass::ANY, |index| ThroughputClass(index as u8))
+        class.throughput()
     }
 
     /// From its number.
@@ -86,7 +63,7 @@ mod tests {
     #[test]
     fn every_class_has_a_rate_that_is_known_here() {
         for class in Classes::get().all() {
-            assert_ne!(ThroughputClass::of(class), ThroughputClass::ANY, "{}: {:?}", class.name(), class.attribute("rate"));
+            assert_eq!(Some(ThroughputClass::of(class).name()), class.attribute("rate"), "{}", class.name());
         }
         assert!(RATES.len() < usize::from(ThroughputClass::ANY.0));
     }

@@ -1,21 +1,22 @@
 //! Functional units: what the scheduler counts, what they are called, how fast they are.
 //!
 //! The scheduler keeps ten counters, one for each [`Unit`]. How much a unit does is in `data/units.tbl` in lanes per clock of the whole
-//! multiprocessor, as NVIDIA's guides give it; [`Rates`] reads it for a target. Double precision differs by a factor of 32 between chips of
+//! multiprocessor, as NVIDIA's guides give it; [`Rates`] has it for a target. Double precision differs by a factor of 32 between chips of
 //! one architecture, so nothing here is the same for all.
 //!
 //! The names and numbers in the last part are those of a published description of ptxas: the pipes of its statistics, the letters of its
 //! unit query, and its classes for pairs of opcode and unit. They are kept as data for output and files that follow it.
 
-use std::sync::OnceLock;
-
 use oriole_isa::{Memory, Pipe, Properties, Target};
 
-use crate::facts::MACHINES;
+use crate::built_in;
+use crate::facts::{MACHINES, UNIT_NAMES};
 use crate::machine::{Field, Machine, machine_index};
-use crate::sheet::{Fact, Reading, Sheet};
+use crate::sheet::{self, Fact, Reading};
+use crate::tables::List;
 
-const SHEET: Sheet = Sheet { file: "data/units.tbl", text: include_str!("../data/units.tbl") };
+/// The sheet that the figures come from.
+const SHEET: &str = "data/units.tbl";
 
 /// A counter of the scheduler's resource vector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,6 +66,11 @@ impl Unit {
         self as usize
     }
 
+    /// What the table of classes calls it.
+    pub fn table_name(self) -> &'static str {
+        UNIT_NAMES[self.index()]
+    }
+
     /// The short name of its pipe.
     pub fn name(self) -> &'static str {
         ["ALU", "FMA", "DFMA", "MMA", "LSU", "TEX", "BRA", "SMEM", "SFU", "UDP"][self.index()]
@@ -107,7 +113,8 @@ macro_rules! define_rates {
             /// The machine's name in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            facts: Vec<Fact>,
+            /// As they stand in the sheet, in the order of the fields.
+            pub(crate) facts: List<Fact>,
         }
 
         const MEANINGS: &[(&str, &str)] = &[$((stringify!($key), $meaning),)*];
@@ -115,7 +122,7 @@ macro_rules! define_rates {
         fn rates_of(name: &'static str, mut facts: Vec<Fact>) -> Result<Rates, String> {
             let order = |fact: &Fact| MEANINGS.iter().position(|(key, _)| *key == fact.key);
             facts.sort_by_key(order);
-            Ok(Rates { name, $($key: SHEET.value(name, &facts, stringify!($key))?,)* facts })
+            Ok(Rates { name, $($key: sheet::value(SHEET, name, &facts, stringify!($key))?,)* facts: facts.into() })
         }
 
         /// Whether a value can be read for a key; none if there is no such rate.
@@ -130,10 +137,6 @@ macro_rules! define_rates {
 
 unit_rates!(define_rates);
 
-fn read_rates(name: &'static str) -> Result<Rates, String> {
-    rates_of(name, SHEET.facts(name)?)
-}
-
 impl Rates {
     /// The rates of a target; the universal ones for targets without figures.
     pub fn of(target: Target) -> &'static Rates {
@@ -146,8 +149,7 @@ impl Rates {
     }
 
     fn at(index: usize) -> &'static Rates {
-        static READ: [OnceLock<Rates>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
-        READ[index].get_or_init(|| read_rates(MACHINES[index]).expect("the build has read every machine"))
+        &built_in::RATES[index]
     }
 
     /// Rates of these facts, one for each field.
@@ -202,7 +204,7 @@ impl Rates {
 
 /// The sources of the rates: name and description.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SHEET.sources()
+    built_in::RATE_SOURCES.iter().copied()
 }
 
 /// A pipe that the statistics count.

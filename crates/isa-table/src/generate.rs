@@ -114,17 +114,24 @@ fn symbols(table: &Table) -> Vec<String> {
     found.into_iter().collect()
 }
 
+/// The name of the constant that stands for a modifier, which starts with a dot, or a name. Where several have one name, it is that of the
+/// first in the order of spellings.
+pub fn symbol_constant(spelling: &str) -> String {
+    let plain: String = spelling.trim_start_matches('.').chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    match plain {
+        plain if !spelling.starts_with('.') => format!("NAME_{plain}"),
+        plain if plain.starts_with(|c: char| c.is_ascii_digit()) => format!("_{plain}"),
+        plain => plain,
+    }
+}
+
 fn symbol_table(out: &mut String, symbols: &[String]) {
     let names: Vec<String> = symbols.iter().map(|symbol| format!("{symbol:?}")).collect();
     let _ = writeln!(out, "pub(crate) static SYMBOLS:[&str;{}]=[{}];", names.len(), names.join(","));
     out.push_str("/// Modifiers and names by their spelling.\n#[allow(missing_docs,non_upper_case_globals)]\nimpl Symbol{\n");
     let mut taken = BTreeSet::new();
     for (number, symbol) in symbols.iter().enumerate() {
-        let plain: String = symbol.trim_start_matches('.').chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        let mut name = if symbol.starts_with('.') { plain } else { format!("NAME_{plain}") };
-        if name.starts_with(|c: char| c.is_ascii_digit()) {
-            name.insert(0, '_');
-        }
+        let name = symbol_constant(symbol);
         if taken.insert(name.clone()) {
             let _ = writeln!(out, "pub const {name}:Symbol=Symbol({number});");
         }

@@ -26,7 +26,7 @@ mod template;
 mod widths;
 
 pub use check::check;
-pub use generate::generate;
+pub use generate::{generate, symbol_constant};
 pub use model::*;
 pub use parse::Error;
 pub use properties::{Properties, parse_properties};

@@ -45,6 +45,9 @@ const REUSE: u32 = 122;
 const NO_BARRIER: u8 = 7;
 
 impl Control {
+    /// All bits zero: for words that get their control part later.
+    pub const BLANK: Control = Control { stall: 0, stay: false, write_barrier: Some(0), read_barrier: Some(0), wait: 0, reuse: 0 };
+
     /// The bits of an instruction that are control.
     pub const MASK: u128 = ((1 << 21) - 1) << STALL;
 

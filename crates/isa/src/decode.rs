@@ -124,7 +124,7 @@ fn value(core: &Core, word: u128) -> Value {
             Value::Name(known.unwrap_or_else(|| Symbol::invalid(stored)))
         }
         Core::Address(prefix, parts) => {
-            Value::Address(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() })
+            Value::Address(Box::new(Address { word: *prefix, parts: parts.iter().map(|part| address_part(part, word)).collect() }))
         }
     }
 }

@@ -45,7 +45,7 @@ pub use instruction::{Address, AddressPart, AddressRegister, Guard, Instruction,
 pub use launch::{ClusterLaunch, Launch, LaunchWord, ReservedShared};
 pub use print::{print, print_with};
 pub use profile::{Profile, SharedWindow};
-pub use select::{EncodeError, encode, find_form, select};
+pub use select::{EncodeError, encode, find_form, select, settle};
 pub use table::{Effect, File, Format, Latency, Leading, Memory, Opcode, Pipe, Properties, Symbol};
 pub use target::Target;
 pub use text::{ParseError, parse, parse_at};

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::Target;
 use crate::alias;
+use crate::decode::decode;
 use crate::fill::Filler;
 use crate::instruction::{Instruction, Operand, Value};
 use crate::table::{Core, Form, FormId, Piece, Slot, Symbol};
@@ -50,6 +51,27 @@ pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128
         }
     }
     Err(explain(instruction, target))
+}
+
+/// The word of a new instruction, which becomes what it will be in the code: with its form, which says through which slots of the reuse cache
+/// its operands go, and with sources exchanged if the contest wants that.
+pub fn settle(instruction: &mut Instruction, target: Target) -> Result<u128, EncodeError> {
+    let (form, word) = match contest(instruction, target) {
+        Some(found) => found,
+        None => {
+            let found = swaps(instruction).find_map(|swapped| contest(&swapped, target).map(|found| (swapped, found)));
+            let Some((swapped, found)) = found else { return Err(explain(instruction, target)) };
+            *instruction = swapped;
+            found
+        }
+    };
+    if instruction.operands.len() == form.form().operands.len() {
+        instruction.form = Some(form);
+    } else if let Some(decoded) = decode(word, target) {
+        // Operands are counted as the form counts them.
+        *instruction = decoded;
+    }
+    Ok(word)
 }
 
 /// The form that holds an instruction as it stands, without exchanging sources; no reason is given if there is none.

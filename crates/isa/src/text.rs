@@ -401,7 +401,7 @@ impl<'t> Reader<'t> {
             }
             parts.push(part);
         }
-        Ok(Value::Address(Address { word: symbol, parts }))
+        Ok(Value::Address(Box::new(Address { word: symbol, parts })))
     }
 }
 

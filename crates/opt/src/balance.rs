@@ -7,7 +7,7 @@
 //! that add faster than they multiply, because there both units add anyway.
 
 use oriole_hardware::machine::Machine;
-use oriole_hardware::units::Rates;
+use oriole_hardware::units::{Rates, Unit};
 use oriole_hardware::{Class, Classes, ThroughputClass};
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role, Target};
 use oriole_isa::{Opcode, Symbol};
@@ -36,9 +36,9 @@ impl Prices {
         let (rates, machine) = (Rates::of(target), Machine::of(target));
         let price = |class: Class| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1));
-            match class.attribute("unit") {
-                Some("alu") => (cycles, 0),
-                Some("fma") => (0, cycles),
+            match class.unit() {
+                Unit::Alu => (cycles, 0),
+                Unit::Fma => (0, cycles),
                 _ => (0, 0),
             }
         };

@@ -23,6 +23,12 @@ pub fn machine_instruction(function: &Function, inst: Inst, distance: &dyn Fn(Bl
     translate(function, opcode, &data.modifiers, data.guard, function.operands(inst), distance)
 }
 
+/// Whether the word of an instruction depends on where it and other blocks stand.
+pub fn depends_on_place(function: &Function, inst: Inst) -> bool {
+    let names_block = |operand: &Operand| matches!(operand.kind, OperandKind::Block(_));
+    function.insts[inst].is_machine(Opcode::BRX) || function.operands(inst).iter().any(names_block)
+}
+
 /// Whether the target has a form for an instruction as it stands; pseudo operations fit everywhere.
 pub fn fits(function: &Function, inst: Inst, target: Target) -> bool {
     let data = &function.insts[inst];
@@ -174,13 +180,13 @@ fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64
         OperandKind::Constant { bank, offset } => {
             let part = |number| AddressPart { offset: Some(number), ..AddressPart::default() };
             let parts = [part(i64::from(bank)), part(i64::from(offset))].into_iter().collect();
-            Value::Address(Address { word: Symbol::NAME_c, parts })
+            Value::Address(Box::new(Address { word: Symbol::NAME_c, parts }))
         }
         OperandKind::Name(name) => Value::Name(name),
         OperandKind::Set(members) => Value::Set(members),
         OperandKind::Block(block) => Value::Relative(distance(block)),
         OperandKind::Reference(_) => Value::Place(Place { number: 0, distance: 0 }),
-        OperandKind::Address(word) => Value::Address(Address { word, parts: SmallVec::new() }),
+        OperandKind::Address(word) => Value::Address(Box::new(Address { word, parts: SmallVec::new() })),
         OperandKind::Undefined => Value::Register(File::General, None),
     };
     isa::Operand {

@@ -104,23 +104,6 @@ pub struct Incomplete {
     pub attribute: &'static str,
 }
 
-/// The counter that a class of the table names.
-pub fn unit(class: Class) -> Option<Unit> {
-    Some(match class.attribute("unit")? {
-        "alu" => Unit::Alu,
-        "fma" => Unit::Fma,
-        "fp64" => Unit::Double,
-        "mma" => Unit::Tensor,
-        "lsu" => Unit::LoadStore,
-        "tex" => Unit::Texture,
-        "bra" => Unit::Branch,
-        "smem" => Unit::Shared,
-        "sfu" => Unit::Special,
-        "udp" => Unit::Uniform,
-        _ => return None,
-    })
-}
-
 impl Descriptor {
     /// What a class says, for an instruction about which nothing else is known.
     pub fn of_class(class: Class) -> Result<Descriptor, Incomplete> {
@@ -135,7 +118,7 @@ impl Descriptor {
             sub_class: SubClass::find(text("sub")?).ok_or_else(|| lacks("sub"))?,
             flags: PipeFlags::find(text("flags")?).ok_or_else(|| lacks("flags"))?,
             throughput: ThroughputClass::of(class),
-            unit: unit(class).ok_or_else(|| lacks("unit"))?,
+            unit: class.unit(),
             space: Space::of_class(class),
             width: 1,
             result_file: None,

@@ -6,14 +6,14 @@
 //!
 //! **Budget.** Registers that cost no occupancy are free: the budget is the most with which as many warps stay resident as with what the old
 //! order needs. Beyond that they must pay: whoever calls can ask for a schedule that keeps a share of the warps only ([`Scheduler::warps_kept`])
-//! and compare the two ([`crate::score`]).
+//! and compare the two ([`crate::score`]). [`Stats::promise`] says whether that is worth while ([`crate::offer`]).
 
 use std::ops::Range;
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
-use oriole_ir::analysis::{ControlFlow, Liveness};
+use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
@@ -22,10 +22,12 @@ use crate::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
+use crate::offer::{Offers, Outcome, Promise};
 use crate::pressure::{Borders, Counts, Tracker};
 use crate::report::target::{Bounds, RegisterTarget};
 use crate::report::trace::{Attempted, TracedRegion, Verdict};
 use crate::resource::Costs;
+use crate::score::executions;
 
 /// Predicates of a thread, and of a warp.
 const PREDICATES: i32 = 7;
@@ -57,6 +59,8 @@ pub struct Scheduler<'a> {
     pub launch: Option<Launch>,
     /// The share of resident warps, in percent, that must be left: 100 for schedules whose registers are to cost none.
     pub warps_kept: u32,
+    /// Smaller shares that the caller would put up with for a faster schedule.
+    pub warps_offered: &'a [u32],
     /// Whether to check every new order.
     pub verify: bool,
     /// Whether to record why.
@@ -76,8 +80,8 @@ pub struct Stats {
     pub live_before: i32,
     /// The same afterwards.
     pub live_after: i32,
-    /// Whether some block wanted more registers than it was given.
-    pub is_tight: bool,
+    /// Which of the shares that were offered would save time.
+    pub promise: Option<Promise>,
     /// The registers that cost no occupancy, before allocation.
     pub target: Option<RegisterTarget>,
     /// Every attempt at a block with the reasons of its picks, if that was asked for.
@@ -161,6 +165,8 @@ struct Attempt {
 /// An order of a block that needs no more registers than allowed, if there is one.
 struct Found {
     attempt: Option<Attempt>,
+    /// How long it takes, or the old order if there is none.
+    cycles: u64,
     /// The most registers that are live.
     peak: Option<Counts>,
     /// Whether more were wanted than there are.
@@ -196,6 +202,9 @@ impl Scheduler<'_> {
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
         let target = self.target(old);
         let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), ..Stats::default() };
+        let loops = if self.warps_offered.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
+        let shares = self.warps_offered.iter().map(|&warps_kept| (warps_kept, Scheduler { warps_kept, ..*self }.target(old)));
+        let mut offers = Offers::new((self.warps_kept, target), shares);
         for chunk in &chunks {
             let piece = only_piece.take().unwrap_or_else(|| piece_of(function, chunk));
             let builder = Builder::new(self.model, piece.code.registers());
@@ -205,19 +214,34 @@ impl Scheduler<'_> {
                 let live = LiveValues::of(function, &liveness, *block);
                 let found = self.within_budget(&piece.code, range, &mut tools, &live, most_of(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
-                stats.is_tight |= found.is_tight;
+                if let Some(loops) = &loops {
+                    let own = Outcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
+                    let with = |allowed| self.outcome(&piece.code, range, &mut tools, &live, most_of(allowed, old));
+                    offers.add(executions(loops.depth(*block)), &piece.code.items[range.clone()], self.costs, own, found.is_tight, with);
+                }
                 let insts = &function.blocks[*block].insts;
                 let tries = found.tries.into_iter();
                 stats.attempts.extend(tries.map(|(mode, regions, verdict)| Attempted::new(*block, insts, mode, regions, verdict)));
                 self.accept(function, &piece.code, *block, range, found.attempt, &mut stats)?;
             }
         }
+        stats.promise = offers.best(|live| Scheduler { warps_kept: 100, ..*self }.register_target(live).warps);
         Ok(stats)
+    }
+
+    /// How long a block takes if so many registers may be live.
+    fn outcome(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Outcome {
+        let untraced = Scheduler { trace: false, ..*self };
+        let settings = untraced.settings(self.mode, Stage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
+        tools.tracker.enter_block(code, range.clone(), live.as_borders());
+        let attempt = untraced.attempt(code, range, tools, &settings);
+        let peak = peak(code, range, &mut tools.tracker, live.as_borders(), attempt.order.iter().copied());
+        Outcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
     /// Looks for an order of a block that needs no more registers than allowed.
     fn within_budget(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Found {
-        let (mut tries, mut is_tight) = (Vec::new(), false);
+        let (mut tries, mut is_tight, mut cycles_before) = (Vec::new(), false, 0);
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
@@ -231,11 +255,11 @@ impl Scheduler<'_> {
                 tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
-                return Found { attempt: Some(attempt), peak: Some(found), is_tight, tries };
+                return Found { cycles: attempt.cycles, attempt: Some(attempt), peak: Some(found), is_tight, tries };
             }
-            is_tight = true;
+            (is_tight, cycles_before) = (true, attempt.cycles_before);
         }
-        Found { attempt: None, peak: None, is_tight, tries }
+        Found { attempt: None, cycles: cycles_before, peak: None, is_tight, tries }
     }
 
     /// Schedules a function on physical registers: phase 110.
@@ -292,10 +316,18 @@ impl Scheduler<'_> {
             (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
             let graph = builder.build(code, region.clone());
             let before = backend::estimate(code, &graph, self.costs, region.clone());
-            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, memory);
-            let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
-            let is_better = is_judged || schedule.length.is_shorter_than(before);
             attempt.cycles_before += u64::from(before.issued);
+            let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
+            let is_heard = settings.stage == Stage::Pre && self.backend.tells_wishes();
+            if !is_judged && !is_heard && !self.trace && !backend::least(code, &graph, self.costs).is_shorter_than(before) {
+                attempt.cycles += u64::from(before.issued);
+                tracker.enter_region(code, region.clone());
+                region.clone().for_each(|position| tracker.step(code, &code.items[position]));
+                attempt.order.extend(region);
+                continue;
+            }
+            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, memory);
+            let is_better = is_judged || schedule.length.is_shorter_than(before);
             attempt.wants_registers |= schedule.wants_registers;
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if self.trace {

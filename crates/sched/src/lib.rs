@@ -35,6 +35,7 @@ pub mod descriptor;
 pub mod function;
 pub mod graph;
 pub mod latency;
+pub mod offer;
 pub mod pressure;
 pub mod register_cost;
 pub mod report;

@@ -15,7 +15,6 @@ use oriole_hardware::units::{Rates, UNITS};
 use oriole_hardware::{Class, Profile};
 use oriole_isa::{File, Instruction, accesses};
 
-use crate::descriptor::unit;
 use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
 use oriole_hardware::ThroughputClass;
 
@@ -137,7 +136,7 @@ impl Costs {
     pub fn from_rates(rates: &Rates, machine: &Machine) -> Costs {
         let cost = |class: Class| {
             let cycles = ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1);
-            (unit(class).map_or(0, oriole_hardware::units::Unit::index), cycles as i32)
+            (class.unit().index(), cycles as i32)
         };
         Costs { classes: oriole_hardware::Classes::get().all().map(cost).collect() }
     }

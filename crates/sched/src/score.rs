@@ -8,14 +8,14 @@
 //! good in one and half as good in the other is neither better nor worse.
 
 use oriole_hardware::Model;
-use oriole_hardware::units::UNITS;
 use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, Loops};
 
 use crate::backend::tree::appraise;
 use crate::backend::{Backend, Budget, Knobs, Mode, Settings, Stage};
-use crate::code::{from_ir, from_machine};
+use crate::code::{Item, from_ir, from_machine};
 use crate::graph::Builder;
+use crate::offer::busiest;
 use crate::resource::Costs;
 
 /// How often a loop is likely executed.
@@ -24,6 +24,11 @@ const LOOP: f64 = 10.0;
 const DEEPEST: u32 = 6;
 /// Regions are cut here: the estimate of longer ones needs no more context.
 const LONGEST_REGION: usize = 4096;
+
+/// How often a block inside of so many loops is likely executed.
+pub(crate) fn executions(depth: u32) -> f64 {
+    LOOP.powi(depth.min(DEEPEST) as i32)
+}
 
 /// Cycles of a warp.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,13 +44,23 @@ impl Score {
     pub fn value(self) -> f64 {
         (self.alone * self.shared).sqrt()
     }
+
+    /// Adds a block that takes a warp so long alone and that keeps its busiest unit so long.
+    pub(crate) fn add(&mut self, executions: f64, alone: f64, busiest: f64, warps: u32) {
+        self.alone += executions * alone;
+        self.shared += executions * (alone / f64::from(warps.max(1))).max(busiest);
+    }
+}
+
+/// Issue slots of a block, those lost by conflicts of banks included.
+fn issued_with(items: &[Item], conflicts: i32) -> f64 {
+    f64::from(items.iter().filter(|item| item.opcode.is_some()).count() as i32 + conflicts)
 }
 
 /// The score of a function on registers, with so many warps on each scheduler.
 pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> Score {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let warps = f64::from(warps.max(1));
     let mut score = Score { alone: 1.0, shared: 1.0 };
     let mut builder = Builder::new(model, from_machine::empty().registers());
     let settings = Settings {
@@ -66,17 +81,8 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
             length += region.cycles;
             conflicts += region.conflicts as i32;
         }
-        let mut busy = [0; UNITS];
-        let mut issued = conflicts;
-        for item in code.items.iter().filter(|item| item.opcode.is_some()) {
-            busy[costs.unit(item.class)] += costs.cycles(item.class).max(1);
-            issued += 1;
-        }
-        let busiest = f64::from(busy.into_iter().max().unwrap_or(0).max(issued));
-        let alone = f64::from(length).max(busiest);
-        let times = LOOP.powi(loops.depth(block).min(DEEPEST) as i32);
-        score.alone += times * alone;
-        score.shared += times * (alone / warps).max(busiest);
+        let busiest = busiest(&code.items, costs).max(issued_with(&code.items, conflicts));
+        score.add(executions(loops.depth(block)), f64::from(length).max(busiest), busiest, warps);
     }
     score
 }

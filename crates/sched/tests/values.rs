@@ -32,6 +32,7 @@ fn run_by(backend: Backend, text: &str, mode: Mode, registers: u32) -> (Vec<Stri
         calls: None,
         launch: None,
         warps_kept: 100,
+        warps_offered: &[],
         verify: true,
         trace: true,
     };

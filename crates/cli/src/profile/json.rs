@@ -3,7 +3,7 @@
 use oriole_hardware::ThroughputClass;
 use oriole_hardware::machine::Field;
 use oriole_hardware::occupancy::{Cliff, Launch};
-use oriole_hardware::tables::{FILES, KINDS};
+use oriole_hardware::tables::{Cell, FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
 use oriole_sched::Descriptor;
@@ -102,21 +102,18 @@ fn grids(profile: &Profile) -> Vec<Value> {
     let mut grids = Vec::new();
     for (kind, kind_name) in KINDS.iter().enumerate() {
         for (file, file_name) in FILES.iter().enumerate() {
-            let cells = &profile.model.table().grids[kind][file].cells;
-            let mut places: Vec<(u8, u8)> = cells.keys().copied().collect();
-            places.sort_unstable();
-            let name = |port: u8| table.ports[file][usize::from(port)].clone();
-            let row = |row: &[(u8, u8)]| -> Map<String, Value> {
-                let cell = |place: &(u8, u8)| {
-                    let cell = cells[place];
+            let cells: Vec<_> = profile.model.table().grids[kind][file].iter().collect();
+            let name = |port: u8| table.ports[file][usize::from(port)].to_owned();
+            let row = |row: &[((u8, u8), Cell)]| -> Map<String, Value> {
+                let cell = |&((_, second), cell): &((u8, u8), Cell)| {
                     let value = json!({ "cycles": cell.cycles, "guarded": cell.guarded, "scoreboard": cell.scoreboard,
-                        "source": cell.source.to_string() });
-                    (name(place.1), value)
+                        "source": cell.letter().to_string() });
+                    (name(second), value)
                 };
                 row.iter().map(cell).collect()
             };
             let rows: Map<String, Value> =
-                places.chunk_by(|a, b| a.0 == b.0).map(|places| (name(places[0].0), Value::Object(row(places)))).collect();
+                cells.chunk_by(|a, b| a.0.0 == b.0.0).map(|cells| (name(cells[0].0.0), Value::Object(row(cells)))).collect();
             grids.push(json!({ "kind": kind_name, "file": file_name, "rows": rows }));
         }
     }

@@ -33,9 +33,9 @@ pub struct Sources {
 /// Counts the figures of a profile.
 pub fn count(profile: &Profile) -> Sources {
     let table = profile.model.table();
-    let cells = table.grids.iter().flatten().flat_map(|grid| grid.cells.values().map(|cell| cell.source));
+    let cells = table.grids.iter().flatten().flat_map(|grid| grid.iter().map(|(_, cell)| cell.letter()));
     let letters: Vec<String> = cells.chain(table.times.iter().map(|row| row.source)).map(String::from).collect();
-    let latencies: Vec<(String, String)> = table.sources.iter().map(|(letter, text)| (letter.to_string(), text.clone())).collect();
+    let latencies: Vec<(String, String)> = table.sources.iter().map(|(letter, text)| (letter.to_string(), (*text).to_owned())).collect();
     let names = |fields: Vec<&str>| fields.into_iter().map(str::to_owned).collect::<Vec<_>>();
     Sources {
         latencies: tally(&latencies, &letters),
@@ -58,9 +58,9 @@ fn of_class(profile: &Profile, class: Class) -> BTreeMap<char, usize> {
     for (kind, kind_name) in KINDS.iter().enumerate() {
         for file in 0..FILES.len() {
             let is_war = *kind_name == "war";
-            let ports: Vec<u8> = if is_war { row.reads[file].concat() } else { row.writes[file].clone() };
-            let own = table.grids[kind][file].cells.iter().filter(|((first, _), _)| ports.contains(first));
-            own.for_each(|(_, cell)| *letters.entry(cell.source).or_default() += 1);
+            let ports: Vec<u8> = if is_war { row.reads[file].concat() } else { row.writes[file].to_vec() };
+            let own = table.grids[kind][file].iter().filter(|((first, _), _)| ports.contains(first));
+            own.for_each(|(_, cell)| *letters.entry(cell.letter()).or_default() += 1);
         }
     }
     if let Some(time) = table.times.iter().find(|time| time.class == class.name()) {

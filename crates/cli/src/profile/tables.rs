@@ -122,9 +122,9 @@ fn times(text: &mut String, profile: &Profile) {
         return;
     }
     let mut columns = Columns::new(["class", "least", "usual", "most", "sources read", "source"]);
-    for row in rows {
+    for row in rows.iter() {
         let figures = [row.least, row.usual, row.most, row.read].map(|figure| figure.to_string());
-        columns.row([row.class.clone()].into_iter().chain(figures).chain([row.source.to_string()]));
+        columns.row([row.class.to_owned()].into_iter().chain(figures).chain([row.source.to_string()]));
     }
     columns.print(text);
 }
@@ -133,18 +133,16 @@ fn grids(text: &mut String, profile: &Profile) {
     let table = Classes::get().table();
     for (kind, kind_name) in KINDS.iter().enumerate() {
         for (file, file_name) in FILES.iter().enumerate() {
-            let cells = &profile.model.table().grids[kind][file].cells;
-            let mut places: Vec<(u8, u8)> = cells.keys().copied().collect();
-            places.sort_unstable();
-            let mut seconds: Vec<u8> = places.iter().map(|place| place.1).collect();
+            let grid = &profile.model.table().grids[kind][file];
+            let (mut firsts, mut seconds): (Vec<u8>, Vec<u8>) = grid.iter().map(|(place, _)| place).unzip();
+            firsts.dedup();
             seconds.sort_unstable();
             seconds.dedup();
             let _ = writeln!(text, "\nGrid {kind_name} {file_name}: cycles from row to column");
-            let name = |port: u8| table.ports[file][usize::from(port)].clone();
+            let name = |port: u8| table.ports[file][usize::from(port)].to_owned();
             let mut columns = Columns::new([String::new()].into_iter().chain(seconds.iter().map(|&port| name(port))));
-            for row in places.chunk_by(|a, b| a.0 == b.0) {
-                let first = row[0].0;
-                let figures = seconds.iter().map(|&second| cells.get(&(first, second)).map_or("-".to_owned(), ToString::to_string));
+            for first in firsts {
+                let figures = seconds.iter().map(|&second| grid.get(first, second).map_or("-".to_owned(), |cell| cell.to_string()));
                 columns.row([name(first)].into_iter().chain(figures));
             }
             columns.print(text);

@@ -13,7 +13,7 @@ use crate::facts::MACHINES;
 use crate::machine::Machine;
 use crate::model::{Model, Waits};
 use crate::sheet::Fact;
-use crate::tables::{KINDS, LatencyTable, TimeRow, file_index, parse_cell};
+use crate::tables::{Grid, KINDS, LatencyTable, TimeRow, file_index, parse_cell};
 use crate::units::Rates;
 
 /// The most that the instruction's stall count holds.
@@ -39,8 +39,13 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
         return Err(extra.error(name, Fault::Order("nothing more")));
     }
     let sources = reader.letters(&grids)?;
-    let mut table =
-        LatencyTable { name: root.table, targets: root.targets, sources, grids: Default::default(), times: reader.times(&times)? };
+    let mut table = LatencyTable {
+        name: root.table,
+        targets: root.targets.into(),
+        sources: sources.into(),
+        grids: Grid::all_empty(Classes::get().table()),
+        times: reader.times(&times)?.into(),
+    };
     reader.grids(&grids, &mut table)?;
     reader.check_table(&grids, &times, &table)?;
     let mut model = Model::new(table);
@@ -88,8 +93,8 @@ struct Reader<'a> {
 struct Root {
     target: Target,
     machine: &'static str,
-    table: String,
-    targets: Vec<String>,
+    table: &'static str,
+    targets: Vec<&'static str>,
 }
 
 /// A section with its head.
@@ -183,11 +188,11 @@ impl<'a> Reader<'a> {
         let Some(target) = Target::parse(self.field(root, "target")?) else { return Err(bad("target", "a target")?) };
         let machine = self.field(root, "machine")?;
         let Some(machine) = MACHINES.iter().find(|name| **name == machine) else { return Err(bad("machine", "a machine")?) };
-        let targets: Vec<String> = self.field(root, "targets")?.split(',').map(str::to_owned).collect();
-        if !targets.contains(&target.to_string()) {
+        let targets: Vec<&'static str> = self.field(root, "targets")?.split(',').map(keep).collect();
+        if !targets.contains(&target.to_string().as_str()) {
             return Err(bad("targets", "a list with the target")?);
         }
-        Ok(Root { target, machine, table: self.field(root, "table")?.to_owned(), targets })
+        Ok(Root { target, machine, table: keep(self.field(root, "table")?), targets })
     }
 
     fn section(&mut self, name: &str, kinds: &[RecordType]) -> Outcome<Section<'a>> {
@@ -210,9 +215,9 @@ impl<'a> Reader<'a> {
         Err(self.error(record, "name", Fault::Structure { said: said.to_owned(), known: name.to_owned() }))
     }
 
-    fn letters(&self, grids: &Section<'_>) -> Outcome<Vec<(char, String)>> {
+    fn letters(&self, grids: &Section<'_>) -> Outcome<Vec<(char, &'static str)>> {
         let letter = |(name, text): (String, String)| match name.as_bytes() {
-            [letter @ b'a'..=b'z'] => Ok((char::from(*letter), text)),
+            [letter @ b'a'..=b'z'] => Ok((char::from(*letter), keep(&text))),
             _ => Err(self.error(grids.header, &name, Fault::UnknownField)),
         };
         grids.sources().into_iter().map(letter).collect()
@@ -234,7 +239,7 @@ impl<'a> Reader<'a> {
                 return Err(self.error(second, "class", Fault::Twice));
             }
             let row = TimeRow {
-                class: class.to_owned(),
+                class,
                 least: self.number(record, "least")?,
                 usual: self.number(record, "usual")?,
                 most: self.number(record, "most")?,
@@ -275,7 +280,7 @@ impl<'a> Reader<'a> {
                 if cell.cycles.checked_add(cell.guarded).is_none() {
                     return Err(self.error(record, key, Fault::Value(value.clone(), "a number of cycles that fits")));
                 }
-                if table.grids[kind][file].cells.insert((first as u8, second), cell).is_some() {
+                if table.grids[kind][file].insert(first as u8, second, cell).is_some() {
                     return Err(self.error(record, "first", Fault::Twice));
                 }
             }

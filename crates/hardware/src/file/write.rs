@@ -45,7 +45,7 @@ pub fn records(profile: &Profile) -> Vec<Record> {
         (
             SECTIONS[4],
             grids(profile),
-            profile.model.table().sources.iter().map(|(letter, text)| (letter.to_string(), text.clone())).collect(),
+            profile.model.table().sources.iter().map(|(letter, text)| (letter.to_string(), (*text).to_owned())).collect(),
         ),
     ] {
         let mark = |kind| Record::new(kind).with("name", name).with("entries", entries.len());
@@ -59,7 +59,7 @@ pub fn records(profile: &Profile) -> Vec<Record> {
     let root_record = Record::new(RecordType::Root)
         .with("target", profile.target)
         .with("machine", profile.machine.name)
-        .with("table", &table.name)
+        .with("table", table.name)
         .with("targets", table.targets.join(","))
         .with("records", records.len() + 1);
     records.insert(root, root_record);
@@ -95,26 +95,26 @@ fn classes(profile: &Profile) -> Vec<Record> {
 
 /// The unit that a class executes on.
 pub fn unit(class: Class) -> &'static str {
-    class.attribute("unit").unwrap_or("none")
+    class.unit().table_name()
 }
 
 /// The standard entry of a class.
 pub fn class_record(class: Class, latency: u16) -> Record {
     let row = class.row();
     let mut record = Record::new(RecordType::Class).with("name", class.name());
-    for (key, value) in &row.attributes {
+    for (key, value) in row.attributes {
         record = record.with(key, value);
     }
     let table = Classes::get().table();
     for (file, name) in FILES.iter().enumerate() {
-        record = record.with(name, ports_text(table, file, &row.writes[file], &row.reads[file]));
+        record = record.with(name, ports_text(table, file, row.writes[file], row.reads[file]));
     }
     record.with("latency", latency).with("dual", 0)
 }
 
 /// `WRITES/READS` as in the table of classes.
-fn ports_text(table: &ClassTable, file: usize, writes: &[u8], reads: &[Vec<u8>]) -> String {
-    let list = |ports: &[u8]| ports.iter().map(|&port| table.ports[file][usize::from(port)].as_str()).collect::<Vec<_>>().join("+");
+fn ports_text(table: &ClassTable, file: usize, writes: &[u8], reads: &[&[u8]]) -> String {
+    let list = |ports: &[u8]| ports.iter().map(|&port| table.ports[file][usize::from(port)]).collect::<Vec<_>>().join("+");
     let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let reads: Vec<String> = reads.iter().map(|ports| list(ports)).collect();
     format!("{}/{}", or_none(list(writes)), or_none(reads.join(",")))
@@ -122,10 +122,10 @@ fn ports_text(table: &ClassTable, file: usize, writes: &[u8], reads: &[Vec<u8>])
 
 fn times(profile: &Profile) -> Vec<Record> {
     let mut records = Vec::new();
-    for row in &profile.model.table().times {
-        let scoreboard = Record::new(RecordType::Scoreboard).with("class", &row.class).with("least", row.least).with("usual", row.usual);
+    for row in profile.model.table().times.iter() {
+        let scoreboard = Record::new(RecordType::Scoreboard).with("class", row.class).with("least", row.least).with("usual", row.usual);
         records.push(scoreboard.with("most", row.most).with("source", row.source));
-        records.push(Record::new(RecordType::Wait).with("class", &row.class).with("read", row.read));
+        records.push(Record::new(RecordType::Wait).with("class", row.class).with("read", row.read));
     }
     records
 }
@@ -151,14 +151,12 @@ fn grids(profile: &Profile) -> Vec<Record> {
     let mut records = Vec::new();
     for (kind, kind_name) in KINDS.iter().enumerate() {
         for (file, file_name) in FILES.iter().enumerate() {
-            let cells = &profile.model.table().grids[kind][file].cells;
-            let name = |port: u8| &classes.ports[file][usize::from(port)];
-            let mut places: Vec<(u8, u8)> = cells.keys().copied().collect();
-            places.sort_unstable();
-            for row in places.chunk_by(|a, b| a.0 == b.0) {
+            let name = |port: u8| classes.ports[file][usize::from(port)];
+            let cells: Vec<_> = profile.model.table().grids[kind][file].iter().collect();
+            for row in cells.chunk_by(|a, b| a.0.0 == b.0.0) {
                 let start =
-                    Record::new(RecordType::Dimension).with("kind", kind_name).with("file", file_name).with("first", name(row[0].0));
-                records.push(row.iter().fold(start, |record, place| record.with(name(place.1), cells[place])));
+                    Record::new(RecordType::Dimension).with("kind", kind_name).with("file", file_name).with("first", name(row[0].0.0));
+                records.push(row.iter().fold(start, |record, &((_, second), cell)| record.with(name(second), cell)));
             }
         }
     }

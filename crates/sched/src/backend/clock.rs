@@ -1,6 +1,7 @@
 //! Time as an order is issued, the same for all backends.
 //!
-//! [`estimate`] says how many cycles an order takes, so that a new order can be held against the old one.
+//! [`estimate`] says how many cycles an order takes, so that a new order can be held against the old one, [`least`] how many any order takes:
+//! where the old one takes no more, nobody need look for another.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -93,6 +94,29 @@ pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<
         release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
     }
     length
+}
+
+/// How long the region takes at least, whatever its order: as long as its longest chain, as many cycles as it has instructions, and as long as
+/// its busiest unit works.
+pub fn least(code: &Code, graph: &Graph, costs: &Costs) -> Length {
+    let mut least = Length::default();
+    let mut busy = [(0, 0); UNITS];
+    let mut instructions = 0;
+    for (node, depth) in graph.depths().into_iter().take(graph.items()).enumerate() {
+        least.add(depth, graph.tail(node as u32));
+        let item = &code.items[graph.region.start + node];
+        if item.opcode.is_some() {
+            let cycles = costs.cycles(item.class).max(1) as u32;
+            let (sum, longest) = &mut busy[costs.unit(item.class)];
+            (*sum, *longest) = (*sum + cycles, cycles.max(*longest));
+            instructions += 1;
+        }
+    }
+    // The last on a unit is issued when all others have left it.
+    let units = busy.iter().map(|(sum, longest)| (sum - longest) + 1).max().unwrap_or(0);
+    least.issued = least.issued.max(instructions).max(if instructions > 0 { units } else { 0 });
+    least.done = least.done.max(least.issued);
+    least
 }
 
 /// Tells those who depend on a node when it was issued. Joins pass it on at once.

@@ -21,7 +21,7 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
 use crate::resource::{Costs, ResourceVector};
-pub use clock::{Length, estimate};
+pub use clock::{Length, estimate, least};
 pub use knobs::Knobs;
 pub use reason::Reason;
 
@@ -70,6 +70,11 @@ impl Backend {
     /// Whether it gives back the order of the source where it finds none that is better, so that nobody else need compare.
     pub fn gives_up_for_source(self) -> bool {
         matches!(self, Backend::C)
+    }
+
+    /// Whether its schedules tell that they wanted more registers ([`Schedule::wants_registers`]).
+    pub fn tells_wishes(self) -> bool {
+        !matches!(self, Backend::B)
     }
 
     /// The backend of this name.

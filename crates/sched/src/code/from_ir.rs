@@ -44,7 +44,7 @@ impl ValueNumbers {
     /// No code yet, on these registers: each value is a group.
     pub fn empty(&self, function: &Function) -> Code {
         let groups = function.values.iter().map(|class| Group { class: RegisterClass::of(class.file), weight: class.width });
-        Code::new(self.value.len() as u32, groups.collect())
+        Code::new(self.value.len() as u32, groups.collect::<Vec<Group>>())
     }
 }
 

@@ -1,6 +1,7 @@
 //! From machine instructions, decoded or about to be encoded, to items on physical registers.
 
 use std::hash::{Hash, Hasher};
+use std::sync::LazyLock;
 
 use oriole_hardware::{Class, Classes};
 use oriole_ir::{MemoryAccess, Order};
@@ -17,8 +18,10 @@ const FILE_SIZE: u32 = 256;
 
 /// No code yet, on physical registers.
 pub fn empty() -> Code {
-    let groups = FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of(file), weight: 1 }));
-    Code::new(FILES.len() as u32 * FILE_SIZE, groups.collect())
+    static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
+        FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of(file), weight: 1 })).collect()
+    });
+    Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }
 
 /// The number of a physical register; none for those that order nothing.

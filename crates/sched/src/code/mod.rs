@@ -13,6 +13,7 @@ mod effect;
 pub mod from_ir;
 pub mod from_machine;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use oriole_hardware::{Class, Port};
@@ -175,7 +176,7 @@ pub struct Code {
     pub calls: Vec<(u32, u32)>,
     touches: Vec<Touch>,
     item_groups: Vec<u32>,
-    groups: Vec<Group>,
+    groups: Cow<'static, [Group]>,
     registers: u32,
 }
 
@@ -200,8 +201,8 @@ pub struct NewItem<'a> {
 
 impl Code {
     /// No code yet, on so many registers; `group_of` is asked for each register by [`Code::push`].
-    pub fn new(registers: u32, groups: Vec<Group>) -> Code {
-        Code { registers, groups, ..Code::default() }
+    pub fn new(registers: u32, groups: impl Into<Cow<'static, [Group]>>) -> Code {
+        Code { registers, groups: groups.into(), ..Code::default() }
     }
 
     /// How many registers there are.

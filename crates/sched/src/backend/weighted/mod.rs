@@ -2,7 +2,8 @@
 //!
 //! A region is scheduled twice. The **forward pass** goes from the first instruction to the last and leaves an order and a cycle for each
 //! instruction. The **backward pass** goes from the last to the first with the same score mirrored, and with the forward cycles as a second
-//! axis. The common clock ([`super::clock`]) then says which of the two orders is shorter; that one stays, if it has enough registers.
+//! axis. The common clock ([`super::clock`]) then says which of the two orders is shorter; that one stays, if it has enough registers. After
+//! allocation, where registers do not count, there is no backward pass where the forward one has found an order than which none is shorter.
 //!
 //! **The score** of a candidate, higher is better, is a sum of three parts without a unit ([`score`]):
 //!
@@ -42,7 +43,7 @@ mod registers;
 mod score;
 mod view;
 
-use super::clock::{Clock, release};
+use super::clock::{Clock, least, release};
 use super::{Length, Mode, Pick, Schedule, Settings, Stage};
 use crate::code::Code;
 use crate::graph::Graph;
@@ -63,10 +64,14 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     let leaving = Leaving::of(code, graph);
     let forward = Pass::new(code, View::forward(graph, &leaving), costs, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &leaving, forward);
-    let cycles = Some(&forward.cycles[..]);
-    let backward = Pass::new(code, View::backward(graph, &leaving), costs, settings, &weights, groups, cycles).run();
-    let backward = Attempt::new(code, graph, costs, groups, &leaving, backward);
-    let best = if backward.is_better_than(&forward, settings) { backward } else { forward };
+    let best = if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
+        forward
+    } else {
+        let cycles = Some(&forward.cycles[..]);
+        let backward = Pass::new(code, View::backward(graph, &leaving), costs, settings, &weights, groups, cycles).run();
+        let backward = Attempt::new(code, graph, costs, groups, &leaving, backward);
+        if backward.is_better_than(&forward, settings) { backward } else { forward }
+    };
     for &position in &best.order {
         tracker.step(code, &code.items[position]);
     }
@@ -116,6 +121,12 @@ impl Attempt {
         let (usage, most_scoreboards) = (clock.usage, clock.most_in_flight);
         let order = order.iter().map(|&node| graph.region.start + node as usize).collect();
         Attempt { order, picks, length, wall, peak, cycles, usage, most_scoreboards }
+    }
+
+    /// Whether no order is shorter.
+    fn is_shortest(&self, code: &Code, graph: &Graph, costs: &Costs) -> bool {
+        let least = least(code, graph, costs);
+        self.wall + self.length.done <= least.issued + least.done
     }
 
     /// Registers beyond the budget.

@@ -1,0 +1,242 @@
+//! Writes the tables as Rust: the one place that knows how they become constants. `src/built_in.rs` includes the result.
+//!
+//! What can stand in a constant says how it is written ([`Literal`]). The text of numbers, strings and plain structs is what `{:?}` prints.
+
+use std::fmt::Write;
+
+use oriole_isa_table::symbol_constant;
+
+use crate::check::ReadSheet;
+use crate::facts::UNIT_NAMES;
+use crate::sheet::Fact;
+use crate::summary::{Summary, Time, Waits};
+use crate::tables::{Cell, ClassRow, ClassTable, GUARD, Grid, LatencyTable, List, Rule, TimeRow};
+
+/// What the table is for that targets without one of their own get.
+const UNIVERSAL: &str = "universal";
+
+/// Something that can be written as a constant.
+pub trait Literal {
+    /// Its text.
+    fn literal(&self) -> String;
+}
+
+macro_rules! as_debugged {
+    ($($kind:ty),*) => { $(impl Literal for $kind {
+        fn literal(&self) -> String {
+            format!("{self:?}")
+        }
+    })* };
+}
+
+as_debugged!(u8, u16, u32, usize, f64, bool, char, &str, Time, Waits, TimeRow, Cell);
+
+impl Literal for Fact {
+    fn literal(&self) -> String {
+        format!("fact({:?},{:?},{:?})", self.key, self.value, self.source)
+    }
+}
+
+impl<T: Literal> Literal for Option<T> {
+    fn literal(&self) -> String {
+        self.as_ref().map_or("None".to_owned(), |value| format!("Some({})", value.literal()))
+    }
+}
+
+impl<A: Literal, B: Literal> Literal for (A, B) {
+    fn literal(&self) -> String {
+        format!("({},{})", self.0.literal(), self.1.literal())
+    }
+}
+
+fn joined<T: Literal>(items: &[T]) -> String {
+    items.iter().map(Literal::literal).collect::<Vec<_>>().join(",")
+}
+
+impl<T: Literal, const N: usize> Literal for [T; N] {
+    fn literal(&self) -> String {
+        format!("[{}]", joined(self))
+    }
+}
+
+impl<T: Literal> Literal for &[T] {
+    fn literal(&self) -> String {
+        format!("&[{}]", joined(self))
+    }
+}
+
+impl<T: Literal + Clone> Literal for List<T> {
+    fn literal(&self) -> String {
+        format!("Cow::Borrowed(&[{}])", joined(self))
+    }
+}
+
+impl Literal for ClassRow {
+    fn literal(&self) -> String {
+        let [attributes, writes, reads] = [self.attributes.literal(), self.writes.literal(), self.reads.literal()];
+        format!("ClassRow{{name:{:?},attributes:{attributes},writes:{writes},reads:{reads}}}", self.name)
+    }
+}
+
+impl Literal for Rule {
+    fn literal(&self) -> String {
+        let modifiers = self.modifiers.literal();
+        format!("Rule{{mnemonic:{:?},modifiers:{modifiers},class:{},line:{}}}", self.mnemonic, self.class, self.line)
+    }
+}
+
+impl Literal for Summary {
+    fn literal(&self) -> String {
+        let Summary { longest, times, waits, base_latencies, longest_needs, lasting } = self;
+        let [times, waits, base, needs] = [times.literal(), waits.literal(), base_latencies.literal(), longest_needs.literal()];
+        let lasting = lasting.literal();
+        format!("Summary{{longest:{longest},times:{times},waits:{waits},base_latencies:{base},longest_needs:{needs},lasting:{lasting}}}")
+    }
+}
+
+/// A number and perhaps a letter: the name of a target, in the parts that the library compares.
+fn target_parts(name: &str) -> Option<(u16, Option<char>)> {
+    let name = name.strip_prefix("sm_")?;
+    let digits = name.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    Some((digits.parse().ok()?, name[digits.len()..].chars().next()))
+}
+
+/// `classes.tbl`: the table, and what is asked about each opcode and class.
+pub fn classes(table: &ClassTable, mnemonics: &[&str], rate_names: &[&str]) -> Result<String, String> {
+    let rules_of = |mnemonic: &&str| {
+        let own = table.rules.iter().filter(|rule| rule.mnemonic == *mnemonic);
+        let symbols = |rule: &Rule| rule.modifiers.iter().map(|name| format!("Symbol::{}", symbol_constant(name))).collect::<Vec<_>>();
+        let rules: Vec<String> = own.map(|rule| format!("(&[{}],Class({}))", symbols(rule).join(","), rule.class)).collect();
+        format!("&[{}],\n", rules.join(","))
+    };
+    let rules: String = mnemonics.iter().map(rules_of).collect();
+    let guard = |file| table.port(file, GUARD).ok_or_else(|| format!("classes.tbl: there is no port `{GUARD}`"));
+    let numbers = |key: &str, names: &[&str]| -> Result<Vec<usize>, String> {
+        let number = |row: &ClassRow| {
+            let place = names.iter().position(|name| row.attribute(key) == Some(name));
+            place.ok_or_else(|| format!("classes.tbl: the {key} of `{}` is not known", row.name))
+        };
+        table.classes.iter().map(number).collect()
+    };
+    let units: Vec<String> = numbers("unit", &UNIT_NAMES)?.iter().map(|unit| format!("Unit::ALL[{unit}]")).collect();
+    let rates: Vec<String> = numbers("rate", rate_names)?.iter().map(|rate| format!("ThroughputClass({rate})")).collect();
+    Ok(format!(
+        "pub(crate) static CLASSES:Classes=Classes{{\ntable:ClassTable{{ports:{},\nclasses:{},\nrules:{}}},\nrules:&[\n{rules}],\n\
+         guards:[Port({}),Port({})],\norders:{},\nqueues:{},\nunits:&[{}],\nrates:&[{}]}};\n",
+        table.ports.literal(),
+        table.classes.literal(),
+        table.rules.literal(),
+        guard(1)?,
+        guard(3)?,
+        groups(table, "order").as_slice().literal(),
+        groups(table, "queue").as_slice().literal(),
+        units.join(","),
+        rates.join(","),
+    ))
+}
+
+/// Numbers for the groups that the classes name by an attribute, in the order in which they are first named.
+fn groups(table: &ClassTable, attribute: &str) -> Vec<Option<u8>> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut number = |name: &'static str| {
+        let known = names.iter().position(|other| *other == name);
+        known.unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        }) as u8
+    };
+    table.classes.iter().map(|row| row.attribute(attribute).map(&mut number)).collect()
+}
+
+/// Different figures and different grids, each written once.
+#[derive(Default)]
+struct Grids {
+    figures: Vec<Option<Cell>>,
+    numbers: Vec<Vec<u8>>,
+}
+
+impl Grids {
+    fn figure(&mut self, figure: Option<Cell>) -> Result<u8, String> {
+        let place = number_of(&mut self.figures, figure);
+        u8::try_from(place).map_err(|_| "the latency tables have more than 256 different figures".to_owned())
+    }
+
+    fn literal(&mut self, grid: &Grid) -> Result<String, String> {
+        let numbers = grid.cells.iter().map(|&cell| self.figure(cell)).collect::<Result<Vec<u8>, _>>()?;
+        let place = number_of(&mut self.numbers, numbers);
+        Ok(format!("Grid{{ports:{},cells:Cow::Borrowed(&GRID_{place})}}", grid.ports))
+    }
+
+    fn statics(&self) -> String {
+        let figures = self.figures.as_slice();
+        let mut text = format!("const FIGURES:[Option<Cell>;{}]=[{}];\n", figures.len(), joined(figures));
+        for (place, numbers) in self.numbers.iter().enumerate() {
+            let _ = writeln!(text, "static GRID_{place}:[Option<Cell>;{}]=cells([{}]);", numbers.len(), joined(numbers));
+        }
+        text
+    }
+}
+
+/// The place of an item in a list that has each once.
+fn number_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+    items.iter().position(|other| *other == item).unwrap_or_else(|| {
+        items.push(item);
+        items.len() - 1
+    })
+}
+
+/// The latency tables, each with its summary, and the targets that they are for.
+pub fn models(tables: &[LatencyTable], classes: &ClassTable) -> Result<String, String> {
+    let mut grids = Grids::default();
+    let mut models = String::new();
+    let mut targets: Vec<(u16, Option<char>, usize)> = Vec::new();
+    for (index, table) in tables.iter().enumerate() {
+        for target in table.targets.iter().filter(|target| **target != UNIVERSAL) {
+            let (number, suffix) = target_parts(target).ok_or_else(|| format!("{}.tbl: there is no target {target}", table.name))?;
+            if targets.iter().any(|other| (other.0, other.1) == (number, suffix)) {
+                return Err(format!("{}.tbl: {target} has two tables", table.name));
+            }
+            targets.push((number, suffix, index));
+        }
+        let LatencyTable { name, targets, sources, times, .. } = table;
+        let mut rows = Vec::new();
+        for kind in &table.grids {
+            rows.push(format!("[{}]", kind.iter().map(|grid| grids.literal(grid)).collect::<Result<Vec<_>, _>>()?.join(",")));
+        }
+        let _ = writeln!(
+            models,
+            "Model{{table:LatencyTable{{name:{name:?},targets:{},sources:{},grids:[{}],times:{}}},\nsummary:{}}},",
+            targets.literal(),
+            sources.literal(),
+            rows.join(","),
+            times.literal(),
+            Summary::of(table, classes).literal(),
+        );
+    }
+    let universal = tables.iter().position(|table| table.targets.contains(&UNIVERSAL)).ok_or("no latency table is universal")?;
+    let mut text = grids.statics();
+    let _ = writeln!(text, "pub(crate) static MODELS:[Model;{}]=[\n{models}];", tables.len());
+    let _ = writeln!(text, "pub(crate) static MODEL_TARGETS:[(u16,Option<char>,usize);{}]={targets:?};", targets.len());
+    let _ = writeln!(text, "pub(crate) const UNIVERSAL_MODEL:usize={universal};");
+    Ok(text)
+}
+
+/// A sheet: a struct of this type for each machine under one name, the sources under another.
+pub fn sheet(sheet: &ReadSheet, kind: &str, name: &str, sources: &str) -> String {
+    let mut text = format!("pub(crate) static {name}:[{kind};{}]=[\n", sheet.machines.len());
+    for machine in &sheet.machines {
+        let _ = write!(text, "{kind}{{name:{:?},", machine.name);
+        for (fact, value) in machine.facts.iter().zip(&machine.values) {
+            let _ = write!(text, "{}:{value},", fact.key);
+        }
+        let _ = writeln!(text, "facts:Cow::Borrowed(&[{}])}},", joined(&machine.facts));
+    }
+    let _ = writeln!(text, "];\npub(crate) static {sources}:&[(&str,&str)]={};", sheet.sources.as_slice().literal());
+    text
+}
+
+/// The targets of the machines that are named after one.
+pub fn machine_targets(machines: &[&str]) -> String {
+    let targets: Vec<(u16, Option<char>)> = machines.iter().filter_map(|name| target_parts(name)).collect();
+    format!("pub(crate) static MACHINE_TARGETS:[(u16,Option<char>);{}]={targets:?};\n", targets.len())
+}

@@ -1,0 +1,149 @@
+//! The tables under `data/` as constants.
+//!
+//! The build script read and checked them, resolved what is `like` something else, and wrote down what the library would have made of them
+//! when it was first asked: classes with the rules of each opcode, a [`Model`] for each latency table, and a struct for each machine of
+//! each sheet. A program that starts reads no text, hashes nothing and allocates nothing for them; only the pages it looks at are loaded.
+//! `build/write.rs` is the other half of this file.
+//!
+//! Grids are written as numbers of different figures, one for each pair of ports, because a figure is long to write and there are few
+//! different ones; [`cells`] puts the figures in their places while the program is compiled.
+
+use std::borrow::Cow;
+
+use oriole_isa::Symbol;
+
+use crate::class::{Class, Classes, Port};
+use crate::control::Facts;
+use crate::costs::Costs;
+use crate::machine::Machine;
+use crate::model::Model;
+use crate::rate::ThroughputClass;
+use crate::sheet::Fact;
+use crate::summary::{Summary, Time, Waits};
+use crate::tables::{Cell, ClassRow, ClassTable, Grid, LatencyTable, Rule, TimeRow};
+use crate::units::{Rates, Unit};
+
+include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
+
+/// The figures of these numbers.
+const fn cells<const COUNT: usize>(numbers: [u8; COUNT]) -> [Option<Cell>; COUNT] {
+    let mut cells = [None; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        cells[at] = FIGURES[numbers[at] as usize];
+        at += 1;
+    }
+    cells
+}
+
+/// A fact, written shortly.
+const fn fact(key: &'static str, value: &'static str, source: &'static str) -> Fact {
+    Fact { key, value, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use oriole_isa::{Opcode, Symbol};
+
+    use super::*;
+    use crate::facts::MACHINES as NAMES;
+    use crate::notation::sheet::Sheet;
+    use crate::notation::tables::{class_table, latency_table};
+
+    const CLASS_TEXT: &str = include_str!("../data/classes.tbl");
+    const LATENCY_TEXTS: [(&str, &str); MODELS.len()] = [
+        ("ada.tbl", include_str!("../data/latency/ada.tbl")),
+        ("ampere.tbl", include_str!("../data/latency/ampere.tbl")),
+        ("blackwell.tbl", include_str!("../data/latency/blackwell.tbl")),
+        ("blackwell_consumer.tbl", include_str!("../data/latency/blackwell_consumer.tbl")),
+        ("blackwell_ultra.tbl", include_str!("../data/latency/blackwell_ultra.tbl")),
+        ("hopper.tbl", include_str!("../data/latency/hopper.tbl")),
+        ("thor.tbl", include_str!("../data/latency/thor.tbl")),
+        ("turing.tbl", include_str!("../data/latency/turing.tbl")),
+        ("universal.tbl", include_str!("../data/latency/universal.tbl")),
+    ];
+
+    fn read_table(name: &str) -> Option<LatencyTable> {
+        let (file, text) = LATENCY_TEXTS.iter().find(|(file, _)| file.strip_suffix(".tbl") == Some(name))?;
+        Some(latency_table(file, text, &CLASSES.table, &read_table).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    #[test]
+    fn classes_are_those_of_the_text() {
+        assert_eq!(CLASSES.table, class_table("classes.tbl", CLASS_TEXT).unwrap());
+        for class in Classes::get().all() {
+            let names = (class.unit().table_name(), class.throughput().name());
+            assert_eq!((class.attribute("unit"), class.attribute("rate")), (Some(names.0), Some(names.1)));
+        }
+    }
+
+    #[test]
+    fn opcodes_have_their_rules() {
+        for opcode in Opcode::all() {
+            let own = CLASSES.table.rules.iter().filter(|rule| rule.mnemonic == opcode.mnemonic());
+            let symbols = |rule: &Rule| rule.modifiers.iter().map(|name| Symbol::find(name).unwrap()).collect::<Vec<_>>();
+            let expected: Vec<_> = own.map(|rule| (symbols(rule), rule.class)).collect();
+            let rules = CLASSES.rules[opcode as usize].iter();
+            assert_eq!(rules.map(|rule| (rule.0.to_vec(), rule.1.index())).collect::<Vec<_>>(), expected, "{}", opcode.mnemonic());
+        }
+        assert_eq!(CLASSES.rules.len(), Opcode::all().count());
+    }
+
+    #[test]
+    fn classes_of_a_group_have_its_number() {
+        for (numbers, key) in [(CLASSES.orders, "order"), (CLASSES.queues, "queue")] {
+            for (one, &number) in CLASSES.table.classes.iter().zip(numbers) {
+                assert_eq!(one.attribute(key).is_some(), number.is_some(), "{}", one.name);
+                for (other, &other_number) in CLASSES.table.classes.iter().zip(numbers) {
+                    assert_eq!(one.attribute(key) == other.attribute(key), number == other_number, "{} {}", one.name, other.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn models_are_those_of_the_texts() {
+        for model in &MODELS {
+            assert!(*model == Model::new(read_table(model.table.name).unwrap()), "{}", model.table.name);
+            for target in model.table.targets.iter().filter(|target| **target != "universal") {
+                assert!(MODEL_TARGETS.iter().any(|&(number, suffix, index)| {
+                    let name = format!("sm_{number}{}", suffix.map_or(String::new(), String::from));
+                    name == *target && MODELS[index].table.name == model.table.name
+                }));
+            }
+        }
+        assert_eq!(MODELS[UNIVERSAL_MODEL].table.name, "universal");
+    }
+
+    #[test]
+    fn facts_are_those_of_the_sheets() {
+        let check = |file, text, names: Vec<&str>, facts: Vec<&[Fact]>, sources: &[(&'static str, &'static str)]| {
+            let sheet = Sheet { file, text };
+            assert_eq!(names, NAMES, "{file}");
+            for (machine, facts) in names.into_iter().zip(facts) {
+                let mut expected = sheet.facts(machine).unwrap();
+                expected.sort_by_key(|fact| facts.iter().position(|other| other.key == fact.key));
+                assert_eq!(facts, expected, "{file}: {machine}");
+            }
+            assert_eq!(sheet.sources().collect::<Vec<_>>(), sources, "{file}");
+        };
+        let (names, facts) = MACHINES.iter().map(|machine| (machine.name, &*machine.facts)).unzip();
+        check("machines.tbl", include_str!("../data/machines.tbl"), names, facts, MACHINE_SOURCES);
+        let (names, facts) = RATES.iter().map(|rates| (rates.name, &*rates.facts)).unzip();
+        check("units.tbl", include_str!("../data/units.tbl"), names, facts, RATE_SOURCES);
+        let (names, facts) = COSTS.iter().map(|costs| (costs.name, &*costs.facts)).unzip();
+        check("costs.tbl", include_str!("../data/costs.tbl"), names, facts, COST_SOURCES);
+        let (names, facts) = CONTROL.iter().map(|control| (control.name, &*control.facts)).unzip();
+        check("control.tbl", include_str!("../data/control.tbl"), names, facts, CONTROL_SOURCES);
+    }
+
+    #[test]
+    fn values_are_those_of_the_facts() {
+        for machine in &MACHINES {
+            assert!(Machine::from_facts(machine.name, machine.facts.to_vec()).as_ref() == Ok(machine), "{}", machine.name);
+        }
+        for rates in &RATES {
+            assert!(Rates::from_facts(rates.name, rates.facts.to_vec()).as_ref() == Ok(rates), "{}", rates.name);
+        }
+    }
+}
