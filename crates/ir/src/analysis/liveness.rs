@@ -6,7 +6,8 @@
 //! full definition. All this holds before SSA construction as well, where a value may have many definitions.
 //!
 //! The sets are found value by value, walking up from each use to the definitions (Boissinot et al., "Computing Liveness Sets for
-//! SSA-Form Programs"): the cost is the size of the answer, and lists come out sorted because values are taken in order.
+//! SSA-Form Programs"): the cost is the size of the answer, and lists come out sorted because values are taken in order. What is found
+//! goes into one list of blocks and values, which is then sorted by block.
 
 use oriole_support::{Groups, Index, IndexVec, SparseSet};
 
@@ -18,13 +19,13 @@ use crate::operand::OperandKind;
 /// Live values at the boundaries of blocks.
 #[derive(Clone, Debug)]
 pub struct Liveness {
-    live_in: IndexVec<Block, Vec<Value>>,
-    live_out: IndexVec<Block, Vec<Value>>,
+    live_in: Groups<Block, Value>,
+    live_out: Groups<Block, Value>,
 }
 
 /// Where a value is needed from above.
 #[derive(Clone, Copy)]
-enum Need {
+pub(crate) enum Need {
     /// At the start of a block.
     Entry(Block),
     /// At the end of a block.
@@ -39,58 +40,37 @@ impl Liveness {
 
     /// The same for the values that a test lets through; others are in no set.
     pub fn compute_for(function: &Function, flow: &ControlFlow, wanted: impl Fn(Value) -> bool) -> Liveness {
-        let blocks = function.blocks.len();
-        let values = function.values.len();
         let (needs, defined_in) = collect(function, wanted);
-        let needs = Groups::collect(values, &needs);
-        let defined_in = Groups::collect(values, &defined_in);
-        let mut found = Liveness { live_in: IndexVec::filled(blocks, Vec::new()), live_out: IndexVec::filled(blocks, Vec::new()) };
-        let mut defines: IndexVec<Block, u32> = IndexVec::filled(blocks, 0);
-        let mut stack: Vec<Block> = Vec::new();
+        let (blocks, values) = (function.blocks.len(), function.values.len());
+        let (needs, defined_in) = (Groups::collect(values, &needs), Groups::collect(values, &defined_in));
+        let mut walk = Walk::new(blocks);
         for value in function.values.indices() {
-            let stamp = value.position() as u32 + 1;
-            for &block in defined_in.of(value) {
-                defines[block] = stamp;
-            }
-            for &need in needs.of(value) {
-                match need {
-                    Need::Entry(block) => stack.extend(found.enter(value, block)),
-                    Need::Exit(block) => {
-                        if found.leave(value, block) && defines[block] != stamp {
-                            stack.extend(found.enter(value, block));
-                        }
-                    }
-                }
-                while let Some(block) = stack.pop() {
-                    for &from in flow.predecessors(block) {
-                        if found.leave(value, from) && defines[from] != stamp {
-                            stack.extend(found.enter(value, from));
-                        }
-                    }
-                }
+            let needs = needs.of(value);
+            if !needs.is_empty() {
+                walk.value(value, needs, defined_in.of(value), flow);
             }
         }
-        found
+        Liveness { live_in: Groups::collect(blocks, &walk.live_in), live_out: Groups::collect(blocks, &walk.live_out) }
     }
 
     /// Values that are live at the start of a block, in ascending order.
     pub fn live_in(&self, block: Block) -> &[Value] {
-        &self.live_in[block]
+        self.live_in.of(block)
     }
 
     /// Values that are live at the end of a block, in ascending order.
     pub fn live_out(&self, block: Block) -> &[Value] {
-        &self.live_out[block]
+        self.live_out.of(block)
     }
 
     /// Whether a value is live at the start of a block.
     pub fn is_live_in(&self, block: Block, value: Value) -> bool {
-        self.live_in[block].binary_search(&value).is_ok()
+        self.live_in.of(block).binary_search(&value).is_ok()
     }
 
     /// Whether a value is live at the end of a block.
     pub fn is_live_out(&self, block: Block, value: Value) -> bool {
-        self.live_out[block].binary_search(&value).is_ok()
+        self.live_out.of(block).binary_search(&value).is_ok()
     }
 
     /// Walks a block from its end to its start. The visitor sees each instruction and the values that are live just behind it; after
@@ -107,24 +87,78 @@ impl Liveness {
             }
         }
     }
+}
 
-    /// Records that a value is live into a block; gives the block back if that is news.
-    fn enter(&mut self, value: Value, block: Block) -> Option<Block> {
-        let list = &mut self.live_in[block];
-        if list.last() == Some(&value) {
-            return None;
-        }
-        list.push(value);
-        Some(block)
+/// What is known of a block and the value being walked. Marks hold the number of the value (plus one) they were last set for, so
+/// they need no clearing.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    defines: u32,
+    live_in: u32,
+    live_out: u32,
+}
+
+/// The walk up from uses, and what it found.
+pub(crate) struct Walk {
+    marks: IndexVec<Block, Marks>,
+    live_in: Vec<(Block, Value)>,
+    live_out: Vec<(Block, Value)>,
+    stack: Vec<Block>,
+}
+
+impl Walk {
+    /// A walk over a function with so many blocks.
+    pub fn new(blocks: usize) -> Walk {
+        Walk { marks: IndexVec::filled(blocks, Marks::default()), live_in: Vec::new(), live_out: Vec::new(), stack: Vec::new() }
     }
 
-    fn leave(&mut self, value: Value, block: Block) -> bool {
-        let list = &mut self.live_out[block];
-        let is_new = list.last() != Some(&value);
-        if is_new {
-            list.push(value);
+    /// The blocks that a value is live into, in no order. Values are asked about in ascending order.
+    pub fn live_in(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) -> &[(Block, Value)] {
+        self.live_in.clear();
+        self.live_out.clear();
+        self.value(value, needs, defined_in, flow);
+        &self.live_in
+    }
+
+    fn value(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) {
+        let stamp = value.position() as u32 + 1;
+        for &block in defined_in {
+            self.marks[block].defines = stamp;
         }
-        is_new
+        for &need in needs {
+            match need {
+                Need::Entry(block) => self.enter(value, stamp, block),
+                Need::Exit(block) => self.leave(value, stamp, block),
+            }
+            while let Some(block) = self.stack.pop() {
+                for &from in flow.predecessors(block) {
+                    self.leave(value, stamp, from);
+                }
+            }
+        }
+    }
+
+    /// Records that a value is live into a block; if that is news, the blocks in front of it are to be looked at.
+    fn enter(&mut self, value: Value, stamp: u32, block: Block) {
+        let marks = &mut self.marks[block];
+        if marks.live_in != stamp {
+            marks.live_in = stamp;
+            self.live_in.push((block, value));
+            self.stack.push(block);
+        }
+    }
+
+    /// Records that a value is live out of a block, and into it unless it is defined there.
+    fn leave(&mut self, value: Value, stamp: u32, block: Block) {
+        let marks = &mut self.marks[block];
+        if marks.live_out != stamp {
+            marks.live_out = stamp;
+            let is_defined = marks.defines == stamp;
+            self.live_out.push((block, value));
+            if !is_defined {
+                self.enter(value, stamp, block);
+            }
+        }
     }
 }
 
