@@ -22,7 +22,7 @@ use crate::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
-use crate::offer::{Offers, Outcome, Promise};
+use crate::offer::{Offers, Outcome, Promise, can_save};
 use crate::pressure::{Borders, Counts, Tracker};
 use crate::report::target::{Bounds, RegisterTarget};
 use crate::report::trace::{Attempted, TracedRegion, Verdict};
@@ -157,6 +157,8 @@ struct Attempt {
     order: Vec<usize>,
     cycles_before: u64,
     cycles: u64,
+    /// What any order takes.
+    least: u64,
     /// Orders that were tried wanted more registers.
     wants_registers: bool,
     regions: Vec<TracedRegion>,
@@ -167,6 +169,8 @@ struct Found {
     attempt: Option<Attempt>,
     /// How long it takes, or the old order if there is none.
     cycles: u64,
+    /// What any order takes.
+    least: u64,
     /// The most registers that are live.
     peak: Option<Counts>,
     /// Whether more were wanted than there are.
@@ -217,7 +221,8 @@ impl Scheduler<'_> {
                 if let Some(loops) = &loops {
                     let own = Outcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
                     let with = |allowed| self.outcome(&piece.code, range, &mut tools, &live, most_of(allowed, old));
-                    offers.add(executions(loops.depth(*block)), &piece.code.items[range.clone()], self.costs, own, found.is_tight, with);
+                    let wants_more = found.is_tight && can_save(found.cycles, found.least);
+                    offers.add(executions(loops.depth(*block)), &piece.code.items[range.clone()], self.costs, own, wants_more, with);
                 }
                 let insts = &function.blocks[*block].insts;
                 let tries = found.tries.into_iter();
@@ -241,7 +246,7 @@ impl Scheduler<'_> {
 
     /// Looks for an order of a block that needs no more registers than allowed.
     fn within_budget(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Found {
-        let (mut tries, mut is_tight, mut cycles_before) = (Vec::new(), false, 0);
+        let (mut tries, mut is_tight, mut cycles_before, mut least) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
@@ -255,11 +260,11 @@ impl Scheduler<'_> {
                 tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
-                return Found { cycles: attempt.cycles, attempt: Some(attempt), peak: Some(found), is_tight, tries };
+                return Found { cycles: attempt.cycles, least: attempt.least, attempt: Some(attempt), peak: Some(found), is_tight, tries };
             }
-            (is_tight, cycles_before) = (true, attempt.cycles_before);
+            (is_tight, cycles_before, least) = (true, attempt.cycles_before, attempt.least);
         }
-        Found { attempt: None, cycles: cycles_before, peak: None, is_tight, tries }
+        Found { attempt: None, cycles: cycles_before, least, peak: None, is_tight, tries }
     }
 
     /// Schedules a function on physical registers: phase 110.
@@ -310,8 +315,14 @@ impl Scheduler<'_> {
 
     fn attempt(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, settings: &Settings) -> Attempt {
         let Tools { builder, tracker, memory } = tools;
-        let mut attempt =
-            Attempt { order: Vec::with_capacity(range.len()), cycles_before: 0, cycles: 0, wants_registers: false, regions: Vec::new() };
+        let mut attempt = Attempt {
+            order: Vec::with_capacity(range.len()),
+            cycles_before: 0,
+            cycles: 0,
+            least: 0,
+            wants_registers: false,
+            regions: Vec::new(),
+        };
         for region in code.regions(range.clone(), self.backend.longest_block()) {
             (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
             let graph = builder.build(code, region.clone());
@@ -319,7 +330,9 @@ impl Scheduler<'_> {
             attempt.cycles_before += u64::from(before.issued);
             let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
             let is_heard = settings.stage == Stage::Pre && self.backend.tells_wishes();
-            if !is_judged && !is_heard && !self.trace && !backend::least(code, &graph, self.costs).is_shorter_than(before) {
+            let least = backend::least(code, &graph, self.costs);
+            attempt.least += u64::from(least.issued);
+            if !is_judged && !is_heard && !self.trace && !least.is_shorter_than(before) {
                 attempt.cycles += u64::from(before.issued);
                 tracker.enter_region(code, region.clone());
                 region.clone().for_each(|position| tracker.step(code, &code.items[position]));

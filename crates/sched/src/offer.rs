@@ -1,10 +1,11 @@
 //! What more registers would be good for.
 //!
 //! A schedule whose registers cost no warps may be slower than one that has more of them, and only the timing of whole functions can tell
-//! whether the registers pay for the warps that they cost. To carry every such schedule through allocation and phase 110 takes several times as long as
-//! to make one, and most functions with scarce registers gain next to nothing. So only the *blocks* that would like more registers are scheduled
-//! again, once for each share of the warps that the caller would pay with, and their time and registers are put into the measure by which schedules are
-//! compared ([`crate::score`]): what a warp takes alone, and its part of the time of all that are resident.
+//! whether the registers pay for the warps that they cost. To carry every such schedule through allocation and phase 110 takes several times
+//! as long as to make one, and most functions with scarce registers gain next to nothing. So only the *blocks* that would like more registers,
+//! and take longer than they would have to with endless ones ([`can_save`]), are scheduled again, once for each share of the warps that the
+//! caller would pay with. Their time and registers are put into the measure by which schedules are compared ([`crate::score`]): what a warp
+//! takes alone, and its part of the time of all that are resident.
 
 use oriole_hardware::units::UNITS;
 
@@ -18,6 +19,14 @@ struct Estimate {
     executions: f64,
     cycles: f64,
     busiest: f64,
+}
+
+/// Less than this share of a block's time is not worth looking for.
+const LEAST_SAVING: f64 = 0.02;
+
+/// Whether a block that takes so many cycles, where any order takes `least`, can save enough of them.
+pub(crate) fn can_save(cycles: u64, least: u64) -> bool {
+    cycles as f64 * (1.0 - LEAST_SAVING) > least as f64
 }
 
 /// One share of the warps.
