@@ -4,7 +4,7 @@
 //! *web*; each has an offset from the start of its web. The first value of a web that gets registers chooses a place for
 //! the whole web, if one is free, and the others follow where they can. Hints cost nothing when they are wrong.
 
-use oriole_ir::{File, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{File, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Value};
 use oriole_support::Index;
 
 use crate::liveness::Liveness;
@@ -25,46 +25,51 @@ struct Node {
     align: u8,
 }
 
-/// The webs of one file.
+/// The webs of all files; each lies in one.
+#[derive(Default)]
 pub(crate) struct Hints {
     nodes: Vec<Node>,
 }
 
 impl Hints {
-    /// Collects the wishes of a function.
-    pub fn of(function: &Function, liveness: &Liveness, file: File) -> Hints {
-        let nodes = function.values.iter().enumerate().map(|(number, class)| Node {
+    /// Collects the wishes for a file.
+    pub fn look_at(&mut self, function: &Function, liveness: &Liveness, file: File) {
+        let known = self.nodes.len();
+        self.nodes.extend(function.values.iter().enumerate().skip(known).map(|(number, class)| Node {
             parent: number as u32,
             offset: 0,
             low: 0,
             high: i32::from(class.width),
             place: None,
             align: class.align,
-        });
-        let mut hints = Hints { nodes: nodes.collect() };
+        }));
         for &block in &function.layout {
-            for &(_, inst) in &liveness.touching[block.position()] {
-                hints.collect(function, inst, file);
+            for touch in liveness.touching(block) {
+                self.collect(function, touch.inst, file);
             }
         }
-        hints
     }
 
     fn collect(&mut self, function: &Function, inst: Inst, file: File) {
         let part_of = |operand: &Operand| operand.part().filter(|part| function.values[part.value].file == file);
-        for (number, operand) in function.sources(inst).iter().enumerate() {
-            let Some(source) = part_of(operand) else { continue };
-            let joined: Option<(Part, i32)> = match (function.insts[inst].op, operand.role) {
-                (_, Role::Tied(result)) => part_of(&function.operands(inst)[usize::from(result)]).map(|result| (result, 0)),
-                (Op::Pseudo(Pseudo::Phi), _) => part_of(&function.operands(inst)[0]).map(|result| (result, 0)),
-                (Op::Pseudo(Pseudo::Copy), _) => part_of(&function.operands(inst)[0]).map(|result| (result, 0)),
-                (Op::Pseudo(Pseudo::Pack), _) => {
-                    let before = function.sources(inst)[..number].iter().map(operand_width).sum();
-                    part_of(&function.operands(inst)[0]).map(|result| (result, before))
-                }
-                _ => None,
+        let op = function.insts[inst].op;
+        let joins = matches!(op, Op::Pseudo(Pseudo::Phi | Pseudo::Copy | Pseudo::Pack));
+        let operands = function.operands(inst);
+        let mut before = 0;
+        for operand in function.sources(inst) {
+            let offset = before;
+            if op == Op::Pseudo(Pseudo::Pack) {
+                before += operand_width(operand);
+            }
+            let result = match operand.role {
+                Role::Tied(result) => usize::from(result),
+                _ if joins => 0,
+                _ => continue,
             };
-            if let Some((result, offset)) = joined {
+            let offset = if matches!(operand.role, Role::Tied(_)) { 0 } else { offset };
+            if let Some(source) = part_of(operand)
+                && let Some(result) = part_of(&operands[result])
+            {
                 self.join(result.value, source.value, offset - i32::from(source.first));
             }
         }
@@ -74,6 +79,9 @@ impl Hints {
         let node = self.nodes[value as usize];
         if node.parent == value {
             return (value, 0);
+        }
+        if self.nodes[node.parent as usize].parent == node.parent {
+            return (node.parent, node.offset);
         }
         let mut path = vec![value];
         let mut at = node.parent;

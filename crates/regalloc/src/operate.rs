@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::AllocateError;
 use crate::assign::{Assigner, NOWHERE};
 use crate::hints::operand_width;
-use crate::liveness::{NEVER, defined_in, used_in};
+use crate::liveness::{NEVER, Touch};
 use crate::moves::{Sink, register};
 use crate::registers::RegisterSet;
 use crate::spill::Place;
@@ -88,18 +88,20 @@ impl Step {
 }
 
 impl Assigner<'_> {
-    /// Allocates the operands of an instruction. `nexts` are the next uses of what it reads and writes.
-    pub(crate) fn operate(&mut self, inst: Inst, position: u32, nexts: &[u32], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    /// Allocates the operands of an instruction.
+    pub(crate) fn operate(&mut self, touch: Touch, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let inst = touch.inst;
         let data = &self.function.insts[inst];
-        let makes_own = defined_in(self.function, inst, self.file).next().is_some();
         match data.op {
             Op::Pseudo(Pseudo::Phi) => {
                 out.push(inst);
                 Ok(())
             }
-            Op::Pseudo(Pseudo::Copy | Pseudo::Pack) if makes_own && data.guard.is_none() => self.assemble(inst, position, nexts, out),
+            Op::Pseudo(Pseudo::Copy | Pseudo::Pack) if data.guard.is_none() && !self.liveness.defined(touch).is_empty() => {
+                self.assemble(touch, out)
+            }
             _ => {
-                let mut step = self.begin(inst, position, nexts);
+                let mut step = self.begin(touch);
                 if step.uses.is_empty() && step.made.is_empty() && step.arguments.is_empty() && step.clobbered == RegisterSet::EMPTY {
                     out.push(inst);
                     return Ok(());
@@ -107,18 +109,17 @@ impl Assigner<'_> {
                 self.find_sources(&mut step)?;
                 self.clear_fixed(&mut step)?;
                 self.find_results(&mut step)?;
-                self.finish(step, out)
+                self.finish(&step, out)
             }
         }
     }
 
-    fn begin(&mut self, inst: Inst, position: u32, nexts: &[u32]) -> Step {
+    fn begin(&mut self, touch: Touch) -> Step {
+        let Touch { inst, position, .. } = touch;
         let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
-        let mut count = 0;
-        for (part, &next) in used_in(self.function, inst, self.file).zip(nexts) {
-            count += 1;
-            if !uses.iter().any(|used| used.value == part.value) {
-                uses.push(Use { value: part.value, next, at: NOWHERE, plain: false });
+        for (&value, &next) in self.liveness.used(touch).iter().zip(self.liveness.nexts_of_used(touch)) {
+            if !uses.iter().any(|used| used.value == value) {
+                uses.push(Use { value, next, at: NOWHERE, plain: false });
             }
         }
         let guard = self.function.insts[inst]
@@ -152,7 +153,7 @@ impl Assigner<'_> {
             .enumerate()
             .filter_map(|(operand, result)| result.value().map(|value| (operand, value)))
             .filter(|&(_, value)| self.class(value).file == self.file)
-            .zip(&nexts[count..])
+            .zip(self.liveness.nexts_of_defined(touch))
             .map(|((operand, value), &next)| Made { value, next, operand, at: NOWHERE, tied_copy: None })
             .collect();
         let is_call = self.function.insts[inst].is_machine(Opcode::CALL);
@@ -503,13 +504,13 @@ impl Assigner<'_> {
     }
 
     /// Writes everything down.
-    fn finish(&mut self, step: Step, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn finish(&mut self, step: &Step, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut place = Place { out, location: self.function.insts[step.inst].location, inst: step.inst };
-        self.emit_preparation(&step, &mut place)?;
-        self.rewrite_operands(&step);
+        self.emit_preparation(step, &mut place)?;
+        self.rewrite_operands(step);
         let is_guarded_copy = self.function.insts[step.inst].is(Pseudo::Copy) && !step.made.is_empty();
         if is_guarded_copy {
-            self.emit_guarded_copy(&step, &mut place)?;
+            self.emit_guarded_copy(step, &mut place)?;
         }
         place.out.push(step.inst);
         for used in &step.uses {
@@ -648,8 +649,9 @@ impl Assigner<'_> {
     }
 
     /// A copy or pack: sources need not be in registers all at once, and those that end here leave theirs to the result.
-    fn assemble(&mut self, inst: Inst, position: u32, nexts: &[u32], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let mut step = self.begin(inst, position, nexts);
+    fn assemble(&mut self, touch: Touch, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let Touch { inst, position, .. } = touch;
+        let mut step = self.begin(touch);
         let (value, next) = (step.made[0].value, step.made[0].next);
         let class = self.class(value);
         let sources: SmallVec<[Operand; 8]> = SmallVec::from_slice(self.function.sources(inst));
