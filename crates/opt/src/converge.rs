@@ -56,14 +56,17 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     let divergent = divergent_branches(function, &flow);
-    if divide_headers(function, &flow, &divergent) {
-        flow = ControlFlow::compute(function);
-    }
-    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
     if divergent.is_empty() {
+        stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
         return stats;
     }
-    let mut regions = find_regions(function, &flow, &divergent, &mut stats);
+    let mut shape = Shape::compute(function, &flow);
+    if divide_headers(function, &flow, &shape, &divergent) {
+        flow = ControlFlow::compute(function);
+        shape = Shape::compute(function, &flow);
+    }
+    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
+    let mut regions = find_regions(function, &flow, &shape, &divergent, &mut stats);
     let gathering: FxHashSet<Block> =
         flow.reverse_post_order().iter().copied().filter(|&block| gathers_in(function, block, gathers)).collect();
     let found = regions.len();
@@ -74,18 +77,34 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
     stats
 }
 
+/// Where ways meet, and which go round.
+struct Shape {
+    post_dominators: PostDominators,
+    loops: Loops,
+}
+
+impl Shape {
+    fn compute(function: &Function, flow: &ControlFlow) -> Shape {
+        Shape { post_dominators: PostDominators::compute(function, flow), loops: Loops::compute(function, flow) }
+    }
+}
+
 /// Blocks that end in a branch which threads of a warp may take differently.
 fn divergent_branches(function: &Function, flow: &ControlFlow) -> Vec<Block> {
     let uniformity = Uniformity::compute(function, flow);
-    let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
-    let diverges = |block: &Block| function.terminators(*block).iter().any(|inst| branches.contains(inst));
-    flow.reverse_post_order().iter().copied().filter(diverges).collect()
+    // Both are in reverse post order.
+    let mut branches = uniformity.divergent_branches().iter().peekable();
+    let mut diverges = |block: &Block| {
+        let before = branches.len();
+        while branches.next_if(|branch| function.terminators(*block).contains(branch)).is_some() {}
+        branches.len() < before
+    };
+    flow.reverse_post_order().iter().copied().filter(|block| diverges(block)).collect()
 }
 
 /// Where divergent ways meet at the header of a loop, lets them meet before: on the way in, and on the way round.
-fn divide_headers(function: &mut Function, flow: &ControlFlow, divergent: &[Block]) -> bool {
-    let post_dominators = PostDominators::compute(function, flow);
-    let loops = Loops::compute(function, flow);
+fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block]) -> bool {
+    let Shape { post_dominators, loops } = shape;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();
     let mut changed = false;
     for header in meetings {
@@ -105,10 +124,9 @@ fn divide_headers(function: &mut Function, flow: &ControlFlow, divergent: &[Bloc
     changed
 }
 
-fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
+fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
+    let Shape { post_dominators, loops } = shape;
     let dominators = Dominators::compute(function, flow);
-    let post_dominators = PostDominators::compute(function, flow);
-    let loops = Loops::compute(function, flow);
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
     for &branch in divergent {
         let Some(exit) = post_dominators.immediate(branch) else {
@@ -120,7 +138,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
     }
     let mut regions = Vec::new();
     for (exit, entry) in entries {
-        let entry = outside_loops(&dominators, &loops, entry, exit);
+        let entry = outside_loops(&dominators, loops, entry, exit);
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
             entry != exit
@@ -210,6 +228,9 @@ fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit:
 /// Leaves out the outermost of regions that are nested too deeply. A region is open from its entry to its exit; both are seen on the
 /// way down the dominator tree.
 fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
+    if regions.len() <= NESTING_AT_MOST {
+        return regions;
+    }
     let mut opened: BTreeMap<Block, Vec<usize>> = BTreeMap::new();
     let mut closed: BTreeMap<Block, usize> = BTreeMap::new();
     for (number, region) in regions.iter().enumerate() {

@@ -81,6 +81,7 @@ impl Folder {
             .skip(function.insts[inst].result_count())
             .filter(|(_, operand)| operand.role == Role::Plain)
             .filter_map(|(at, operand)| Some((at, operand.part()?)))
+            .filter(|&(_, part)| self.definitions.word(function, piece(part, 0)).is_some())
             .collect();
         candidates.sort_by_key(|(_, part)| std::cmp::Reverse(part.count));
         candidates.into_iter().any(|(at, part)| {

@@ -6,7 +6,9 @@
 //! full definition. All this holds before SSA construction as well, where a value may have many definitions.
 //!
 //! The sets are found value by value, walking up from each use to the definitions (Boissinot et al., "Computing Liveness Sets for
-//! SSA-Form Programs"): the cost is the size of the answer, and lists come out sorted because values are taken in order.
+//! SSA-Form Programs"): the cost is the size of the answer, and lists come out sorted because values are taken in order. What is live
+//! out of a block is what is live into its successors, and what their phis read there; a block whose only successor has no phis
+//! shares that one's list.
 
 use oriole_support::{Groups, Index, IndexVec, SparseSet};
 
@@ -18,8 +20,23 @@ use crate::operand::OperandKind;
 /// Live values at the boundaries of blocks.
 #[derive(Clone, Debug)]
 pub struct Liveness {
-    live_in: IndexVec<Block, Vec<Value>>,
-    live_out: IndexVec<Block, Vec<Value>>,
+    /// All lists, one behind the other.
+    values: Vec<Value>,
+    live_in: IndexVec<Block, Span>,
+    live_out: IndexVec<Block, Span>,
+}
+
+/// A list of values.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn of(self, values: &[Value]) -> &[Value] {
+        &values[self.start as usize..self.end as usize]
+    }
 }
 
 /// Where a value is needed from above.
@@ -31,6 +48,9 @@ enum Need {
     Exit(Block),
 }
 
+/// No value or block.
+const NONE: u32 = u32::MAX;
+
 impl Liveness {
     /// Walks up from all uses.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Liveness {
@@ -41,56 +61,106 @@ impl Liveness {
     pub fn compute_for(function: &Function, flow: &ControlFlow, wanted: impl Fn(Value) -> bool) -> Liveness {
         let blocks = function.blocks.len();
         let values = function.values.len();
-        let (needs, defined_in) = collect(function, wanted);
+        let Collected { needs, defined_in, mut read_by_phis } = collect(function, wanted);
         let needs = Groups::collect(values, &needs);
         let defined_in = Groups::collect(values, &defined_in);
-        let mut found = Liveness { live_in: IndexVec::filled(blocks, Vec::new()), live_out: IndexVec::filled(blocks, Vec::new()) };
-        let mut defines: IndexVec<Block, u32> = IndexVec::filled(blocks, 0);
+        let mut entered: Vec<(Block, Value)> = Vec::new();
+        // The last value that each block was found to define, and the last that is live into it.
+        let mut last: IndexVec<Block, (u32, u32)> = IndexVec::filled(blocks, (NONE, NONE));
         let mut stack: Vec<Block> = Vec::new();
         for value in function.values.indices() {
-            let stamp = value.position() as u32 + 1;
-            for &block in defined_in.of(value) {
-                defines[block] = stamp;
+            let needs = needs.of(value);
+            if needs.is_empty() {
+                continue;
             }
-            for &need in needs.of(value) {
-                match need {
-                    Need::Entry(block) => stack.extend(found.enter(value, block)),
-                    Need::Exit(block) => {
-                        if found.leave(value, block) && defines[block] != stamp {
-                            stack.extend(found.enter(value, block));
-                        }
-                    }
+            let number = value.position() as u32;
+            for &block in defined_in.of(value) {
+                last[block].0 = number;
+            }
+            for &need in needs {
+                let (block, is_met) = match need {
+                    Need::Entry(block) => (block, false),
+                    Need::Exit(block) => (block, last[block].0 == number),
+                };
+                if !is_met && std::mem::replace(&mut last[block].1, number) != number {
+                    entered.push((block, value));
+                    stack.push(block);
                 }
-                while let Some(block) = stack.pop() {
-                    for &from in flow.predecessors(block) {
-                        if found.leave(value, from) && defines[from] != stamp {
-                            stack.extend(found.enter(value, from));
-                        }
+            }
+            while let Some(block) = stack.pop() {
+                for &from in flow.predecessors(block) {
+                    let (defined, live) = &mut last[from];
+                    if *defined != number && std::mem::replace(live, number) != number {
+                        entered.push((from, value));
+                        stack.push(from);
                     }
                 }
             }
         }
-        found
+        read_by_phis.sort_unstable();
+        read_by_phis.dedup();
+        Liveness::from_entries(blocks, flow, &entered, &read_by_phis)
+    }
+
+    /// Makes lists of what is live into blocks, lower values first, and of what phis read at the ends of blocks, sorted.
+    fn from_entries(blocks: usize, flow: &ControlFlow, entered: &[(Block, Value)], read_by_phis: &[(Block, Value)]) -> Liveness {
+        let mut live_in: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        for &(block, _) in entered {
+            live_in[block].end += 1;
+        }
+        let mut start = 0;
+        for span in live_in.iter_mut() {
+            let count = std::mem::replace(&mut span.end, start);
+            span.start = start;
+            start += count;
+        }
+        let mut values = vec![Value::new(0); entered.len()];
+        for &(block, value) in entered {
+            let span = &mut live_in[block];
+            values[span.end as usize] = value;
+            span.end += 1;
+        }
+        let mut live_out: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        let mut read = read_by_phis;
+        for block in live_in.indices() {
+            let (here, later) = read.split_at(read.iter().take_while(|pair| pair.0 == block).count());
+            read = later;
+            live_out[block] = match *flow.successors(block) {
+                [next] if here.is_empty() => live_in[next],
+                [one, other] if here.is_empty() => merge(&mut values, live_in[one], live_in[other]),
+                ref successors => {
+                    let start = values.len();
+                    let mut list: Vec<Value> = here.iter().map(|pair| pair.1).collect();
+                    successors.iter().for_each(|&next| list.extend_from_slice(live_in[next].of(&values)));
+                    // A few sorted lists, which a stable sort merges.
+                    list.sort();
+                    list.dedup();
+                    values.append(&mut list);
+                    Span { start: start as u32, end: values.len() as u32 }
+                }
+            };
+        }
+        Liveness { values, live_in, live_out }
     }
 
     /// Values that are live at the start of a block, in ascending order.
     pub fn live_in(&self, block: Block) -> &[Value] {
-        &self.live_in[block]
+        self.live_in[block].of(&self.values)
     }
 
     /// Values that are live at the end of a block, in ascending order.
     pub fn live_out(&self, block: Block) -> &[Value] {
-        &self.live_out[block]
+        self.live_out[block].of(&self.values)
     }
 
     /// Whether a value is live at the start of a block.
     pub fn is_live_in(&self, block: Block, value: Value) -> bool {
-        self.live_in[block].binary_search(&value).is_ok()
+        self.live_in(block).binary_search(&value).is_ok()
     }
 
     /// Whether a value is live at the end of a block.
     pub fn is_live_out(&self, block: Block, value: Value) -> bool {
-        self.live_out[block].binary_search(&value).is_ok()
+        self.live_out(block).binary_search(&value).is_ok()
     }
 
     /// Walks a block from its end to its start. The visitor sees each instruction and the values that are live just behind it; after
@@ -107,25 +177,27 @@ impl Liveness {
             }
         }
     }
+}
 
-    /// Records that a value is live into a block; gives the block back if that is news.
-    fn enter(&mut self, value: Value, block: Block) -> Option<Block> {
-        let list = &mut self.live_in[block];
-        if list.last() == Some(&value) {
-            return None;
-        }
-        list.push(value);
-        Some(block)
+/// Joins two sorted lists into one at the end of `values`.
+fn merge(values: &mut Vec<Value>, first: Span, second: Span) -> Span {
+    if first.start == first.end {
+        return second;
     }
-
-    fn leave(&mut self, value: Value, block: Block) -> bool {
-        let list = &mut self.live_out[block];
-        let is_new = list.last() != Some(&value);
-        if is_new {
-            list.push(value);
-        }
-        is_new
+    if first == second || second.start == second.end {
+        return first;
     }
+    let start = values.len() as u32;
+    let (mut one, mut other) = (first.start, second.start);
+    while one < first.end && other < second.end {
+        let (a, b) = (values[one as usize], values[other as usize]);
+        values.push(a.min(b));
+        one += u32::from(a <= b);
+        other += u32::from(b <= a);
+    }
+    values.extend_from_within(one as usize..first.end as usize);
+    values.extend_from_within(other as usize..second.end as usize);
+    Span { start, end: values.len() as u32 }
 }
 
 /// Goes back over one instruction other than a phi: its results are not live in front of it, what it reads is.
@@ -138,15 +210,21 @@ pub fn walk_back(function: &Function, inst: Inst, live: &mut SparseSet<Value>) {
     }
 }
 
-type Needs = Vec<(Value, Need)>;
+struct Collected {
+    /// Uses that no definition in their block precedes.
+    needs: Vec<(Value, Need)>,
+    /// The blocks that define each value.
+    defined_in: Vec<(Value, Block)>,
+    /// What phis read at the ends of blocks.
+    read_by_phis: Vec<(Block, Value)>,
+}
 
-/// Uses that no definition in their block precedes, and the blocks that define each value.
-fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> (Needs, Vec<(Value, Block)>) {
-    let mut needs = Vec::new();
-    let mut defined_in = Vec::new();
-    let mut last_definition: IndexVec<Value, Option<Block>> = IndexVec::filled(function.values.len(), None);
-    let mut last_need: IndexVec<Value, Option<Block>> = IndexVec::filled(function.values.len(), None);
+fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> Collected {
+    let mut found = Collected { needs: Vec::new(), defined_in: Vec::with_capacity(function.values.len()), read_by_phis: Vec::new() };
+    // The blocks in which each value was last defined and last needed.
+    let mut last: IndexVec<Value, (u32, u32)> = IndexVec::filled(function.values.len(), (NONE, NONE));
     for &block in &function.layout {
+        let number = block.position() as u32;
         for &inst in &function.blocks[block].insts {
             if function.insts[inst].is(Pseudo::Phi) {
                 for pair in function.sources(inst).chunks(2) {
@@ -154,25 +232,27 @@ fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> (Needs, Vec<(
                         && let (Some(value), OperandKind::Block(from)) = (source.value(), from.kind)
                         && wanted(value)
                     {
-                        needs.push((value, Need::Exit(from)));
+                        found.needs.push((value, Need::Exit(from)));
+                        found.read_by_phis.push((from, value));
                     }
                 }
             } else {
                 for part in function.used(inst) {
-                    let value = part.value;
-                    if last_definition[value] != Some(block) && last_need[value] != Some(block) && wanted(value) {
-                        last_need[value] = Some(block);
-                        needs.push((value, Need::Entry(block)));
+                    let (defined, needed) = &mut last[part.value];
+                    if *defined != number && *needed != number && wanted(part.value) {
+                        *needed = number;
+                        found.needs.push((part.value, Need::Entry(block)));
                     }
                 }
             }
             for value in function.defined(inst) {
-                if last_definition[value] != Some(block) && wanted(value) {
-                    last_definition[value] = Some(block);
-                    defined_in.push((value, block));
+                let (defined, _) = &mut last[value];
+                if *defined != number && wanted(value) {
+                    *defined = number;
+                    found.defined_in.push((value, block));
                 }
             }
         }
     }
-    (needs, defined_in)
+    found
 }

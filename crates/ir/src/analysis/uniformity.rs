@@ -206,6 +206,9 @@ impl Spread<'_> {
             }
             return;
         }
+        if function.defined(inst).all(|value| self.is_settled(value)) {
+            return;
+        }
         let is_guard_divergent = function.insts[inst]
             .guard
             .is_some_and(|guard| matches!(guard.kind, OperandKind::Value(part) if self.divergent.contains(part.value)));
@@ -226,9 +229,14 @@ impl Spread<'_> {
         }
     }
 
+    /// Whether it is known whether a value is divergent.
+    fn is_settled(&self, value: Value) -> bool {
+        matches!(self.function.values[value].file, File::Uniform | File::UniformPredicate) || self.divergent.contains(value)
+    }
+
     fn mark(&mut self, value: Value) {
-        let is_shared = matches!(self.function.values[value].file, File::Uniform | File::UniformPredicate);
-        if !is_shared && self.divergent.insert(value) {
+        if !self.is_settled(value) {
+            self.divergent.insert(value);
             self.work.push(value);
         }
     }
@@ -348,7 +356,7 @@ fn find_escaping(function: &Function, loops: &Loops, def_use: &DefUse) -> IndexV
         let Some(home) = loops.innermost(block) else { continue };
         for value in function.blocks[block].insts.iter().flat_map(|&inst| function.defined(inst)) {
             let mut common = Some(home);
-            for user in def_use.uses(value).iter().filter_map(|found| def_use.block(found.inst)) {
+            for user in def_use.uses(value).iter().filter_map(|found| def_use.block(found.inst)).filter(|&user| user != block) {
                 while let Some(id) = common
                     && !loops.contains(id, user)
                 {
