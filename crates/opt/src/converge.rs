@@ -91,6 +91,10 @@ impl Shape {
 
 /// Blocks that end in a branch which threads of a warp may take differently.
 fn divergent_branches(function: &Function, flow: &ControlFlow) -> Vec<Block> {
+    let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
+    if !flow.reverse_post_order().iter().any(has_condition) {
+        return Vec::new();
+    }
     let uniformity = Uniformity::compute(function, flow);
     // Both are in reverse post order.
     let mut branches = uniformity.divergent_branches().iter().peekable();

@@ -135,10 +135,12 @@ impl Definitions {
 impl Definitions {
     /// Consecutive registers, seen through copies and packs, where they are consecutive registers of one value again, aligned as a
     /// group of their size must be.
+    #[inline]
     pub(crate) fn origin_of_all(&self, function: &Function, part: Part) -> Part {
-        if self.copy_of(function, part.value).is_none() {
-            return part;
-        }
+        if self.copy_of(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
+    }
+
+    fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
         let needed = Class::new(File::General, part.count).align;
         let is_aligned = first.first.is_multiple_of(needed) && function.values[first.value].align >= needed;

@@ -321,11 +321,18 @@ fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: 
             Role::Bracket(number) => 1 + u32::from(number),
             Role::Tied(_) | Role::Fixed(_) => continue,
         };
-        let signs = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(operand.signs.has(sign)));
-        let signs = signs.iter().fold(0, |bits, sign| bits << 1 | sign);
+        let signs = if operand.signs.is_empty() { 0 } else { shape_of_signs(operand.signs) };
         shape.push(1 << 31 | role << 24 | signs << 20 | shape_of_kind(function, operand.kind));
-        shape.extend(operand.suffixes().map(|suffix| 1 << 30 | symbol_number(suffix)));
+        if operand.suffixes[0] != Symbol::NAME_ || operand.suffixes[1] != Symbol::NAME_ {
+            shape.extend(operand.suffixes().map(|suffix| 1 << 30 | symbol_number(suffix)));
+        }
     }
+}
+
+/// Four bits.
+fn shape_of_signs(signs: Signs) -> u32 {
+    let bits = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(signs.has(sign)));
+    bits.iter().fold(0, |bits, sign| bits << 1 | sign)
 }
 
 fn symbol_number(symbol: Symbol) -> u32 {
@@ -333,6 +340,7 @@ fn symbol_number(symbol: Symbol) -> u32 {
 }
 
 /// A number below 2^20 for the kind of an operand, with what matters of its register or number.
+#[inline]
 fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
     let register = |tag: u32, file: File, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
     match kind {

@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use oriole_ir::analysis::{ControlFlow, Dominators};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
@@ -27,7 +27,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     let flow = ControlFlow::compute(function);
     let dominators = Dominators::compute(function, &flow);
     let definitions = Definitions::compute(function);
-    let mut merger = Merger { definitions, known: FxHashMap::default(), stats: Stats::default() };
+    let known = FxHashMap::with_capacity_and_hasher(function.inst_count(), FxBuildHasher);
+    let mut merger = Merger { definitions, known, stats: Stats::default() };
     for &block in dominators.preorder() {
         merger.block(function, &dominators, block);
     }

@@ -4,8 +4,8 @@
 //! leaving a loop counts as a long way, so that values the loop does not need look far away inside it. They guide the choice
 //! of what to drop and need not be exact.
 
-use oriole_ir::{Block, File, Function, Inst, Opcode, OperandKind, Pseudo, Value};
-use oriole_support::{Groups, Index};
+use oriole_ir::{Block, File, Function, Inst, Opcode, OperandKind, Pseudo, Role, Value};
+use oriole_support::Index;
 
 use crate::AllocateError;
 use crate::control_flow::ControlFlow;
@@ -16,6 +16,8 @@ pub(crate) const NEVER: u32 = u32::MAX;
 const LOOP_EXIT: u32 = 100_000;
 const FAR: u32 = 1 << 30;
 const NO_BLOCK: u32 = u32::MAX;
+const UNKNOWN: u8 = u8::MAX;
+const ALL_FILES: u8 = 0x7f;
 
 /// An instruction that concerns the file: it has an operand of it, or is a call.
 #[derive(Clone, Copy)]
@@ -23,6 +25,9 @@ pub(crate) struct Touch {
     /// Its place in its block.
     pub position: u32,
     pub inst: Inst,
+    /// Whether it has tied operands, or operands at fixed places, of whatever file.
+    pub has_tied: bool,
+    pub has_fixed: bool,
     first: u32,
     first_defined: u32,
     end: u32,
@@ -58,6 +63,8 @@ pub(crate) struct Liveness {
     phi_spans: Vec<Span>,
     /// By block: the greatest number of registers that it needs at once, if nothing is dropped.
     pub pressure: Vec<u32>,
+    /// By instruction: see [`Liveness::files_of`].
+    files: Vec<u8>,
     defined_at: Vec<u32>,
     seen_in: Vec<u32>,
     /// [`NEVER`] for all values between uses of the list.
@@ -133,45 +140,74 @@ impl Liveness {
         for &block in &flow.order {
             let start = self.touches.len() as u32;
             for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-                let data = &function.insts[inst];
-                let (results, sources) = function.operands(inst).split_at(data.result_count());
-                let first = self.operands.len() as u32;
-                let is_phi = data.is(Pseudo::Phi);
-                let mut touches = data.is_machine(Opcode::CALL);
-                if !is_phi {
-                    for operand in sources {
-                        if let OperandKind::Value(part) = operand.kind {
-                            if function.values[part.value].file == file {
-                                self.operands.push(part.value);
-                            }
-                        } else {
-                            touches |= fixed_constant_file(operand) == Some(file);
-                        }
-                    }
-                    if let Some(guard) = &data.guard
-                        && let OperandKind::Value(part) = guard.kind
-                        && function.values[part.value].file == file
-                    {
-                        self.operands.push(part.value);
-                    }
-                }
-                let first_defined = self.operands.len() as u32;
-                for operand in results {
-                    if let OperandKind::Value(part) = operand.kind {
-                        if function.values[part.value].file == file {
-                            self.operands.push(part.value);
-                        }
-                    } else {
-                        touches |= fixed_constant_file(operand) == Some(file);
-                    }
-                }
-                let end = self.operands.len() as u32;
-                if touches || end > first {
-                    self.touches.push(Touch { position: position as u32, inst, first, first_defined, end });
+                if self.files_of(function, inst) & 1 << file as u8 != 0 {
+                    self.touch(function, position as u32, inst, file);
                 }
             }
             self.touching[block.position()] = Span { start, end: self.touches.len() as u32 };
         }
+    }
+
+    /// The files that an instruction concerns, one bit each. What was allocated since it was looked at first counts as well.
+    fn files_of(&mut self, function: &Function, inst: Inst) -> u8 {
+        if inst.position() >= self.files.len() {
+            self.files.resize(function.insts.len(), UNKNOWN);
+        }
+        let known = self.files[inst.position()];
+        if known != UNKNOWN {
+            return known;
+        }
+        let data = &function.insts[inst];
+        let bit = |file: File| 1 << file as u8;
+        let mut files = if data.is_machine(Opcode::CALL) { ALL_FILES } else { 0 };
+        for operand in function.operands(inst) {
+            match operand.kind {
+                OperandKind::Value(part) => files |= bit(function.values[part.value].file),
+                _ if matches!(operand.role, Role::Fixed(_)) => files |= fixed_constant_file(operand).map_or(0, bit),
+                _ => {}
+            }
+        }
+        if let Some(guard) = &data.guard
+            && let OperandKind::Value(part) = guard.kind
+        {
+            files |= bit(function.values[part.value].file);
+        }
+        self.files[inst.position()] = files;
+        files
+    }
+
+    fn touch(&mut self, function: &Function, position: u32, inst: Inst, file: File) {
+        let data = &function.insts[inst];
+        let (results, sources) = function.operands(inst).split_at(data.result_count());
+        let first = self.operands.len() as u32;
+        let (mut has_tied, mut has_fixed) = (false, false);
+        let add = |operands: &mut Vec<Value>, kind: OperandKind| {
+            if let OperandKind::Value(part) = kind
+                && function.values[part.value].file == file
+            {
+                operands.push(part.value);
+            }
+        };
+        if !data.is(Pseudo::Phi) {
+            for operand in sources {
+                has_tied |= matches!(operand.role, Role::Tied(_));
+                has_fixed |= matches!(operand.role, Role::Fixed(_));
+                add(&mut self.operands, operand.kind);
+            }
+            if let Some(guard) = &data.guard {
+                add(&mut self.operands, guard.kind);
+            }
+        }
+        let first_defined = self.operands.len() as u32;
+        for operand in results {
+            has_fixed |= matches!(operand.role, Role::Fixed(_));
+            add(&mut self.operands, operand.kind);
+        }
+        let end = self.operands.len() as u32;
+        if data.is(Pseudo::Phi) && end == first {
+            return;
+        }
+        self.touches.push(Touch { position, inst, has_tied, has_fixed, first, first_defined, end });
     }
 
     fn find_live(&mut self, function: &Function, flow: &ControlFlow, file: File) -> Result<(), AllocateError> {
@@ -210,40 +246,38 @@ impl Liveness {
             }
             self.phi_spans[block.position()] = Span { start, end: self.phi_sources.len() as u32 };
         }
+        upward.sort_unstable_by_key(|&(value, _)| value);
         let found = self.walk_up(function, flow, &upward)?;
         self.sort_by_block(blocks, &found);
         Ok(())
     }
 
-    /// The blocks that values are live into, lower values first.
+    /// The blocks that values are live into, lower values first. Needs are given lower values first, too.
     fn walk_up(
         &self,
         function: &Function,
         flow: &ControlFlow,
         upward: &[(Value, (Block, bool))],
     ) -> Result<Vec<(Block, Value)>, AllocateError> {
-        let upward = Groups::collect(function.values.len(), upward);
         let mut found: Vec<(Block, Value)> = Vec::new();
         let mut last: Vec<u32> = vec![u32::MAX; function.blocks.len()];
         let mut stack = Vec::new();
-        for value in function.values.indices() {
+        for &(value, (block, at_end)) in upward {
             let number = value.position() as u32;
             let home = self.defined_at[value.position()];
-            for &(block, at_end) in upward.of(value) {
-                if !at_end || home != block.position() as u32 {
-                    stack.push(block);
+            if !at_end || home != block.position() as u32 {
+                stack.push(block);
+            }
+            while let Some(block) = stack.pop() {
+                if std::mem::replace(&mut last[block.position()], number) == number {
+                    continue;
                 }
-                while let Some(block) = stack.pop() {
-                    if std::mem::replace(&mut last[block.position()], number) == number {
-                        continue;
-                    }
-                    found.push((block, value));
-                    if block == function.entry() || home == NO_BLOCK {
-                        return Err(AllocateError::Invalid(format!("{value:?} is used where it is not defined")));
-                    }
-                    let predecessors = flow.predecessors[block.position()].iter();
-                    stack.extend(predecessors.filter(|from| home != from.position() as u32));
+                found.push((block, value));
+                if block == function.entry() || home == NO_BLOCK {
+                    return Err(AllocateError::Invalid(format!("{value:?} is used where it is not defined")));
                 }
+                let predecessors = flow.predecessors[block.position()].iter();
+                stack.extend(predecessors.filter(|from| home != from.position() as u32));
             }
         }
         Ok(found)
@@ -288,7 +322,8 @@ impl Liveness {
         self.distance.clear();
         self.distance.extend(first_use.iter().map(|&use_| use_.min(FAR)));
         // The second round takes distances around loops into account.
-        for _ in 0..2 {
+        let rounds = if flow.loops.iter().any(Option::is_some) { 2 } else { 1 };
+        for _ in 0..rounds {
             for &block in flow.order.iter().rev() {
                 self.look_behind(function, flow, block, &mut nearest, |_| {});
                 for at in self.live_in[block.position()].range() {

@@ -114,7 +114,8 @@ impl Liveness {
             span.start = start;
             start += count;
         }
-        let mut values = vec![Value::new(0); entered.len()];
+        let mut values = Vec::with_capacity(2 * entered.len() + read_by_phis.len());
+        values.resize(entered.len(), Value::new(0));
         for &(block, value) in entered {
             let span = &mut live_in[block];
             values[span.end as usize] = value;
@@ -127,7 +128,12 @@ impl Liveness {
             read = later;
             live_out[block] = match *flow.successors(block) {
                 [next] if here.is_empty() => live_in[next],
-                [one, other] if here.is_empty() => merge(&mut values, live_in[one], live_in[other]),
+                [] | [_] | [_, _] => {
+                    let start = values.len() as u32;
+                    values.extend(here.iter().map(|pair| pair.1));
+                    let read = Span { start, end: values.len() as u32 };
+                    flow.successors(block).iter().fold(read, |span, &next| merge(&mut values, span, live_in[next]))
+                }
                 ref successors => {
                     let start = values.len();
                     let mut list: Vec<Value> = here.iter().map(|pair| pair.1).collect();
@@ -220,7 +226,11 @@ struct Collected {
 }
 
 fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> Collected {
-    let mut found = Collected { needs: Vec::new(), defined_in: Vec::with_capacity(function.values.len()), read_by_phis: Vec::new() };
+    let mut found = Collected {
+        needs: Vec::with_capacity(function.values.len()),
+        defined_in: Vec::with_capacity(function.values.len()),
+        read_by_phis: Vec::new(),
+    };
     // The blocks in which each value was last defined and last needed.
     let mut last: IndexVec<Value, (u32, u32)> = IndexVec::filled(function.values.len(), (NONE, NONE));
     for &block in &function.layout {
