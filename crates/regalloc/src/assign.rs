@@ -84,6 +84,8 @@ pub(crate) struct Assigner<'a> {
     /// By block: values in registers where it starts and ends.
     pub(crate) entry_state: States,
     pub(crate) exit_state: States,
+    /// Whether each block has a phi, copy or pack that concerns the file.
+    pub(crate) may_dissolve: Vec<bool>,
     /// By block: its instructions from now on.
     pub(crate) output: Vec<Vec<Inst>>,
     /// Phis whose values are in no register where their block starts.
@@ -133,6 +135,7 @@ impl<'a> Assigner<'a> {
             shadows: FxHashMap::default(),
             entry_state: States::default(),
             exit_state: States::default(),
+            may_dissolve: Vec::new(),
             output: Vec::new(),
             memory_phis: Vec::new(),
             stored_bytes: 0,
@@ -173,6 +176,8 @@ impl<'a> Assigner<'a> {
         self.left_at.resize(values, NOWHERE);
         self.entry_state.clear(blocks);
         self.exit_state.clear(blocks);
+        self.may_dissolve.clear();
+        self.may_dissolve.resize(blocks, false);
         self.output.resize_with(blocks, Vec::new);
         self.heads.resize_with(blocks, Vec::new);
         self.lengths.clear();
@@ -241,13 +246,15 @@ impl<'a> Assigner<'a> {
 
     /// Appends the values in registers, by register.
     fn add_residents(&self, found: &mut Vec<(Value, u16)>) {
-        for register in self.usable.without(&self.free).iter() {
+        let occupied = self.usable.without(&self.free);
+        found.reserve(occupied.count() as usize);
+        occupied.for_each(|register| {
             if let Some(value) = self.occupant(register)
                 && self.register_of[value.position()] == register
             {
                 found.push((value, register));
             }
-        }
+        });
     }
 
     /// A free place for a value: where its web is, where the web as a whole fits, or anywhere.

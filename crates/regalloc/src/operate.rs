@@ -94,6 +94,9 @@ impl Assigner<'_> {
     pub(crate) fn operate(&mut self, touch: Touch, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let inst = touch.inst;
         let data = &self.function.insts[inst];
+        if let Op::Pseudo(_) = data.op {
+            self.may_dissolve[self.block.position()] = true;
+        }
         match data.op {
             Op::Pseudo(Pseudo::Phi) => {
                 out.push(inst);

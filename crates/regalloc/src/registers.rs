@@ -177,6 +177,17 @@ impl RegisterSet {
         }
     }
 
+    /// Visits the members in order.
+    pub fn for_each(&self, mut visit: impl FnMut(u16)) {
+        for (at, &word) in self.words.iter().enumerate() {
+            let mut word = word;
+            while word != 0 {
+                visit((at * 64) as u16 + word.trailing_zeros() as u16);
+                word &= word - 1;
+            }
+        }
+    }
+
     /// The members in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + use<> {
         let words = self.words;

@@ -33,7 +33,9 @@ impl Assigner<'_> {
             let block = self.flow.order[place];
             let mut output = std::mem::take(&mut self.output[block.position()]);
             if !any_wanted && shadow_phis.is_empty() && self.heads[block.position()].is_empty() {
-                output.retain(|&inst| !self.is_settled(inst));
+                if self.may_dissolve[block.position()] {
+                    output.retain(|&inst| !self.is_settled(inst));
+                }
                 self.function.blocks[block].insts = output;
                 continue;
             }

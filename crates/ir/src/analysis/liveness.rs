@@ -10,7 +10,7 @@
 //! out of a block is what is live into its successors, and what their phis read there; a block whose only successor has no phis
 //! shares that one's list.
 
-use oriole_support::{Groups, Index, IndexVec, SparseSet};
+use oriole_support::{Index, IndexVec, SparseSet};
 
 use super::ControlFlow;
 use crate::function::{Block, Function, Inst, Value};
@@ -60,24 +60,25 @@ impl Liveness {
     /// The same for the values that a test lets through; others are in no set.
     pub fn compute_for(function: &Function, flow: &ControlFlow, wanted: impl Fn(Value) -> bool) -> Liveness {
         let blocks = function.blocks.len();
-        let values = function.values.len();
-        let Collected { needs, defined_in, mut read_by_phis } = collect(function, wanted);
-        let needs = Groups::collect(values, &needs);
-        let defined_in = Groups::collect(values, &defined_in);
+        let Collected { mut needs, definitions, mut earlier_definitions, mut read_by_phis } = collect(function, wanted);
+        needs.sort_unstable_by_key(|need| need.0);
+        earlier_definitions.sort_unstable();
+        let mut earlier = earlier_definitions.as_slice();
         let mut entered: Vec<(Block, Value)> = Vec::new();
         // The last value that each block was found to define, and the last that is live into it.
         let mut last: IndexVec<Block, (u32, u32)> = IndexVec::filled(blocks, (NONE, NONE));
         let mut stack: Vec<Block> = Vec::new();
-        for value in function.values.indices() {
-            let needs = needs.of(value);
-            if needs.is_empty() {
-                continue;
-            }
+        for needs in needs.chunk_by(|one, other| one.0 == other.0) {
+            let value = needs[0].0;
             let number = value.position() as u32;
-            for &block in defined_in.of(value) {
+            if definitions[value] != NONE {
+                last[Block::new(definitions[value] as usize)].0 = number;
+            }
+            earlier = &earlier[earlier.iter().take_while(|definition| definition.0 < value).count()..];
+            for &(_, block) in earlier.iter().take_while(|definition| definition.0 == value) {
                 last[block].0 = number;
             }
-            for &need in needs {
+            for &(_, need) in needs {
                 let (block, is_met) = match need {
                     Need::Entry(block) => (block, false),
                     Need::Exit(block) => (block, last[block].0 == number),
@@ -219,20 +220,19 @@ pub fn walk_back(function: &Function, inst: Inst, live: &mut SparseSet<Value>) {
 struct Collected {
     /// Uses that no definition in their block precedes.
     needs: Vec<(Value, Need)>,
-    /// The blocks that define each value.
-    defined_in: Vec<(Value, Block)>,
+    /// The last block that defines each value.
+    definitions: IndexVec<Value, u32>,
+    /// Other blocks that define values; none in SSA form.
+    earlier_definitions: Vec<(Value, Block)>,
     /// What phis read at the ends of blocks.
     read_by_phis: Vec<(Block, Value)>,
 }
 
 fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> Collected {
-    let mut found = Collected {
-        needs: Vec::with_capacity(function.values.len()),
-        defined_in: Vec::with_capacity(function.values.len()),
-        read_by_phis: Vec::new(),
-    };
-    // The blocks in which each value was last defined and last needed.
-    let mut last: IndexVec<Value, (u32, u32)> = IndexVec::filled(function.values.len(), (NONE, NONE));
+    let values = function.values.len();
+    let (mut needs, mut earlier_definitions, mut read_by_phis) = (Vec::with_capacity(values), Vec::new(), Vec::new());
+    let mut definitions: IndexVec<Value, u32> = IndexVec::filled(values, NONE);
+    let mut last_need: IndexVec<Value, u32> = IndexVec::filled(values, NONE);
     for &block in &function.layout {
         let number = block.position() as u32;
         for &inst in &function.blocks[block].insts {
@@ -242,27 +242,28 @@ fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> Collected {
                         && let (Some(value), OperandKind::Block(from)) = (source.value(), from.kind)
                         && wanted(value)
                     {
-                        found.needs.push((value, Need::Exit(from)));
-                        found.read_by_phis.push((from, value));
+                        needs.push((value, Need::Exit(from)));
+                        read_by_phis.push((from, value));
                     }
                 }
             } else {
                 for part in function.used(inst) {
-                    let (defined, needed) = &mut last[part.value];
-                    if *defined != number && *needed != number && wanted(part.value) {
-                        *needed = number;
-                        found.needs.push((part.value, Need::Entry(block)));
+                    let value = part.value;
+                    if definitions[value] != number && last_need[value] != number && wanted(value) {
+                        last_need[value] = number;
+                        needs.push((value, Need::Entry(block)));
                     }
                 }
             }
             for value in function.defined(inst) {
-                let (defined, _) = &mut last[value];
-                if *defined != number && wanted(value) {
-                    *defined = number;
-                    found.defined_in.push((value, block));
+                if definitions[value] != number && wanted(value) {
+                    let earlier = std::mem::replace(&mut definitions[value], number);
+                    if earlier != NONE {
+                        earlier_definitions.push((value, Block::new(earlier as usize)));
+                    }
                 }
             }
         }
     }
-    found
+    Collected { needs, definitions, earlier_definitions, read_by_phis }
 }
