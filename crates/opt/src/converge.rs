@@ -55,17 +55,20 @@ struct Region {
 pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
-    let divergent = divergent_branches(function, &flow);
-    if divergent.is_empty() {
-        stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
+    if !has_conditions(function, &flow) {
+        stats.synchronizations_removed = remove_synchronizations(function, &flow, &[]);
         return stats;
     }
     let mut shape = Shape::compute(function, &flow);
+    let divergent = divergent_branches(function, &flow, &shape);
     if divide_headers(function, &flow, &shape, &divergent) {
         flow = ControlFlow::compute(function);
         shape = Shape::compute(function, &flow);
     }
     stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
+    if divergent.is_empty() {
+        return stats;
+    }
     let mut regions = find_regions(function, &flow, &shape, &divergent, &mut stats);
     let gathering: FxHashSet<Block> =
         flow.reverse_post_order().iter().copied().filter(|&block| gathers_in(function, block, gathers)).collect();
@@ -77,25 +80,32 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
     stats
 }
 
-/// Where ways meet, and which go round.
+/// Where ways part and meet, and which go round.
 struct Shape {
+    dominators: Dominators,
     post_dominators: PostDominators,
     loops: Loops,
 }
 
 impl Shape {
     fn compute(function: &Function, flow: &ControlFlow) -> Shape {
-        Shape { post_dominators: PostDominators::compute(function, flow), loops: Loops::compute(function, flow) }
+        Shape {
+            dominators: Dominators::compute(function, flow),
+            post_dominators: PostDominators::compute(function, flow),
+            loops: Loops::compute(function, flow),
+        }
     }
 }
 
-/// Blocks that end in a branch which threads of a warp may take differently.
-fn divergent_branches(function: &Function, flow: &ControlFlow) -> Vec<Block> {
+/// Whether a branch depends on anything.
+fn has_conditions(function: &Function, flow: &ControlFlow) -> bool {
     let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
-    if !flow.reverse_post_order().iter().any(has_condition) {
-        return Vec::new();
-    }
-    let uniformity = Uniformity::compute(function, flow);
+    flow.reverse_post_order().iter().any(has_condition)
+}
+
+/// Blocks that end in a branch which threads of a warp may take differently.
+fn divergent_branches(function: &Function, flow: &ControlFlow, shape: &Shape) -> Vec<Block> {
+    let uniformity = Uniformity::compute_with(function, flow, &shape.dominators, &shape.post_dominators, &shape.loops);
     // Both are in reverse post order.
     let mut branches = uniformity.divergent_branches().iter().peekable();
     let mut diverges = |block: &Block| {
@@ -108,7 +118,7 @@ fn divergent_branches(function: &Function, flow: &ControlFlow) -> Vec<Block> {
 
 /// Where divergent ways meet at the header of a loop, lets them meet before: on the way in, and on the way round.
 fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block]) -> bool {
-    let Shape { post_dominators, loops } = shape;
+    let Shape { post_dominators, loops, .. } = shape;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();
     let mut changed = false;
     for header in meetings {
@@ -129,8 +139,7 @@ fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, di
 }
 
 fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
-    let Shape { post_dominators, loops } = shape;
-    let dominators = Dominators::compute(function, flow);
+    let Shape { dominators, post_dominators, loops } = shape;
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
     for &branch in divergent {
         let Some(exit) = post_dominators.immediate(branch) else {
@@ -138,11 +147,11 @@ fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergen
             continue;
         };
         let entry = entries.entry(exit).or_insert(branch);
-        *entry = common(&dominators, *entry, branch);
+        *entry = common(dominators, *entry, branch);
     }
     let mut regions = Vec::new();
     for (exit, entry) in entries {
-        let entry = outside_loops(&dominators, loops, entry, exit);
+        let entry = outside_loops(dominators, loops, entry, exit);
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
             entry != exit
@@ -157,7 +166,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergen
             None => stats.skipped += 1,
         }
     }
-    limit_nesting(&dominators, regions, stats)
+    limit_nesting(dominators, regions, stats)
 }
 
 /// Whether a block calls a function that waits for the whole warp.

@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use oriole_ir::analysis::{ControlFlow, Dominators};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
+use oriole_support::Index;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
@@ -73,7 +74,7 @@ impl Merger {
             result_class(function, result).hash(&mut hasher);
         }
         for source in function.sources(inst) {
-            self.seen(function, source).hash(&mut hasher);
+            hash_operand(&self.seen(function, source), &mut hasher);
         }
         hasher.finish()
     }
@@ -98,6 +99,25 @@ impl Merger {
             _ => *operand,
         }
     }
+}
+
+/// Hashes an operand in few steps.
+fn hash_operand(operand: &Operand, hasher: &mut FxHasher) {
+    match operand.kind {
+        OperandKind::Value(part) => {
+            hasher.write_u64((part.value.position() as u64) << 16 | u64::from(part.first) << 8 | u64::from(part.count))
+        }
+        other => other.hash(hasher),
+    }
+    let (role, number) = match operand.role {
+        Role::Plain => (0, 0),
+        Role::Bracket(number) => (1, number),
+        Role::Tied(number) => (2, number),
+        Role::Fixed(number) => (3, number),
+    };
+    let [first, second] = operand.suffixes.map(|suffix| u64::from(suffix.number()));
+    hasher.write_u64(role << 40 | u64::from(number) << 32 | first << 16 | second);
+    operand.signs.hash(hasher);
 }
 
 /// What must agree about results: those that nobody wants stay unwanted.

@@ -231,8 +231,7 @@ impl<'a> Assigner<'a> {
         let width = self.class(value).width;
         debug_assert!(self.free.has_all(register, width), "{value:?} to occupied {register}+{width}");
         self.free.remove(register, width);
-        let end = usize::from(register) + usize::from(width);
-        self.occupant[usize::from(register)..end].fill(value.position() as u32);
+        self.occupy(register, width, value.position() as u32);
         self.register_of[value.position()] = register;
     }
 
@@ -241,7 +240,15 @@ impl<'a> Assigner<'a> {
         let register = std::mem::replace(&mut self.register_of[value.position()], NOWHERE);
         let width = self.class(value).width;
         self.free.insert(register, width);
-        self.occupant[usize::from(register)..usize::from(register) + usize::from(width)].fill(NOBODY);
+        self.occupy(register, width, NOBODY);
+    }
+
+    fn occupy(&mut self, register: u16, width: u8, occupant: u32) {
+        let first = usize::from(register);
+        match width {
+            1 => self.occupant[first] = occupant,
+            _ => self.occupant[first..first + usize::from(width)].fill(occupant),
+        }
     }
 
     /// Appends the values in registers, by register.
@@ -261,23 +268,25 @@ impl<'a> Assigner<'a> {
     pub(crate) fn choose(&mut self, value: Value, free: &RegisterSet) -> Option<u16> {
         let class = self.class(value);
         let fits = |place: u16| place.is_multiple_of(u16::from(class.align)) && free.has_all(place, class.width);
-        if let Some(place) = self.hints.place(value) {
+        let web = self.hints.web(value);
+        let wish = self.hints.place(web);
+        if let Some(place) = wish {
             if fits(place) {
                 return Some(place);
             }
         } else {
-            let (width, offset, align) = self.hints.extent(value);
+            let (width, offset, align) = self.hints.extent(web);
             if width > class.width {
-                let web = Class { width, align, ..class };
-                if let Some(place) = free.find(web).map(|place| place + u16::from(offset)).filter(|&place| fits(place)) {
-                    self.hints.settle(value, place);
+                let whole = Class { width, align, ..class };
+                if let Some(place) = free.find(whole).map(|place| place + u16::from(offset)).filter(|&place| fits(place)) {
+                    self.hints.settle(web, place);
                     return Some(place);
                 }
             }
         }
         let place = free.find(class)?;
-        if self.hints.place(value).is_none() {
-            self.hints.settle(value, place);
+        if wish.is_none() {
+            self.hints.settle(web, place);
         }
         Some(place)
     }
@@ -464,7 +473,8 @@ impl<'a> Assigner<'a> {
             match inherited.filter(|&place| place.is_multiple_of(u16::from(class.align)) && self.free.has_all(place, class.width)) {
                 Some(place) => {
                     self.put(value, place);
-                    self.hints.settle(value, place);
+                    let web = self.hints.web(value);
+                    self.hints.settle(web, place);
                 }
                 None => later.push((phi, value)),
             }

@@ -25,6 +25,13 @@ struct Node {
     align: u8,
 }
 
+/// The web of a value, and where the value is in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Web {
+    root: u32,
+    offset: i32,
+}
+
 /// The webs of all files; each lies in one.
 #[derive(Default)]
 pub(crate) struct Hints {
@@ -119,23 +126,26 @@ impl Hints {
         (node.low, node.high, node.align) = (low, high, kept.align.max(moved.align));
     }
 
-    /// Where a value should start, if its web has a place.
-    pub fn place(&mut self, value: Value) -> Option<u16> {
+    /// The web of a value.
+    pub fn web(&mut self, value: Value) -> Web {
         let (root, offset) = self.root(value.position() as u32);
-        self.nodes[root as usize].place.and_then(|place| u16::try_from(place + offset).ok())
+        Web { root, offset }
+    }
+
+    /// Where a value should start, if its web has a place.
+    pub fn place(&self, web: Web) -> Option<u16> {
+        self.nodes[web.root as usize].place.and_then(|place| u16::try_from(place + web.offset).ok())
     }
 
     /// How wide the whole web is, where the value starts in it, and its alignment.
-    pub fn extent(&mut self, value: Value) -> (u8, u8, u8) {
-        let (root, offset) = self.root(value.position() as u32);
-        let node = self.nodes[root as usize];
-        ((node.high - node.low) as u8, (offset - node.low) as u8, node.align)
+    pub fn extent(&self, web: Web) -> (u8, u8, u8) {
+        let node = &self.nodes[web.root as usize];
+        ((node.high - node.low) as u8, (web.offset - node.low) as u8, node.align)
     }
 
     /// A value of the web starts here.
-    pub fn settle(&mut self, value: Value, register: u16) {
-        let (root, offset) = self.root(value.position() as u32);
-        self.nodes[root as usize].place = Some(i32::from(register) - offset);
+    pub fn settle(&mut self, web: Web, register: u16) {
+        self.nodes[web.root as usize].place = Some(i32::from(register) - web.offset);
     }
 }
 

@@ -64,7 +64,7 @@ impl Liveness {
         needs.sort_unstable_by_key(|need| need.0);
         earlier_definitions.sort_unstable();
         let mut earlier = earlier_definitions.as_slice();
-        let mut entered: Vec<(Block, Value)> = Vec::new();
+        let mut entered: Vec<(Block, Value)> = Vec::with_capacity(2 * needs.len());
         // The last value that each block was found to define, and the last that is live into it.
         let mut last: IndexVec<Block, (u32, u32)> = IndexVec::filled(blocks, (NONE, NONE));
         let mut stack: Vec<Block> = Vec::new();
