@@ -1,6 +1,5 @@
 //! A whole program: its functions in parallel, its variables, and the file they make together.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes};
@@ -8,14 +7,13 @@ use oriole_cubin::info::{self, Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
 use oriole_isel::{Home, Homes, Layout, Linking};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, Module, Parameter};
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::error::{CompileError, Fault};
 use crate::functions::Facts;
 use crate::passes::{self, Finished};
 use crate::variables;
-use crate::{Compiled, FunctionReport, Options, SchedulingReport, account, convention, functions, registers};
+use crate::{Compiled, FunctionReport, Options, SchedulingReport, account, convention, functions, parallel, registers};
 
 /// A function to compile.
 struct Job<'m> {
@@ -98,26 +96,15 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps, scheduling })
 }
 
-/// PTX instructions that are compiled before other threads have started.
-const SMALL_MODULE: usize = 200;
-
-/// Compiles functions in parallel, the largest first, so that none of them is waited for at the end while others have nothing to do.
+/// Compiles functions in parallel.
 fn compile_functions(jobs: &[Job<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
     let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
     for job in jobs {
         facts.entry(job.module_number).or_insert_with(|| Facts::of(job.module));
     }
-    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &facts[&job.module_number], options);
     let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
-    let results: Vec<_> = if jobs.len() < 2 || jobs.iter().map(size).sum::<usize>() < SMALL_MODULE {
-        jobs.iter().map(run).collect()
-    } else {
-        let mut order: Vec<usize> = (0..jobs.len()).collect();
-        order.sort_by_key(|&job| Reverse(size(&jobs[job])));
-        let mut results: Vec<_> = order.into_iter().par_bridge().map(|job| (job, run(&jobs[job]))).collect();
-        results.sort_unstable_by_key(|(job, _)| *job);
-        results.into_iter().map(|(_, result)| result).collect()
-    };
+    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &facts[&job.module_number], options);
+    let results = parallel::map(jobs, size, run);
     let mut finished = Vec::new();
     let mut errors = Vec::new();
     for (job, result) in jobs.iter().zip(results) {

@@ -22,6 +22,7 @@ mod functions;
 mod image;
 mod layout;
 mod machines;
+mod parallel;
 mod passes;
 mod prologue;
 mod registers;

@@ -171,7 +171,8 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
         if trials == 0 {
             break;
         }
-        let offered = if trials > 1 { schedule::warps_offered(plan, options) } else { &[] };
+        let offered = schedule::warps_offered(plan, options);
+        let offered = &offered[..offered.len().min(trials - 1)];
         let ordered = order(way.clone(), Some(plan), offered, environment)?;
         trials -= 1;
         let promise = ordered.stats.promise.and_then(schedule::worth);

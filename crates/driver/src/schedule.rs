@@ -157,7 +157,7 @@ pub fn plans(options: &Options) -> Vec<Plan> {
     }
 }
 
-/// Shares of the warps that a plan may be given up for.
+/// Shares of the warps that a plan may be given up for, those first that promise most.
 pub fn warps_offered(plan: Plan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != Mode::ReduceReg && options.scheduling.knobs.register_target.is_none();
     if may_pay { &WARPS_KEPT } else { &[] }

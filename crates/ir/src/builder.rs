@@ -3,6 +3,7 @@
 //! The builder keeps where it writes, the guard every instruction gets, and the location in the source. It owns the function while
 //! it is being written.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use oriole_isa::{Opcode, Symbols};
@@ -24,7 +25,8 @@ pub struct Builder {
     /// The place in the source of what is written.
     pub location: Location,
     block: Block,
-    templates: FxHashMap<Box<str>, Rc<Template>>,
+    /// Where names are in the function's list of symbols.
+    symbols: FxHashMap<String, u32>,
 }
 
 impl Builder {
@@ -32,7 +34,8 @@ impl Builder {
     pub fn new(mut function: Function) -> Builder {
         let block = function.new_block();
         function.layout.push(block);
-        Builder { function, guard: None, location: Location::default(), block, templates: FxHashMap::default() }
+        let symbols = function.symbols.iter().cloned().zip(0..).collect();
+        Builder { function, guard: None, location: Location::default(), block, symbols }
     }
 
     /// The block that is being written.
@@ -49,6 +52,21 @@ impl Builder {
     pub fn start(&mut self, block: Block) {
         self.function.layout.push(block);
         self.block = block;
+    }
+
+    /// The position of a name in the list of symbols, to which it is added if needed; however many there are.
+    pub fn symbol(&mut self, name: &str) -> u32 {
+        if let Some(&known) = self.symbols.get(name) {
+            return known;
+        }
+        let position = if self.symbols.len() == self.function.symbols.len() {
+            self.function.symbols.push(name.to_owned());
+            self.function.symbols.len() as u32 - 1
+        } else {
+            self.function.symbol(name)
+        };
+        self.symbols.insert(name.to_owned(), position);
+        position
     }
 
     /// A new value.
@@ -111,9 +129,7 @@ impl Builder {
     /// Writes an instruction from its parts.
     pub fn append(&mut self, op: Op, modifiers: Symbols, operands: &[Operand], result_count: usize) -> Inst {
         let inst = self.function.new_inst(op, modifiers, self.guard, operands, result_count);
-        self.function.insts[inst].location = self.location;
-        self.function.blocks[self.block].insts.push(inst);
-        inst
+        self.place(inst)
     }
 
     /// Goes on at the end of another block that is part of the layout already; returns the one that was being written.
@@ -142,27 +158,20 @@ impl Builder {
     }
 
     fn instantiate(&mut self, text: &str, classes: &[Class], arguments: &[Operand]) -> (Inst, SmallVec<[Value; 2]>) {
-        let template = match self.templates.get(text) {
-            Some(known) => Rc::clone(known),
-            None => {
-                let parsed = Template::parse(text).unwrap_or_else(|error| panic!("template `{text}`: {error}"));
-                let parsed = Rc::new(parsed);
-                self.templates.insert(text.into(), Rc::clone(&parsed));
-                parsed
-            }
-        };
+        let template = parsed(text);
         let mut results: SmallVec<[Value; 2]> = SmallVec::new();
         let mut arguments = arguments.iter();
         let mut classes = classes.iter();
-        let mut operands: SmallVec<[Operand; 12]> = SmallVec::new();
+        let function = &mut self.function;
+        let first = function.operands.len();
         for slot in &template.operands {
-            operands.push(match slot {
+            let operand = match slot {
                 Slot::Given(operand) => *operand,
                 Slot::Result(operand) => {
                     let class = classes.next().unwrap_or_else(|| panic!("template `{text}` has more results than classes"));
-                    let value = self.function.new_value(*class);
+                    let value = function.new_value(*class);
                     results.push(value);
-                    Operand { kind: OperandKind::Value(self.function.whole(value)), ..*operand }
+                    Operand { kind: OperandKind::Value(function.whole(value)), ..*operand }
                 }
                 Slot::Argument(place) => {
                     let argument = arguments.next().unwrap_or_else(|| panic!("template `{text}` needs more arguments"));
@@ -172,37 +181,57 @@ impl Builder {
                     let offset = arguments.next().and_then(Operand::integer).unwrap_or_else(|| panic!("template `{text}` needs an offset"));
                     Operand { kind: OperandKind::Constant { bank: *bank, offset: offset as u32 }, ..*place }
                 }
-            });
+            };
+            function.operands.push(operand);
         }
         assert!(arguments.next().is_none() && classes.next().is_none(), "template `{text}` does not take all arguments");
-        let result_count = written_count(&self.function, template.opcode, &operands);
-        let tied = self.guard.is_some() && results.is_empty();
-        if tied {
+        let result_count = written_count(function, template.opcode, &function.operands[first..]);
+        if self.guard.is_some() && results.is_empty() {
             for number in 0..result_count {
-                if operands[number].value().is_some() {
-                    operands.push(operands[number].with_role(Role::Tied(number as u8)));
+                let result = function.operands[first + number];
+                if result.value().is_some() {
+                    function.operands.push(result.with_role(Role::Tied(number as u8)));
                 }
             }
         }
-        (self.append(Op::Machine(template.opcode), template.modifiers.clone(), &operands, result_count), results)
+        let modifiers = Symbols::from_slice(&template.modifiers);
+        let inst = function.inst_of_last(Op::Machine(template.opcode), modifiers, self.guard, first, result_count);
+        (self.place(inst), results)
     }
+
+    /// Puts an instruction at the end of the block.
+    fn place(&mut self, inst: Inst) -> Inst {
+        self.function.insts[inst].location = self.location;
+        self.function.blocks[self.block].insts.push(inst);
+        inst
+    }
+}
+
+/// Templates are kept as long as the thread lives: every function is written with the same few hundred.
+const MOST_TEMPLATES: usize = 1 << 14;
+
+thread_local! {
+    static TEMPLATES: RefCell<FxHashMap<Box<str>, Rc<Template>>> = RefCell::default();
+}
+
+fn parsed(text: &str) -> Rc<Template> {
+    TEMPLATES.with_borrow_mut(|templates| {
+        if let Some(known) = templates.get(text) {
+            return Rc::clone(known);
+        }
+        let template = Template::parse(text).unwrap_or_else(|error| panic!("template `{text}`: {error}"));
+        if templates.len() == MOST_TEMPLATES {
+            templates.clear();
+        }
+        let template = Rc::new(template);
+        templates.insert(text.into(), Rc::clone(&template));
+        template
+    })
 }
 
 /// An argument in the place of a hole: signs of both are combined, immediates take them in.
 fn merged(opcode: Opcode, place: Operand, argument: Operand) -> Operand {
-    let signs = if place.signs.has(Signs::ABSOLUTE) {
-        place.signs
-    } else {
-        let flipped = Signs::NEGATE.with(Signs::NOT).with(Signs::INVERT);
-        let own = place.signs;
-        let mut signs = argument.signs;
-        for sign in [Signs::NEGATE, Signs::NOT, Signs::INVERT] {
-            if own.has(sign) && flipped.has(sign) {
-                signs = signs.toggled(sign);
-            }
-        }
-        signs
-    };
+    let signs = if place.signs.has(Signs::ABSOLUTE) { place.signs } else { argument.signs.toggled(place.signs) };
     let suffixes = if place.suffixes[0] == oriole_isa::Symbol::NAME_ { argument.suffixes } else { place.suffixes };
     Operand { kind: argument.kind, role: place.role, signs, suffixes }.with_signs_folded(opcode)
 }

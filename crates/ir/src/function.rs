@@ -74,7 +74,7 @@ pub struct Function {
     pub frame_bytes: u32,
     /// Alignment of the frame in bytes.
     pub frame_align: u32,
-    operands: Vec<Operand>,
+    pub(crate) operands: Vec<Operand>,
 }
 
 impl Function {
@@ -127,16 +127,21 @@ impl Function {
 
     /// A new instruction that no block has yet. The first `result_count` operands are written.
     pub fn new_inst(&mut self, op: Op, modifiers: Symbols, guard: Option<Guard>, operands: &[Operand], result_count: usize) -> Inst {
-        let first_operand = self.operands.len() as u32;
+        let first = self.operands.len();
         self.operands.extend_from_slice(operands);
+        self.inst_of_last(op, modifiers, guard, first, result_count)
+    }
+
+    /// A new instruction whose operands are those in the function's list from a position to its end.
+    pub(crate) fn inst_of_last(&mut self, op: Op, modifiers: Symbols, guard: Option<Guard>, first: usize, result_count: usize) -> Inst {
         self.insts.push(Instruction {
             op,
             modifiers,
             guard,
             memory: None,
             location: Location::default(),
-            first_operand,
-            operand_count: operands.len() as u32,
+            first_operand: first as u32,
+            operand_count: (self.operands.len() - first) as u32,
             result_count: result_count as u16,
         })
     }

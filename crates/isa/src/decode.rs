@@ -26,14 +26,19 @@ impl Index {
 
     fn build(bit: usize) -> Index {
         let code = |form: &FormId| form.form().value as usize & 0xfff;
-        let mut forms: Vec<FormId> = FormId::all().filter(|form| form.form().targets >> bit & 1 == 1).collect();
-        forms.sort_by_key(code);
+        let known: Vec<FormId> = FormId::all().filter(|form| form.form().targets >> bit & 1 == 1).collect();
         let mut starts = vec![0; 4097];
-        for form in &forms {
+        for form in &known {
             starts[code(form) + 1] += 1;
         }
         for code in 0..4096 {
             starts[code + 1] += starts[code];
+        }
+        let (mut next, mut forms) = (starts.clone(), known.clone());
+        for form in known {
+            let place = &mut next[code(&form)];
+            forms[usize::from(*place)] = form;
+            *place += 1;
         }
         Index { starts, forms }
     }
@@ -50,7 +55,14 @@ pub fn form_of(word: u128, target: Target) -> Option<FormId> {
 
 /// The instruction that a word holds; none if the table does not know it.
 pub fn decode(word: u128, target: Target) -> Option<Instruction> {
-    let id = form_of(word, target)?;
+    let form = form_of(word, target)?;
+    let mut instruction = read(form, word);
+    instruction.residue = residue(form.form(), &instruction, word);
+    Some(instruction)
+}
+
+/// The instruction that a word holds in a form.
+pub(crate) fn read(id: FormId, word: u128) -> Instruction {
     let form = id.form();
     let guard = match form.guard {
         table::Guard::None => Guard::ALWAYS,
@@ -58,10 +70,7 @@ pub fn decode(word: u128, target: Target) -> Option<Instruction> {
     };
     let mut control = Control::of(word);
     let operands = form.operands.iter().map(|slot| operand(slot, word, &mut control)).collect();
-    let mut instruction =
-        Instruction { opcode: form.opcode, guard, modifiers: symbols(form.modifiers, word), operands, control, form: Some(id), residue: 0 };
-    instruction.residue = residue(form, &instruction, word);
-    Some(instruction)
+    Instruction { opcode: form.opcode, guard, modifiers: symbols(form.modifiers, word), operands, control, form: Some(id), residue: 0 }
 }
 
 /// What the fields do not say about a word: bits without meaning, and values that print like another.

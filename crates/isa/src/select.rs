@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::Target;
 use crate::alias;
-use crate::decode::decode;
+use crate::decode::read;
 use crate::fill::Filler;
 use crate::instruction::{Instruction, Operand, Value};
 use crate::table::{Core, Form, FormId, Piece, Slot, Symbol};
@@ -67,9 +67,9 @@ pub fn settle(instruction: &mut Instruction, target: Target) -> Result<u128, Enc
     };
     if instruction.operands.len() == form.form().operands.len() {
         instruction.form = Some(form);
-    } else if let Some(decoded) = decode(word, target) {
+    } else {
         // Operands are counted as the form counts them.
-        *instruction = decoded;
+        *instruction = read(form, word);
     }
     Ok(word)
 }

@@ -2,7 +2,7 @@
 //!
 //! Every word was given to nvdisasm 13.2.51 (`nvdisasm -b SM90a` and so on); the text beside it is what nvdisasm printed.
 
-use oriole_isa::{Target, encode, parse, print};
+use oriole_isa::{Instruction, Target, accesses, decode, encode, parse, print, settle};
 
 fn target(name: &str) -> Target {
     Target::parse(name).expect("target")
@@ -334,4 +334,40 @@ fn instruction_that_a_target_does_not_have() {
 #[test]
 fn form_that_a_target_does_not_have() {
     expect_none("sm_100", &[("FFMA R0, R1, c[0x0][0x160], R3", "operand 3 does not fit")]);
+}
+
+/// What [`settle`] makes of an instruction is what stands in its word: the same accesses, through the same slots of the reuse cache.
+#[test]
+fn settled_instructions_are_those_of_their_words() {
+    let texts = [
+        "IADD3 R4, R5, R6, R7",
+        "IADD3 R4, P0, R5, R6, R7",
+        "IADD3 R4, R5, 0x10, R7",
+        "FFMA R4, R5, R6, R7",
+        "FADD R4, 1, R6",
+        "FMUL R4, c[0x0][0x160], R6",
+        "LOP3.LUT R4, R5, R6, R7, 0x96, !PT",
+        "@!P2 IMAD.WIDE.U32 R4, R6, R7, R8",
+        "HFMA2.MMA R4, R5, R6, R7",
+        "DFMA R4, R6, R8, R10",
+        "SEL R4, R5, R6, P1",
+        "ISETP.GT.AND P0, PT, R4, R5, PT",
+        "LDG.E R4, desc[UR4][R2.64+0x10]",
+    ];
+    let slots = |instruction: &Instruction| -> Vec<_> {
+        let slot = |access: &oriole_isa::Access| access.operand().and_then(|operand| instruction.reuse_slot(operand));
+        accesses(instruction).iter().map(|access| (access.file, access.first, access.count, access.written, slot(access))).collect()
+    };
+    for name in ["sm_80", "sm_90a", "sm_120a"] {
+        for text in texts {
+            let Ok(word) = try_encode(name, text) else { continue };
+            let mut settled = parse(text).expect(text);
+            assert_eq!(settle(&mut settled, target(name)).ok(), Some(word), "{name} {text}");
+            let decoded = decode(word, target(name)).expect(text);
+            assert_eq!(slots(&settled), slots(&decoded), "{name} {text}");
+        }
+    }
+    let mut wrong = parse("FADD R4, R5, 1").expect("an instruction");
+    wrong.operands.clear();
+    assert!(settle(&mut wrong, target("sm_90a")).is_err());
 }

@@ -164,10 +164,8 @@ impl Barrier {
         arguments.extend(flag);
         let result = self.predicate.map(|_| select.b.value(Class::R)).map(|value| select.b.whole(value));
         let name = barrier_name(self.kind.name(), self.threads.is_some());
-        let symbol = select.b.function.symbol(&name);
-        if !select.callees.contains(&name) {
-            select.callees.push(name);
-        }
+        let symbol = select.b.symbol(&name);
+        select.callees.add(name);
         let mut operands: Vec<Operand> = result.map(|result| fixed(result, FIRST_REGISTER)).into_iter().collect();
         operands.push(Reference { symbol, offset: 0, kind: ReferenceKind::Call }.into());
         operands.extend(arguments.into_iter().zip(FIRST_REGISTER..).map(|(argument, register)| fixed(argument, register)));

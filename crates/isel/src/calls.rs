@@ -236,10 +236,8 @@ impl<'m> Select<'m> {
     fn call_target(&mut self, call: &Call<'m>, sources: &mut Vec<Operand>) -> Result<Vec<Operand>, Unsupported> {
         if let ast::Operand::Function(id) = call.callee {
             let name = self.callee_name(id);
-            let symbol = self.b.function.symbol(&name);
-            if !self.callees.contains(&name) {
-                self.callees.push(name);
-            }
+            let symbol = self.b.symbol(&name);
+            self.callees.add(name);
             return Ok(vec![Reference { symbol, offset: 0, kind: ReferenceKind::Call }.into()]);
         }
         let address = self.wide(call.callee, oriole_ptx::types::ScalarType::U64)?;
@@ -247,25 +245,23 @@ impl<'m> Select<'m> {
             sources.push(fixed(self.register_of(address, half), CALL_ADDRESS + half));
         }
         let text = convention::prototype(self.frame.module, call.formal_returns, call.formal_parameters);
-        if !self.indirect_calls.contains(&text) {
-            self.indirect_calls.push(text);
-        }
+        self.indirect_calls.add(text);
         Ok(vec![physical(CALL_ADDRESS, 2), Operand::from(0)])
     }
 
     /// The name that a function has in the file: an alias is called by what it stands for.
-    pub(crate) fn callee_name(&self, id: FunctionId) -> String {
+    pub(crate) fn callee_name(&mut self, id: FunctionId) -> String {
         let module = self.frame.module;
-        resolved_name(module, module.name(module.functions[id].name)).to_owned()
+        let own = module.functions[id].name;
+        let aliases = self.aliases.get_or_insert_with(|| aliases(module).map(|alias| (alias.name, alias.target)).rev().collect());
+        module.name(aliases.get(&own).copied().unwrap_or(own)).to_owned()
     }
 
     /// The address of a function.
     pub(crate) fn function_address(&mut self, id: FunctionId, offset: i64) -> Operand {
         let name = self.callee_name(id);
-        let symbol = self.b.function.symbol(&name);
-        if !self.taken_functions.contains(&name) {
-            self.taken_functions.push(name);
-        }
+        let symbol = self.b.symbol(&name);
+        self.taken_functions.add(name);
         let halves = [ReferenceKind::FunctionLow, ReferenceKind::FunctionHigh].map(|kind| {
             let reference = Reference { symbol, offset: 0, kind };
             self.b.define(Class::R, "MOV $, {}", &[reference.into()])
@@ -420,7 +416,7 @@ impl<'m> Select<'m> {
         }
         let stack_pointer = self.stack_pointer();
         let own = self.b.function.name.clone();
-        let symbol = self.b.function.symbol(&own);
+        let symbol = self.b.symbol(&own);
         for (words, shape, seat, _) in parameters {
             let Seat::Stack(at) = *seat else { continue };
             let incoming = |offset: i64| Reference { symbol, offset: offset as i32, kind: ReferenceKind::Incoming }.into();
@@ -489,11 +485,9 @@ impl<'m> Select<'m> {
 
 /// What a name stands for.
 pub fn resolved_name<'m>(module: &'m Module, name: &'m str) -> &'m str {
-    let aliases = module.items.iter().filter_map(|item| if let ast::Item::Alias(alias) = item { Some(alias) } else { None });
-    for alias in aliases {
-        if module.name(alias.name) == name {
-            return module.name(alias.target);
-        }
-    }
-    name
+    aliases(module).find(|alias| module.name(alias.name) == name).map_or(name, |alias| module.name(alias.target))
+}
+
+fn aliases(module: &Module) -> impl DoubleEndedIterator<Item = &ast::Alias> {
+    module.items.iter().filter_map(|item| if let ast::Item::Alias(alias) = item { Some(alias) } else { None })
 }

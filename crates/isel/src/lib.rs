@@ -27,6 +27,7 @@ mod layout;
 mod library;
 mod operands;
 mod ptx;
+mod recording;
 mod runtime;
 mod select;
 mod variables;

@@ -1,39 +1,47 @@
 //! Expansions that are written in PTX.
 //!
 //! The files in `library/` hold functions for what the machine has no instruction for. [`Select::expand`] reads the body of one
-//! in place of a call, with its own registers and labels. They take and return registers only.
+//! in place of a call, with its own registers and labels. They take and return registers only, so each stands for itself: the build
+//! cuts the files into functions, and a process reads the text of a function when it first needs it.
 
+use std::rc::Rc;
 use std::sync::OnceLock;
 
-use oriole_ir::{Operand, OperandKind};
+use oriole_ir::{Operand, OperandKind, Value};
 use oriole_ptx::ast::{Body, Function, Module, Parameter, RegisterId, Statement};
 use oriole_ptx::table::Opcode;
 use oriole_support::Index;
+use smallvec::SmallVec;
 
 use crate::error::Unsupported;
+use crate::recording::{self, Beginning, Known, Recording};
 use crate::select::{Frame, Select};
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
-fn modules() -> &'static [Module] {
-    static MODULES: OnceLock<Vec<Module>> = OnceLock::new();
-    MODULES.get_or_init(|| {
-        LIBRARY
-            .iter()
-            .map(|(name, text)| {
-                let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-                assert!(checked.is_valid(), "library/{name} is not valid: {:?}", checked.diagnostics);
-                checked.module
-            })
-            .collect()
-    })
+/// A function of the library.
+#[derive(Clone, Copy)]
+struct Routine {
+    /// Its position in the library.
+    number: usize,
+    module: &'static Module,
+    function: &'static Function,
+    body: &'static Body,
 }
 
-fn find(name: &str) -> Option<(&'static Module, &'static Function)> {
-    modules().iter().find_map(|module| {
-        let found = module.functions.iter().find(|function| function.body.is_some() && module.name(function.name) == name);
-        found.map(|function| (module, function))
-    })
+/// A function of the library, by its name. Each is read when it is first needed, and then kept.
+fn find(name: &str) -> Option<Routine> {
+    static MODULES: [OnceLock<Module>; LIBRARY.len()] = [const { OnceLock::new() }; LIBRARY.len()];
+    let number = LIBRARY.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
+    let module = MODULES[number].get_or_init(|| read(LIBRARY[number].1));
+    let function = module.functions.iter().find(|function| function.body.is_some() && module.name(function.name) == name)?;
+    Some(Routine { number, module, function, body: function.body.as_deref()? })
+}
+
+fn read(text: &str) -> Module {
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "a library function is not valid: {:?}\n{text}", checked.diagnostics);
+    checked.module
 }
 
 /// The registers of parameters or results.
@@ -61,40 +69,68 @@ impl<'m> Select<'m> {
     /// Writes the body of a library function, named without its prefix, and returns its results.
     pub fn expand(&mut self, name: &str, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
         let full_name = format!("__oriole_{name}");
-        let Some((module, function)) = find(&full_name) else {
+        let Some(routine) = find(&full_name) else {
             return Err(Unsupported::new(format!("an operation that needs the library function {full_name}")));
         };
-        let body = function.body.as_deref().expect("only functions with a body are found");
-        if self.b.guard.is_some() && !is_straight(module, body) {
-            return self.branch_around(|select| select.inline(module, function, body, arguments));
+        if self.b.guard.is_some() && !is_straight(routine.module, routine.body) {
+            return self.branch_around(|select| select.inline(routine, arguments));
         }
-        self.inline(module, function, body, arguments)
+        self.inline(routine, arguments)
     }
 
-    fn inline(
-        &mut self,
-        module: &'static Module,
-        function: &'static Function,
-        body: &'static Body,
-        arguments: &[Operand],
-    ) -> Result<Vec<Operand>, Unsupported> {
+    fn inline(&mut self, routine: Routine, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
+        // Under a guard, code looks different.
+        let known = if self.b.guard.is_some() { Known::Nothing } else { recording::known(self.target, routine.number) };
+        if let Known::Code(code) = known {
+            return Ok(self.write_again(&code, arguments));
+        }
+        let Routine { number, module, function, body } = routine;
         let after = (!is_straight(module, body)).then(|| self.b.new_block());
         let exit = after.unwrap_or_else(|| Index::new(0));
         let outer = std::mem::replace(&mut self.frame, Frame::new(module, body, Some(exit)));
+        let mut variables = Vec::new();
         for (register, argument) in registers(body, &function.parameters).into_iter().zip(arguments) {
             let variable = self.variable(register, 0);
             self.copy_to(variable, *argument);
+            variables.push(variable);
         }
+        let beginning = Beginning::of(&self.b);
         let errors = self.walk_library(after.is_some());
         let results = registers(body, &function.returns).into_iter().map(|register| self.variable(register, 0)).collect::<Vec<_>>();
         self.frame = outer;
+        if let Some(error) = errors.into_iter().next() {
+            if let Some(after) = after {
+                self.start(after);
+            }
+            return Err(Unsupported { span: None, ..error });
+        }
+        if self.b.guard.is_none() {
+            let code = match known {
+                Known::Nothing => None,
+                _ => Recording::new(&self.b.function, &beginning, &variables, &results, after),
+            };
+            recording::remember(self.target, number, code.map_or(Known::Wanted, |code| Known::Code(Rc::new(code))));
+        }
         if let Some(after) = after {
             self.start(after);
         }
-        match errors.into_iter().next() {
-            Some(error) => Err(Unsupported { span: None, ..error }),
-            None => Ok(results.into_iter().map(|value| self.b.whole(value)).collect()),
+        Ok(results.into_iter().map(|value| self.b.whole(value)).collect())
+    }
+
+    /// Writes a body that was selected before.
+    fn write_again(&mut self, code: &Recording, arguments: &[Operand]) -> Vec<Operand> {
+        let after = code.has_branches.then(|| self.b.new_block());
+        let mut variables: SmallVec<[Value; 4]> = SmallVec::new();
+        for (&class, argument) in code.arguments.iter().zip(arguments) {
+            let variable = self.b.value(class);
+            self.copy_to(variable, *argument);
+            variables.push(variable);
         }
+        let results = code.write(&mut self.b, &variables, after);
+        if let Some(after) = after {
+            self.start(after);
+        }
+        results.into_iter().map(|value| self.b.whole(value)).collect()
     }
 
     /// Statements of a library function; without branches its `ret` at the end does nothing.
@@ -118,12 +154,29 @@ impl<'m> Select<'m> {
     }
 
     /// Gives a variable a value, with signs applied by a move.
-    pub(crate) fn copy_to(&mut self, variable: oriole_ir::Value, value: Operand) {
+    pub(crate) fn copy_to(&mut self, variable: Value, value: Operand) {
         let is_plain = matches!(value.kind, OperandKind::Value(_)) && value.signs.is_empty();
         let width = self.b.function.values[variable].width;
         let source = if is_plain || width > 1 { value } else { self.b.define(oriole_ir::Class::R, "MOV $, {}", &[value]) };
         let saved = self.b.guard.take();
         self.b.assign(variable, source);
         self.b.guard = saved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LIBRARY, Routine, find};
+
+    #[test]
+    fn every_function_is_valid_and_found_by_its_name() {
+        assert!(LIBRARY.len() > 50, "the library has {} functions", LIBRARY.len());
+        assert!(LIBRARY.is_sorted_by_key(|(name, _)| *name));
+        for (name, text) in LIBRARY {
+            let Routine { module, function, .. } = find(name).unwrap_or_else(|| panic!("{name} is not found"));
+            assert_eq!(module.functions.iter().count(), 1, "{text}");
+            assert_eq!(module.name(function.name), *name);
+        }
+        assert!(find("__oriole_nothing").is_none());
     }
 }

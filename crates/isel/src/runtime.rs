@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 use oriole_ptx::ast::{FunctionId, Module};
 
+include!(concat!(env!("OUT_DIR"), "/runtime.rs"));
+
 /// What the name of each starts with.
 const PREFIX: &str = "__oriole_barrier_";
 /// The first general register that they change, the return address excepted.
@@ -34,17 +36,33 @@ pub fn is_runtime(name: &str) -> bool {
 
 /// One of them by name.
 pub fn runtime_function(name: &str) -> Option<FunctionId> {
+    if !NAMES.contains(&name) {
+        return None;
+    }
     let module = runtime();
     module.functions.iter_enumerated().find(|(_, function)| module.name(function.name) == name).map(|(id, _)| id)
 }
 
-/// The names of all.
+/// The names of all, known without reading them.
 pub fn runtime_names() -> impl Iterator<Item = &'static str> {
-    let module = runtime();
-    module.functions.iter().map(|function| module.name(function.name))
+    NAMES.iter().copied()
 }
 
 /// The name of the function for a kind of barrier.
 pub(crate) fn barrier_name(kind: &str, has_count: bool) -> String {
     format!("{PREFIX}{kind}{}", if has_count { "_count" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_runtime, runtime, runtime_function, runtime_names};
+
+    #[test]
+    fn the_names_known_beforehand_are_those_of_the_functions() {
+        let module = runtime();
+        let read: Vec<&str> = module.functions.iter().map(|function| module.name(function.name)).collect();
+        assert_eq!(runtime_names().collect::<Vec<_>>(), read);
+        assert!(read.iter().all(|name| is_runtime(name) && runtime_function(name).is_some()));
+        assert!(runtime_function("__oriole_barrier_nothing").is_none());
+    }
 }

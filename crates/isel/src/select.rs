@@ -1,10 +1,12 @@
 //! The context of selection, and the walk over a function's statements.
 
+use std::cell::RefCell;
+
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Location, Operand, OperandKind, Target, Value};
 use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterDeclarationId, RegisterId, Statement, VariableId};
 use oriole_ptx::types::ScalarType;
-use oriole_support::Index;
-use rustc_hash::FxHashMap;
+use oriole_support::{Index, Name};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::calls;
 use crate::dispatch;
@@ -56,6 +58,26 @@ impl<'m> Frame<'m> {
     }
 }
 
+/// Texts in the order in which they were first mentioned.
+#[derive(Default)]
+pub(crate) struct Mentioned {
+    names: Vec<String>,
+    known: FxHashSet<String>,
+}
+
+impl Mentioned {
+    pub fn add(&mut self, name: String) {
+        if !self.known.contains(&name) {
+            self.known.insert(name.clone());
+            self.names.push(name);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
 /// Selection of one function.
 pub struct Select<'m> {
     /// Writes the code.
@@ -67,9 +89,11 @@ pub struct Select<'m> {
     pub(crate) frame: Frame<'m>,
     pub(crate) is_kernel: bool,
     pub(crate) barriers: u32,
-    pub(crate) callees: Vec<String>,
-    pub(crate) indirect_calls: Vec<String>,
-    pub(crate) taken_functions: Vec<String>,
+    pub(crate) callees: Mentioned,
+    pub(crate) indirect_calls: Mentioned,
+    pub(crate) taken_functions: Mentioned,
+    /// What the aliases of the module stand for, once something is called.
+    pub(crate) aliases: Option<FxHashMap<Name, Name>>,
     /// `.param` variables of functions and calls, word by word.
     pub(crate) parameters: FxHashMap<VariableId, Vec<Value>>,
     /// The same for `.reg` parameters.
@@ -96,8 +120,11 @@ pub struct Select<'m> {
     pub(crate) unlikely: Vec<Block>,
     /// Whether the current block has ended.
     ended: bool,
-    /// Answers of [`Select::encodes`].
-    encodings: FxHashMap<String, bool>,
+}
+
+thread_local! {
+    /// Answers of [`Select::encodes`], as long as the thread lives: handlers ask for a handful of instructions.
+    static ENCODINGS: RefCell<FxHashMap<Target, FxHashMap<String, bool>>> = RefCell::default();
 }
 
 /// Selects one function with a body.
@@ -113,9 +140,10 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         frame: Frame::new(module, body, None),
         is_kernel,
         barriers: 0,
-        callees: Vec::new(),
-        indirect_calls: Vec::new(),
-        taken_functions: Vec::new(),
+        callees: Mentioned::default(),
+        indirect_calls: Mentioned::default(),
+        taken_functions: Mentioned::default(),
+        aliases: None,
         parameters: FxHashMap::default(),
         register_words: FxHashMap::default(),
         parameter_slots: FxHashMap::default(),
@@ -129,7 +157,6 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         shared_start: None,
         unlikely: Vec::new(),
         ended: false,
-        encodings: FxHashMap::default(),
     };
     calls::prepare(&mut select, id);
     let mut errors = select.walk();
@@ -175,9 +202,9 @@ impl<'m> Select<'m> {
             // Whoever calls a function of the runtime says which barriers that may use.
             barriers: if runtime::is_runtime(&self.b.function.name) { 0 } else { self.barriers },
             function: self.b.function,
-            callees: self.callees,
-            indirect_calls: self.indirect_calls,
-            taken_functions: self.taken_functions,
+            callees: self.callees.names,
+            indirect_calls: self.indirect_calls.names,
+            taken_functions: self.taken_functions.names,
             has_dynamic_stack: self.has_dynamic_stack,
         }
     }
@@ -213,11 +240,11 @@ impl<'m> Select<'m> {
 
     /// The variable of a register or of one element of a vector register.
     pub fn variable(&mut self, register: RegisterId, element: u8) -> Value {
-        let declaration = self.frame.body.declaration_of(register);
-        let (ty, lanes) = (declaration.ty, declaration.lanes.max(1));
         if let Some(first) = self.frame.registers[register.position()] {
             return Value::new(first.position() + usize::from(element));
         }
+        let declaration = self.frame.body.declaration_of(register);
+        let (ty, lanes) = (declaration.ty, declaration.lanes.max(1));
         let first = self.b.value(class_of(ty));
         for _ in 1..lanes {
             self.b.value(class_of(ty));
@@ -294,13 +321,16 @@ impl<'m> Select<'m> {
     }
 
     /// Whether the target has an encoding for an instruction, given as text.
-    pub fn encodes(&mut self, text: &str) -> bool {
-        if let Some(&known) = self.encodings.get(text) {
-            return known;
-        }
-        let answer = oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, self.target).is_ok());
-        self.encodings.insert(text.to_owned(), answer);
-        answer
+    pub fn encodes(&self, text: &str) -> bool {
+        ENCODINGS.with_borrow_mut(|targets| {
+            let answers = targets.entry(self.target).or_default();
+            if let Some(&known) = answers.get(text) {
+                return known;
+            }
+            let answer = oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, self.target).is_ok());
+            answers.insert(text.to_owned(), answer);
+            answer
+        })
     }
 
     /// Refuses the instruction by name.

@@ -201,7 +201,7 @@ impl<'m> Select<'m> {
             None if self.open_parameter.is_some_and(|(open, _)| open == id) => {
                 let start = self.open_parameter.map_or(0, |(_, start)| start);
                 let own = self.b.function.name.clone();
-                let symbol = self.b.function.symbol(&own);
+                let symbol = self.b.symbol(&own);
                 let incoming = Reference { symbol, offset: start as i32, kind: ReferenceKind::Incoming };
                 let base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.stack_pointer(), incoming.into()]);
                 Ok(Place { base: Some(base), offset })
@@ -218,7 +218,7 @@ impl<'m> Select<'m> {
     }
 
     fn symbol_place(&mut self, name: &str, space: SymbolSpace, offset: i64) -> Place {
-        let symbol = self.b.function.symbol(name);
+        let symbol = self.b.symbol(name);
         let mut part = |kind| {
             let reference = Reference { symbol, offset: 0, kind };
             self.b.define(Class::R, "MOV $, {}", &[reference.into()])

@@ -105,7 +105,7 @@ impl Merger {
 fn hash_operand(operand: &Operand, hasher: &mut FxHasher) {
     match operand.kind {
         OperandKind::Value(part) => {
-            hasher.write_u64((part.value.position() as u64) << 16 | u64::from(part.first) << 8 | u64::from(part.count))
+            hasher.write_u64((part.value.position() as u64) << 16 | u64::from(part.first) << 8 | u64::from(part.count));
         }
         other => other.hash(hasher),
     }

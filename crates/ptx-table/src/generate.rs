@@ -71,7 +71,7 @@ fn spelled_enum(out: &mut String, name: &str, doc: &str, repr: &str, spellings: 
     }
     let _ = writeln!(
         out,
-        "    ];\n\n    /// How it is written, without a leading dot.\n    pub fn spelling(self) -> &'static str {{\n        Self::SPELLINGS[self as usize]\n    }}\n\n    /// The value with this spelling.\n    pub fn from_spelling(spelling: &str) -> Option<Self> {{\n        Self::SPELLINGS.binary_search(&spelling).ok().map(|position| Self::ALL[position])\n    }}\n}}\n"
+        "    ];\n\n    /// How it is written, without a leading dot.\n    pub fn spelling(self) -> &'static str {{\n        Self::SPELLINGS[self as usize]\n    }}\n\n    /// The value with this spelling.\n    pub fn from_spelling(spelling: &str) -> Option<Self> {{\n        static KEYS: [u128; {count}] = lookup::keys(&{name}::SPELLINGS);\n        lookup::position(&KEYS, &Self::SPELLINGS, spelling).map(|position| Self::ALL[position])\n    }}\n}}\n"
     );
     Ok(())
 }
@@ -270,13 +270,17 @@ fn families(out: &mut String, table: &Table) {
     for (index, row) in table.rows.iter().enumerate() {
         families.entry(row.opcode.split('.').next().unwrap_or_default()).or_default().push(index);
     }
+    let count = families.len();
+    let _ = writeln!(out, "/// The first components of all opcodes, sorted.\npub static FAMILY_NAMES: [&str; {count}] = [");
+    for name in families.keys() {
+        let _ = writeln!(out, "    {name:?},");
+    }
     let _ = writeln!(
         out,
-        "/// The rows of each first opcode component, sorted by it.\npub static FAMILIES: [(&str, &[u16]); {}] = [",
-        families.len()
+        "];\n\n/// The rows of each first opcode component, in the order of [`FAMILY_NAMES`].\npub static FAMILIES: [&[u16]; {count}] = ["
     );
-    for (name, rows) in families {
-        let _ = writeln!(out, "    ({name:?}, &{rows:?}),");
+    for rows in families.values() {
+        let _ = writeln!(out, "    &{rows:?},");
     }
     let _ = writeln!(out, "];\n");
 }

@@ -93,9 +93,20 @@ fn is(byte: u8, class: u8) -> bool {
     CLASS[usize::from(byte)] & class != 0
 }
 
+/// How many bytes of a class a text starts with.
+fn class_length(text: &[u8], class: u8) -> usize {
+    let mut length = 0;
+    while length < text.len() && is(text[length], class) {
+        length += 1;
+    }
+    length
+}
+
 /// Reads tokens off the text, one at a time.
 pub struct Lexer<'a> {
     text: &'a [u8],
+    /// The text again, if all of it is UTF-8: then no part needs to be checked.
+    string: Option<&'a str>,
     position: usize,
     /// The current token.
     pub token: Token,
@@ -107,7 +118,7 @@ impl<'a> Lexer<'a> {
     /// A lexer whose current token is the first of the text.
     pub fn new(text: &'a [u8]) -> Self {
         let token = Token { kind: TokenKind::End, span: Span::default() };
-        let mut lexer = Lexer { text, position: 0, token, last_end: 0 };
+        let mut lexer = Lexer { text, string: std::str::from_utf8(text).ok(), position: 0, token, last_end: 0 };
         lexer.advance();
         lexer
     }
@@ -124,7 +135,10 @@ impl<'a> Lexer<'a> {
 
     /// The text of a span as a string; empty if it is not UTF-8.
     pub fn str(&self, span: Span) -> &'a str {
-        std::str::from_utf8(self.slice(span)).unwrap_or("")
+        match self.string {
+            Some(string) => string.get(span.start as usize..span.end as usize).unwrap_or(""),
+            None => std::str::from_utf8(self.slice(span)).unwrap_or(""),
+        }
     }
 
     /// The whole text.
@@ -150,6 +164,10 @@ impl<'a> Lexer<'a> {
 
     /// Skips white space, comments and line markers. An unterminated comment is left as the rest of the text.
     fn skip_blanks(&mut self) -> Option<BadToken> {
+        self.skip_class(SPACE);
+        if !matches!(self.byte(self.position), b'/' | b'#') {
+            return None;
+        }
         let (position, bad) = self.after_blanks(self.position);
         self.position = position;
         bad
@@ -158,9 +176,7 @@ impl<'a> Lexer<'a> {
     /// Where the next token starts, seen from a position between tokens; with a finding if it is a comment that does not end.
     fn after_blanks(&self, mut position: usize) -> (usize, Option<BadToken>) {
         loop {
-            while self.text.get(position).is_some_and(|&byte| is(byte, SPACE)) {
-                position += 1;
-            }
+            position += class_length(&self.text[position..], SPACE);
             let first = self.byte(position);
             if first != b'/' && first != b'#' {
                 return (position, None);
@@ -186,9 +202,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn skip_class(&mut self, class: u8) {
-        while self.text.get(self.position).is_some_and(|&byte| is(byte, class)) {
-            self.position += 1;
-        }
+        self.position += class_length(&self.text[self.position..], class);
     }
 
     fn scan(&mut self) -> TokenKind {

@@ -1,5 +1,7 @@
 //! Moves between registers: which instruction moves what, and moves that happen all at once written one after the other.
 
+use std::sync::{PoisonError, RwLock};
+
 use oriole_ir::{Class, File, Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, Signs, Symbol, Target};
 use oriole_isa::Symbols;
 
@@ -29,6 +31,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<File> {
 }
 
 /// Writes moves for one target.
+#[derive(Clone, Copy)]
 pub(crate) struct Mover {
     /// Whether `MOV` reads constant banks.
     mov_reads_constants: bool,
@@ -59,8 +62,22 @@ fn encodes(text: &str, target: Target) -> bool {
 }
 
 impl Mover {
-    /// Asks the table what a target has.
+    /// Asks the table what a target has, once for each.
     pub fn new(target: Target) -> Mover {
+        static KNOWN: RwLock<Vec<(Target, Mover)>> = RwLock::new(Vec::new());
+        let find = |known: &[(Target, Mover)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
+        let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
+        known.unwrap_or_else(|| {
+            let mover = Mover::ask(target);
+            let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+            if find(&list).is_none() {
+                list.push((target, mover));
+            }
+            mover
+        })
+    }
+
+    fn ask(target: Target) -> Mover {
         Mover { mov_reads_constants: encodes("MOV R4, c[0x0][0x28]", target), has_uldc: encodes("ULDC UR4, c[0x0][0x28]", target) }
     }
 

@@ -16,21 +16,25 @@ pub struct Groups<I, T> {
 impl<I: Index, T: Copy> Groups<I, T> {
     /// Sorts pairs by their index; items of one index stay in the order they came.
     pub fn collect(len: usize, pairs: &[(I, T)]) -> Self {
-        let mut starts = vec![0u32; len + 1];
+        // While items are put into their places, `starts[at + 1]` is where the next item of `at` goes; in the end that is where the
+        // items of `at + 1` start.
+        let mut starts = vec![0u32; len + 2];
         for (index, _) in pairs {
-            starts[index.position() + 1] += 1;
+            starts[index.position() + 2] += 1;
         }
-        for at in 0..len {
-            starts[at + 1] += starts[at];
+        for at in 2..len + 2 {
+            starts[at] += starts[at - 1];
         }
-        let mut next = starts.clone();
-        let mut order = vec![0u32; pairs.len()];
-        for (number, (index, _)) in pairs.iter().enumerate() {
-            let place = &mut next[index.position()];
-            order[*place as usize] = number as u32;
+        let mut items: Vec<T> = match pairs.first() {
+            Some(&(_, any)) => vec![any; pairs.len()],
+            None => Vec::new(),
+        };
+        for &(index, item) in pairs {
+            let place = &mut starts[index.position() + 1];
+            items[*place as usize] = item;
             *place += 1;
         }
-        let items = order.iter().map(|&number| pairs[number as usize].1).collect();
+        starts.truncate(len + 1);
         Groups { starts, items, index: PhantomData }
     }
 

@@ -14,11 +14,11 @@
 //! that come there with another value in the same register would read it (found by random programs in the simulator).
 
 use oriole_hardware::ControlRules;
-use oriole_isa::{Control, File, Instruction, Opcode, Pipe, accesses};
+use oriole_isa::{Control, File, Opcode, Pipe};
 
 use super::Code;
 use super::paths::Paths;
-use super::touch::{Register, Touches, file_of};
+use super::touch::{Cached, Register, Touches, file_of};
 
 /// Slots of a cache.
 const SLOTS: usize = 4;
@@ -73,12 +73,12 @@ pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &Control
         for number in block.range.clone() {
             let touched = &touches[number];
             if let Some(cache) = rules.reuse_cache(touched.class) {
-                use_slots(&code.instructions[number], number, touched.guarded, cache, &mut entries, controls);
+                use_slots(touched, number, cache, &mut entries, controls);
             }
             for touch in touched.writes.iter().filter(|touch| file_of(touch.register) == File::General) {
                 entries.forget(touch.register);
             }
-            if !controls[number].stay || may_change_threads(&code.instructions[number]) {
+            if !controls[number].stay || may_change_threads(touched.opcode) {
                 entries.last.fill(None);
             }
         }
@@ -86,16 +86,15 @@ pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &Control
 }
 
 /// Whether the warp may go on with others of its threads behind an instruction. Those would find in the cache what these have left there.
-fn may_change_threads(instruction: &Instruction) -> bool {
-    instruction.opcode.properties().pipe == Pipe::Branch && !matches!(instruction.opcode, Opcode::BSSY | Opcode::NOP)
+fn may_change_threads(opcode: Opcode) -> bool {
+    opcode.properties().pipe == Pipe::Branch && !matches!(opcode, Opcode::BSSY | Opcode::NOP)
 }
 
-fn use_slots(instruction: &Instruction, number: usize, guarded: bool, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
-    for access in accesses(instruction).iter().filter(|access| !access.written && access.file == File::General) {
-        let Some(slot) = access.operand().and_then(|operand| instruction.reuse_slot(operand)) else { continue };
-        let new = Use { by: number, first: access.first, count: access.count };
-        let fits = u32::from(access.count) <= entries.rules.facts.register_banks;
-        let old = entries.replace(cache, slot, new, fits && !guarded);
+fn use_slots(touched: &Touches, number: usize, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
+    for &Cached { slot, first, count } in &touched.cached {
+        let new = Use { by: number, first, count };
+        let fits = u32::from(count) <= entries.rules.facts.register_banks;
+        let old = entries.replace(cache, slot, new, fits && !touched.guarded);
         if let Some(old) = old.filter(|old| number - old.by <= entries.rules.facts.reuse_distance as usize) {
             controls[old.by].reuse |= 1 << slot;
         }

@@ -50,6 +50,14 @@ pub enum Pinned {
     Read,
 }
 
+/// General registers that an instruction reads through a slot of the reuse cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Cached {
+    pub slot: u8,
+    pub first: u16,
+    pub count: u16,
+}
+
 /// What an instruction does with registers and scoreboards.
 #[derive(Clone, Debug)]
 pub struct Touches {
@@ -57,6 +65,8 @@ pub struct Touches {
     pub opcode: Opcode,
     pub reads: SmallVec<[Touch; 8]>,
     pub writes: SmallVec<[Touch; 4]>,
+    /// What it reads through the reuse cache of its class, if that has one.
+    pub cached: SmallVec<[Cached; 3]>,
     pub guarded: bool,
     /// The predicate it depends on, and whether it must be false.
     pub guard: Option<(Register, bool)>,
@@ -93,6 +103,7 @@ impl Touches {
             opcode: instruction.opcode,
             reads: SmallVec::new(),
             writes: SmallVec::new(),
+            cached: SmallVec::new(),
             guarded: !guard.is_always(),
             guard: None,
             announces_results: false,
@@ -109,7 +120,12 @@ impl Touches {
             order: class.order(),
             queue: class.queue(),
         };
+        let has_cache = rules.reuse_cache(class).is_some();
         for access in &accesses(instruction) {
+            if has_cache && !access.written && access.file == File::General {
+                let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand));
+                touches.cached.extend(slot.map(|slot| Cached { slot, first: access.first, count: access.count }));
+            }
             let Some(file) = FILES.iter().position(|&file| file == access.file) else { continue };
             for (part, number) in access.registers().enumerate() {
                 let port = match (access.place, access.written) {

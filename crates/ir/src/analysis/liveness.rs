@@ -41,7 +41,7 @@ impl Span {
 
 /// Where a value is needed from above.
 #[derive(Clone, Copy)]
-enum Need {
+pub(crate) enum Need {
     /// At the start of a block.
     Entry(Block),
     /// At the end of a block.
@@ -64,43 +64,22 @@ impl Liveness {
         needs.sort_unstable_by_key(|need| need.0);
         earlier_definitions.sort_unstable();
         let mut earlier = earlier_definitions.as_slice();
-        let mut entered: Vec<(Block, Value)> = Vec::with_capacity(2 * needs.len());
-        // The last value that each block was found to define, and the last that is live into it.
-        let mut last: IndexVec<Block, (u32, u32)> = IndexVec::filled(blocks, (NONE, NONE));
-        let mut stack: Vec<Block> = Vec::new();
+        let mut walk = Walk::new(blocks);
+        walk.live_in.reserve(2 * needs.len());
         for needs in needs.chunk_by(|one, other| one.0 == other.0) {
             let value = needs[0].0;
-            let number = value.position() as u32;
             if definitions[value] != NONE {
-                last[Block::new(definitions[value] as usize)].0 = number;
+                walk.define(value, Block::new(definitions[value] as usize));
             }
             earlier = &earlier[earlier.iter().take_while(|definition| definition.0 < value).count()..];
             for &(_, block) in earlier.iter().take_while(|definition| definition.0 == value) {
-                last[block].0 = number;
+                walk.define(value, block);
             }
-            for &(_, need) in needs {
-                let (block, is_met) = match need {
-                    Need::Entry(block) => (block, false),
-                    Need::Exit(block) => (block, last[block].0 == number),
-                };
-                if !is_met && std::mem::replace(&mut last[block].1, number) != number {
-                    entered.push((block, value));
-                    stack.push(block);
-                }
-            }
-            while let Some(block) = stack.pop() {
-                for &from in flow.predecessors(block) {
-                    let (defined, live) = &mut last[from];
-                    if *defined != number && std::mem::replace(live, number) != number {
-                        entered.push((from, value));
-                        stack.push(from);
-                    }
-                }
-            }
+            walk.value(value, needs.iter().map(|need| need.1), flow);
         }
         read_by_phis.sort_unstable();
         read_by_phis.dedup();
-        Liveness::from_entries(blocks, flow, &entered, &read_by_phis)
+        Liveness::from_entries(blocks, flow, &walk.live_in, &read_by_phis)
     }
 
     /// Makes lists of what is live into blocks, lower values first, and of what phis read at the ends of blocks, sorted.
@@ -182,6 +161,67 @@ impl Liveness {
             if !function.insts[inst].is(Pseudo::Phi) {
                 walk_back(function, inst, live);
             }
+        }
+    }
+}
+
+/// What is known of a block: the numbers of the values that it was last found to define and that were last found live into it, so
+/// nothing needs clearing.
+#[derive(Clone, Copy)]
+struct Marks {
+    defines: u32,
+    live_in: u32,
+}
+
+/// The walk up from uses, and what it found. Values are asked about in ascending order.
+pub(crate) struct Walk {
+    marks: IndexVec<Block, Marks>,
+    live_in: Vec<(Block, Value)>,
+    stack: Vec<Block>,
+}
+
+impl Walk {
+    /// A walk over a function with so many blocks.
+    pub fn new(blocks: usize) -> Walk {
+        let nothing = Marks { defines: NONE, live_in: NONE };
+        Walk { marks: IndexVec::filled(blocks, nothing), live_in: Vec::new(), stack: Vec::new() }
+    }
+
+    /// The blocks that a value is live into, in no order.
+    pub fn live_in(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) -> &[(Block, Value)] {
+        self.live_in.clear();
+        defined_in.iter().for_each(|&block| self.define(value, block));
+        self.value(value, needs.iter().copied(), flow);
+        &self.live_in
+    }
+
+    fn define(&mut self, value: Value, block: Block) {
+        self.marks[block].defines = value.position() as u32;
+    }
+
+    fn value(&mut self, value: Value, needs: impl Iterator<Item = Need>, flow: &ControlFlow) {
+        let number = value.position() as u32;
+        for need in needs {
+            match need {
+                Need::Entry(block) => self.enter(value, number, block),
+                Need::Exit(block) if self.marks[block].defines == number => {}
+                Need::Exit(block) => self.enter(value, number, block),
+            }
+        }
+        while let Some(block) = self.stack.pop() {
+            for &from in flow.predecessors(block) {
+                if self.marks[from].defines != number {
+                    self.enter(value, number, from);
+                }
+            }
+        }
+    }
+
+    /// Records that a value is live into a block; if that is news, the blocks in front of it are to be looked at.
+    fn enter(&mut self, value: Value, number: u32, block: Block) {
+        if std::mem::replace(&mut self.marks[block].live_in, number) != number {
+            self.live_in.push((block, value));
+            self.stack.push(block);
         }
     }
 }

@@ -15,5 +15,6 @@ pub use control_flow::{ControlFlow, remove_unreachable_blocks};
 pub use def_use::{DefUse, Use};
 pub use dominators::{DominanceFrontiers, Dominators, PostDominators};
 pub use liveness::{Liveness, walk_back};
+pub(crate) use liveness::{Need, Walk};
 pub use loops::{Loop, LoopId, Loops};
 pub use uniformity::Uniformity;

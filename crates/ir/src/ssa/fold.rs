@@ -25,6 +25,11 @@ struct Folder {
 }
 
 pub(super) fn fold_guarded_copies(function: &mut Function) {
+    let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| guarded_copy(function, inst).is_some());
+    let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
+    if blocks.is_empty() {
+        return;
+    }
     let mut folder =
         Folder { definitions: IndexVec::filled(function.values.len(), None), use_counts: IndexVec::filled(function.values.len(), 0) };
     for &block in &function.layout {
@@ -39,7 +44,7 @@ pub(super) fn fold_guarded_copies(function: &mut Function) {
             }
         }
     }
-    for block in function.layout.clone() {
+    for block in blocks {
         let mut insts = std::mem::take(&mut function.blocks[block].insts);
         insts.retain(|&inst| !folder.fold(function, block, inst));
         function.blocks[block].insts = insts;

@@ -4,7 +4,7 @@
 //! value as a tied operand. [`construct_ssa`] brings such a function into SSA form:
 //!
 //! 1. blocks that nothing reaches are removed, and an entry that is branched to gets a block in front of it;
-//! 2. *variables* are told from *values*: a variable has several definitions, or one that some path to a use avoids;
+//! 2. *variables* are told from *values* ([`variables`]): a variable has several definitions, or one that some path to a use avoids;
 //! 3. phis are placed on the iterated dominance frontier of each variable's definitions, where the variable is live ([`place`]);
 //! 4. a walk over the dominator tree renames variables and forwards copies ([`rename`]): after an unguarded `COPY var, %7[1]` the
 //!    variable *is* `%7[1]`, and reading a part of it reads that part;
@@ -18,14 +18,14 @@ mod fold;
 mod place;
 mod rename;
 mod simplify;
+mod variables;
 
-use oriole_support::BitSet;
-
-use crate::analysis::{ControlFlow, Dominators, Liveness, remove_unreachable_blocks};
-use crate::function::{Function, Value};
+use crate::analysis::{ControlFlow, Dominators, remove_unreachable_blocks};
+use crate::function::Function;
 use crate::instruction::Op;
 use crate::operand::{Class, Part};
 use oriole_isa::{Opcode, Symbols};
+use variables::Variables;
 
 /// Brings a function into SSA form. Every result must be a whole value, and there must be no phis.
 pub fn construct_ssa(function: &mut Function) {
@@ -40,10 +40,9 @@ pub fn construct_ssa(function: &mut Function) {
         flow = ControlFlow::compute(function);
     }
     let dominators = Dominators::compute(function, &flow);
-    let liveness = Liveness::compute(function, &flow);
-    let variables = find_variables(function, &liveness);
-    let phis = place::place_phis(function, &flow, &dominators, &liveness, &variables);
-    rename::rename(function, &flow, &dominators, &variables, &phis);
+    let variables = Variables::find(function, &dominators);
+    let phis = place::place_phis(function, &flow, &dominators, &variables);
+    rename::rename(function, &flow, &dominators, &variables.members, &phis);
     simplify::simplify_phis(function);
     fold::fold_guarded_copies(function);
     function.is_ssa = true;
@@ -56,25 +55,6 @@ fn insert_entry(function: &mut Function) {
     let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[old.into()], 0);
     function.blocks[new].insts.push(branch);
     function.layout.insert(0, new);
-}
-
-/// Values with several definitions, and those live at the function's start: on some path a use comes before any definition.
-fn find_variables(function: &Function, liveness: &Liveness) -> BitSet<Value> {
-    let mut defined = BitSet::new(function.values.len());
-    let mut variables = BitSet::new(function.values.len());
-    for &value in liveness.live_in(function.entry()) {
-        variables.insert(value);
-    }
-    for &block in &function.layout {
-        for &inst in &function.blocks[block].insts {
-            for value in function.defined(inst) {
-                if !defined.insert(value) {
-                    variables.insert(value);
-                }
-            }
-        }
-    }
-    variables
 }
 
 /// Whether registers of a value can stand for a whole value of a class: same file, as many, aligned as it must be.

@@ -7,9 +7,10 @@
 
 use std::collections::BinaryHeap;
 
-use oriole_support::{BitSet, Groups, Index, IndexVec};
+use oriole_support::{Groups, Index, IndexVec};
 
-use crate::analysis::{ControlFlow, Dominators, Liveness};
+use super::variables::Variables;
+use crate::analysis::{ControlFlow, Dominators, Walk};
 use crate::function::{Block, Function, Value};
 
 /// For each block the variables that need a phi there, in ascending order.
@@ -17,27 +18,23 @@ pub(super) fn place_phis(
     function: &Function,
     flow: &ControlFlow,
     dominators: &Dominators,
-    liveness: &Liveness,
-    variables: &BitSet<Value>,
+    variables: &Variables,
 ) -> IndexVec<Block, Vec<Value>> {
-    let count = function.values.len();
-    let mut live: Vec<(Value, Block)> = Vec::new();
-    let mut definitions: Vec<(Value, Block)> = Vec::new();
-    for &block in &function.layout {
-        live.extend(liveness.live_in(block).iter().filter(|&&value| variables.contains(value)).map(|&value| (value, block)));
-        for &inst in &function.blocks[block].insts {
-            definitions.extend(function.defined(inst).filter(|&value| variables.contains(value)).map(|value| (value, block)));
+    let (blocks, values) = (function.blocks.len(), function.values.len());
+    let (needs, definitions) = (Groups::collect(values, &variables.needs), Groups::collect(values, &variables.definitions));
+    let mut phis: IndexVec<Block, Vec<Value>> = IndexVec::filled(blocks, Vec::new());
+    let mut walk = Walk::new(blocks);
+    let mut frontier = Frontier::new(blocks, flow, dominators);
+    for value in variables.members.iter() {
+        let live = walk.live_in(value, needs.of(value), definitions.of(value), flow);
+        if live.is_empty() {
+            continue;
         }
-    }
-    let (live, definitions) = (Groups::collect(count, &live), Groups::collect(count, &definitions));
-    let mut phis: IndexVec<Block, Vec<Value>> = IndexVec::filled(function.blocks.len(), Vec::new());
-    let mut frontier = Frontier::new(function.blocks.len(), flow, dominators);
-    for value in variables.iter() {
-        frontier.start(value, live.of(value));
+        frontier.start(value, live.iter().map(|&(block, _)| block));
         for &block in definitions.of(value) {
             frontier.add_root(block);
         }
-        if liveness.is_live_in(function.entry(), value) {
+        if frontier.is_live(function.entry()) {
             frontier.add_root(function.entry());
         }
         frontier.run(|block| phis[block].push(value));
@@ -81,9 +78,9 @@ impl<'a> Frontier<'a> {
         }
     }
 
-    fn start(&mut self, value: Value, live: &[Block]) {
+    fn start(&mut self, value: Value, live: impl Iterator<Item = Block>) {
         self.stamp = value.position() as u32 + 1;
-        for &block in live {
+        for block in live {
             self.marks[block].live = self.stamp;
             let Some(parent) = self.dominators.immediate(block) else { continue };
             let marks = &mut self.marks[parent];
@@ -91,6 +88,10 @@ impl<'a> Frontier<'a> {
             marks.has_children = self.stamp;
             self.first_child[parent] = Some(block);
         }
+    }
+
+    fn is_live(&self, block: Block) -> bool {
+        self.marks[block].live == self.stamp
     }
 
     fn add_root(&mut self, block: Block) {

@@ -1,6 +1,6 @@
 //! The walk that gives each definition of a variable its own value.
 
-use oriole_isa::Symbols;
+use oriole_isa::{File, Symbols};
 use oriole_support::{BitSet, IndexVec};
 use smallvec::SmallVec;
 
@@ -10,8 +10,25 @@ use crate::function::{Block, Function, Inst, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
-/// What a value is at the moment: some registers of an SSA value, or nothing yet.
-type Meaning = Option<Part>;
+/// What a value is at the moment.
+#[derive(Clone, Copy)]
+enum Meaning {
+    /// Some registers of an SSA value.
+    Is(Part),
+    /// Nothing yet; registers of this file.
+    Unset(File),
+}
+
+impl Meaning {
+    /// What reading registers of the value reads.
+    fn read(self, part: Part) -> OperandKind {
+        match self {
+            Meaning::Is(base) => OperandKind::Value(Part { value: base.value, first: base.first + part.first, count: part.count }),
+            Meaning::Unset(file) if file.constant_letter().is_some() => OperandKind::Zero(file),
+            Meaning::Unset(_) => OperandKind::Undefined,
+        }
+    }
+}
 
 struct Renaming<'a> {
     function: &'a mut Function,
@@ -33,7 +50,10 @@ pub(super) fn rename(
     variables: &BitSet<Value>,
     phis: &IndexVec<Block, Vec<Value>>,
 ) {
-    let meaning_of = |value| if variables.contains(value) { None } else { Some(function.whole(value)) };
+    let meaning_of = |value| match variables.contains(value) {
+        true => Meaning::Unset(function.values[value].file),
+        false => Meaning::Is(function.whole(value)),
+    };
     let mut meaning = IndexVec::new();
     for value in function.values.indices() {
         meaning.push(meaning_of(value));
@@ -95,7 +115,7 @@ impl Renaming<'_> {
     fn define(&mut self, variable: Value) -> Part {
         let value = if self.taken.insert(variable) { variable } else { self.function.new_value(self.function.values[variable]) };
         let whole = self.function.whole(value);
-        self.set(variable, Some(whole));
+        self.set(variable, Meaning::Is(whole));
         whole
     }
 
@@ -129,7 +149,7 @@ impl Renaming<'_> {
         let predecessors = flow.predecessors(target);
         let number = predecessors.partition_point(|&from| self.layout_position[from] < position);
         for &(variable, inst) in &self.phis[target] {
-            if let Some(part) = self.meaning[variable] {
+            if let Meaning::Is(part) = self.meaning[variable] {
                 self.function.operands_mut(inst)[1 + 2 * number].kind = OperandKind::Value(part);
             }
         }
@@ -155,35 +175,20 @@ impl Renaming<'_> {
     fn read_guard(&mut self, inst: Inst) {
         let Some(mut guard) = self.function.insts[inst].guard else { return };
         if let OperandKind::Value(part) = guard.kind {
-            guard.kind = self.read(part);
+            guard.kind = self.meaning[part.value].read(part);
             self.function.insts[inst].guard = Some(guard);
-        }
-    }
-
-    /// What reading registers of a variable reads.
-    fn read(&self, part: Part) -> OperandKind {
-        match self.meaning[part.value] {
-            Some(base) => OperandKind::Value(Part { value: base.value, first: base.first + part.first, count: part.count }),
-            None => {
-                let file = self.function.values[part.value].file;
-                if file.constant_letter().is_some() { OperandKind::Zero(file) } else { OperandKind::Undefined }
-            }
         }
     }
 
     /// Whether a tied operand turned out to be undefined.
     fn read_sources(&mut self, inst: Inst) -> bool {
-        let results = self.function.insts[inst].result_count();
-        let count = self.function.operands(inst).len();
         let mut is_tie_undefined = false;
-        for number in results..count {
-            let operand = self.function.operands(inst)[number];
-            if let OperandKind::Value(part) = operand.kind {
-                let is_undefined_tie = matches!(operand.role, Role::Tied(_)) && self.meaning[part.value].is_none();
-                is_tie_undefined |= is_undefined_tie;
-                let kind = if is_undefined_tie { OperandKind::Undefined } else { self.read(part) };
-                self.function.operands_mut(inst)[number].kind = kind;
-            }
+        for operand in self.function.sources_mut(inst) {
+            let OperandKind::Value(part) = operand.kind else { continue };
+            let meaning = self.meaning[part.value];
+            let is_undefined_tie = matches!((meaning, operand.role), (Meaning::Unset(_), Role::Tied(_)));
+            is_tie_undefined |= is_undefined_tie;
+            operand.kind = if is_undefined_tie { OperandKind::Undefined } else { meaning.read(part) };
         }
         is_tie_undefined
     }
@@ -210,6 +215,12 @@ impl Renaming<'_> {
 
     /// Forwards what a copy copies where it can; whether anything is left to do.
     fn copy(&mut self, inst: Inst) -> bool {
+        if let (None, &[result, source]) = (self.function.insts[inst].guard, self.function.operands(inst))
+            && let (OperandKind::Value(to), Some(part)) = (result.kind, self.forwarded(&result, &source))
+        {
+            self.set(to.value, Meaning::Is(part));
+            return false;
+        }
         let results = self.function.insts[inst].result_count();
         let operands: SmallVec<[Operand; 8]> = self.function.operands(inst).into();
         let is_guarded = self.function.insts[inst].guard.is_some();
@@ -219,7 +230,7 @@ impl Renaming<'_> {
             let tied = self.function.tied_to(inst, number).map(|tied| tied.kind);
             let is_sure = !is_guarded || tied.is_none_or(|tied| tied == source.kind);
             match (result.kind, self.forwarded(&result, &source)) {
-                (OperandKind::Value(to), Some(part)) if is_sure => self.set(to.value, Some(part)),
+                (OperandKind::Value(to), Some(part)) if is_sure => self.set(to.value, Meaning::Is(part)),
                 (OperandKind::Zero(_), _) => {}
                 _ => left.push(number),
             }

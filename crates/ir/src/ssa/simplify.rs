@@ -17,7 +17,9 @@ pub(super) fn simplify_phis(function: &mut Function) {
     let mut simplifier =
         Simplifier { replaced: IndexVec::filled(function.values.len(), Fate::Stays), removed: BitSet::new(function.insts.len()) };
     simplifier.find_trivial(function, &phis);
-    simplifier.rewrite(function);
+    if !simplifier.removed.is_empty() {
+        simplifier.rewrite(function);
+    }
     simplifier.find_dead(function, &phis);
     let mut blocks: Vec<Block> = phis.iter().map(|&(block, _)| block).collect();
     blocks.dedup();
@@ -150,7 +152,8 @@ impl Simplifier {
         for block in function.layout.clone() {
             for at in 0..function.blocks[block].insts.len() {
                 let inst = function.blocks[block].insts[at];
-                if self.removed.contains(inst) {
+                let is_touched = function.used(inst).any(|part| self.replaced[part.value] != Fate::Stays);
+                if !is_touched || self.removed.contains(inst) {
                     continue;
                 }
                 let is_phi = function.insts[inst].is(Pseudo::Phi);

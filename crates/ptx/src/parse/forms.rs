@@ -139,13 +139,12 @@ fn missing_slot(slots: &[SlotSpec], places: &[usize]) -> Option<usize> {
 pub(crate) fn forms_of(row_index: u16, values: &[SlotValue]) -> impl Iterator<Item = Form> {
     let row = &ROWS[usize::from(row_index)];
     let levels = row.operands.iter().map(|operand| operand.level).max().unwrap_or(0);
-    let modifiers: Box<[SlotValue]> = values.into();
     (0..=levels).map(move |level| Form {
         opcode: row.opcode,
         row: row_index,
         level,
-        operands: row.operands.iter().filter(|operand| operand.level <= level).map(|operand| resolve(operand, &modifiers)).collect(),
-        modifiers: modifiers.clone(),
+        operands: row.operands.iter().filter(|operand| operand.level <= level).map(|operand| resolve(operand, values)).collect(),
+        modifiers: values.into(),
     })
 }
 

@@ -13,7 +13,7 @@ use super::{Parse, Parser};
 use crate::ast::{Form, FormId, SlotValue};
 use crate::diag::{Code, Diagnostic};
 use crate::source::Span;
-use crate::table::{Atom, FAMILIES, Modifier, ROWS, Row, Slot, SlotSpec, rows_of};
+use crate::table::{Atom, FAMILY_NAMES, Modifier, ModifierSet, ROWS, Row, Slot, SlotSpec, may_fit, rows_of};
 use crate::target::{Platform, Unmet};
 
 define_index!(
@@ -53,7 +53,7 @@ enum Problem {
 const REPEATABLE: &[Modifier] = &[Modifier::Approx, Modifier::Relu, Modifier::Sat, Modifier::Sync, Modifier::Uni];
 
 /// What makes two forms the same: row, number of optional operands, modifiers.
-type FormKey = (u16, u8, Vec<(Slot, Modifier)>);
+type FormKey = (u16, u8, SmallVec<[(Slot, Modifier); 8]>);
 
 #[derive(Default)]
 pub(crate) struct Heads {
@@ -73,36 +73,29 @@ impl Heads {
         let failed = |problem| Head { forms: Vec::new(), problem: Some(problem), in_order: true, repeated: None };
         let Some(rows) = rows_of(opcode) else { return failed(Problem::UnknownOpcode) };
         let mut modifiers: SmallVec<[Modifier; 12]> = SmallVec::new();
+        let mut written = ModifierSet::EMPTY;
         let mut repeated = None;
         for (position, component) in components.enumerate() {
             match Modifier::from_spelling(component) {
                 Some(modifier) if REPEATABLE.contains(&modifier) && modifiers.contains(&modifier) => repeated = Some(modifier),
-                Some(modifier) => modifiers.push(modifier),
+                Some(modifier) => {
+                    modifiers.push(modifier);
+                    written = written.with(modifier);
+                }
                 None => return failed(Problem::UnknownModifier(position)),
             }
         }
         let mut head = Head { forms: Vec::new(), problem: None, in_order: false, repeated };
-        let mut nearest: Option<(u16, Misfit)> = None;
-        for &row_index in rows {
+        for &row_index in rows.iter().filter(|&&row| may_fit(row, written)) {
             let row = &ROWS[usize::from(row_index)];
-            match forms::fill(row, &modifiers) {
-                Ok(filled) => {
-                    head.in_order |= filled.in_order;
-                    let unmet = forms::unmet(row, &filled.values, platform);
-                    let undocumented = row.undocumented.iter().any(|condition| crate::ast::fulfils(&filled.values, condition));
-                    head.forms.extend(forms::forms_of(row_index, &filled.values).map(|form| HeadForm {
-                        form,
-                        id: None,
-                        unmet,
-                        undocumented,
-                    }));
-                }
-                Err(misfit) if nearest.is_none_or(|(_, best)| misfit.nearness() > best.nearness()) => nearest = Some((row_index, misfit)),
-                Err(_) => {}
-            }
+            let Ok(filled) = forms::fill(row, &modifiers) else { continue };
+            head.in_order |= filled.in_order;
+            let unmet = forms::unmet(row, &filled.values, platform);
+            let undocumented = row.undocumented.iter().any(|condition| crate::ast::fulfils(&filled.values, condition));
+            head.forms.extend(forms::forms_of(row_index, &filled.values).map(|form| HeadForm { form, id: None, unmet, undocumented }));
         }
         if head.forms.is_empty() {
-            head.problem = nearest.map(|(row, misfit)| Problem::Misfit(row, misfit));
+            head.problem = nearest_misfit(rows, &modifiers).map(|(row, misfit)| Problem::Misfit(row, misfit));
         }
         head.forms.sort_by_key(|form| (form.unmet.is_some(), form.undocumented));
         head
@@ -120,6 +113,18 @@ impl Heads {
         entry.id = Some(id);
         id
     }
+}
+
+/// Of rows that all do not fit, the one that comes nearest.
+fn nearest_misfit(rows: &[u16], modifiers: &[Modifier]) -> Option<(u16, Misfit)> {
+    let mut nearest: Option<(u16, Misfit)> = None;
+    for &row in rows {
+        match forms::fill(&ROWS[usize::from(row)], modifiers) {
+            Err(misfit) if nearest.is_none_or(|(_, best)| misfit.nearness() > best.nearness()) => nearest = Some((row, misfit)),
+            _ => {}
+        }
+    }
+    nearest
 }
 
 impl Parser<'_> {
@@ -219,7 +224,7 @@ impl Parser<'_> {
         let opcode = text.split('.').next().unwrap_or_default().trim_end();
         match *problem {
             Problem::UnknownOpcode => {
-                let near = closest(&opcode.to_ascii_lowercase(), FAMILIES.iter().map(|&(name, _)| name));
+                let near = closest(&opcode.to_ascii_lowercase(), FAMILY_NAMES.iter().copied());
                 let finding =
                     Diagnostic::new(Code::UnknownInstruction, self.component_span(span, 0), format!("no instruction is called `{opcode}`"));
                 finding.maybe_help(near.map(|near| format!("did you mean `{near}`?")))

@@ -195,7 +195,7 @@ impl Parser<'_> {
                 let replacement = format!("{opcode}.sync");
                 let has_sync = crate::table::FAMILIES
                     .iter()
-                    .any(|&(_, rows)| rows.iter().any(|&row| crate::table::ROWS[usize::from(row)].opcode.spelling() == replacement));
+                    .any(|rows| rows.iter().any(|&row| crate::table::ROWS[usize::from(row)].opcode.spelling() == replacement));
                 match unmet {
                     Unmet::Removed(_) if has_sync => finding.help(format!("write `{replacement}`, which names the threads that take part")),
                     _ => finding,

@@ -6,8 +6,10 @@
 use crate::target::{PtxVersion, Requirement, Suffix, TargetNeed};
 use crate::types::{AddressSpace, ScalarType};
 
+mod lookup;
 mod special;
 
+pub(crate) use lookup::{ModifierSet, may_fit};
 pub use special::{Component, SpecialRegister};
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
@@ -326,6 +328,6 @@ impl SpecialRegisterRow {
 
 /// The rows whose opcode starts with this component.
 pub fn rows_of(first_component: &str) -> Option<&'static [u16]> {
-    let position = FAMILIES.binary_search_by(|(name, _)| (*name).cmp(first_component)).ok()?;
-    Some(FAMILIES[position].1)
+    static KEYS: [u128; FAMILY_NAMES.len()] = lookup::keys(&FAMILY_NAMES);
+    lookup::position(&KEYS, &FAMILY_NAMES, first_component).map(|position| FAMILIES[position])
 }

@@ -18,7 +18,7 @@
 //! common mark of scarcity, and always in `reduce-reg`, a register counts whole, more than all parallelism. After allocation the range is
 //! endless and registers do not count at all.
 //!
-//! **The queue** ([`ready`]) is balanced trees: one for each unit by the length of the way, one by registers, one by time for those whose
+//! **The queue** ([`ready`]) is several: one for each unit by the length of the way, one by registers, one by time for those whose
 //! operands are not there. Of each a few are looked at, so a step costs the same however wide the region is. All is O(n log n).
 //!
 //! **What leaves the region.** A result that the wall behind the region reads, most often a branch its predicate, is wanted when the wall
@@ -34,7 +34,7 @@
 //! | weights | given to the backward pass | used in both | a first order without regard to registers is of no use |
 //! | the two orders | not said | the shorter by the common clock, within the budget | |
 //! | balance | registers first | so in `reduce-reg`; else parallelism first while registers last | the modes are common to all backends |
-//! | units | not said | a tree for each | else a busy unit hides those who could use another |
+//! | units | not said | a queue for each | else a busy unit hides those who could use another |
 //! | FNV-1a tables | for instructions | dense vectors | |
 
 mod pass;
@@ -49,7 +49,7 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
 use crate::resource::{Costs, ResourceVector};
-use pass::{Found, Pass};
+use pass::{Found, Pass, Work};
 use registers::{Groups, Live};
 use score::Weights;
 use view::{Direction, Leaving, View};
@@ -62,13 +62,14 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     let groups = groups.as_ref();
     let weights = Weights::new(settings, groups);
     let leaving = Leaving::of(code, graph);
-    let forward = Pass::new(code, View::forward(graph, &leaving), costs, settings, &weights, groups, None).run();
+    let work = Work::of_region(code, graph, costs);
+    let forward = Pass::new(View::forward(graph, &leaving), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &leaving, forward);
     let best = if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
     } else {
         let cycles = Some(&forward.cycles[..]);
-        let backward = Pass::new(code, View::backward(graph, &leaving), costs, settings, &weights, groups, cycles).run();
+        let backward = Pass::new(View::backward(graph, &leaving), &work, settings, &weights, groups, cycles).run();
         let backward = Attempt::new(code, graph, costs, groups, &leaving, backward);
         if backward.is_better_than(&forward, settings) { backward } else { forward }
     };

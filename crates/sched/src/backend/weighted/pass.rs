@@ -11,6 +11,7 @@ use super::registers::{Groups, Live};
 use super::score::{Measures, Score, Weights};
 use super::view::{Direction, View};
 use crate::code::{Code, Item, REGISTER_CLASSES};
+use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
@@ -23,19 +24,42 @@ pub(super) struct Found {
     pub picks: Vec<Pick>,
 }
 
+/// What a pass has to know of an item's unit.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    unit: u8,
+    /// Whether it is a pseudo operation, which takes no time.
+    is_pseudo: bool,
+    /// Cycles that it keeps the unit.
+    cycles: u16,
+}
+
+impl Work {
+    /// That of all items of a region.
+    pub fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Work> {
+        let work = |item: &Item| Work {
+            unit: costs.unit(item.class) as u8,
+            is_pseudo: item.opcode.is_none(),
+            cycles: costs.cycles(item.class).max(1) as u16,
+        };
+        code.items[graph.region.clone()].iter().map(work).collect()
+    }
+}
+
 /// A pass. Cycles count from where it begins.
 pub(super) struct Pass<'a> {
-    code: &'a Code,
     view: View<'a>,
-    costs: &'a Costs,
+    work: &'a [Work],
     settings: &'a Settings,
     weights: &'a Weights,
     live: Option<Live<'a>>,
+    /// How each item that is ready would change the number of live registers.
+    changes: Vec<Counts>,
     ready: Ready,
-    /// When each node was issued by the forward pass, and how long that took.
-    forward: Option<&'a [u32]>,
-    forward_length: f64,
-    longest: f64,
+    /// How late each node comes in the forward order, as a share of its length.
+    forward: Option<Vec<f64>>,
+    /// What each node loses of the longest way.
+    lost: Vec<f64>,
     cycle: u32,
     /// When each unit was used last, forward with the time that it stays busy.
     used: [Option<u32>; UNITS],
@@ -44,45 +68,53 @@ pub(super) struct Pass<'a> {
     /// Backward: items that nothing but their place is wanting for and that set a scoreboard.
     open: usize,
     window: Vec<u32>,
-    candidates: Vec<Candidate>,
+    waits: Vec<u32>,
     inserted: Vec<u32>,
     changed: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
 struct Candidate {
-    node: u32,
-    wait: u32,
-    change: Counts,
-    score: Option<Score>,
+    rank: u32,
+    score: Score,
+}
+
+impl Candidate {
+    fn beats(&self, other: Option<&Candidate>) -> bool {
+        other.is_none_or(|other| self.score.beats(&other.score).unwrap_or(self.rank < other.rank))
+    }
 }
 
 impl<'a> Pass<'a> {
     pub fn new(
-        code: &'a Code,
         view: View<'a>,
-        costs: &'a Costs,
+        work: &'a [Work],
         settings: &'a Settings,
         weights: &'a Weights,
         groups: Option<&'a Groups>,
-        forward: Option<&'a [u32]>,
+        forward: Option<&[u32]>,
     ) -> Pass<'a> {
+        let items = view.graph.items();
+        let longest = f64::from(view.reach.iter().copied().max().unwrap_or(0).max(1));
+        let share = |cycles: &[u32]| {
+            let length = f64::from(cycles.iter().copied().max().unwrap_or(0).max(1));
+            cycles.iter().map(|&cycle| f64::from(cycle) / length).collect()
+        };
         Pass {
-            code,
-            costs,
+            work,
             settings,
             weights,
             live: groups.map(|groups| Live::new(groups, view.direction)),
-            ready: Ready::new(view.graph.items()),
-            forward,
-            forward_length: f64::from(forward.and_then(|cycles| cycles.iter().copied().max()).unwrap_or(0).max(1)),
-            longest: f64::from(view.reach.iter().copied().max().unwrap_or(0).max(1)),
+            changes: vec![[0; REGISTER_CLASSES]; items],
+            ready: Ready::new(items),
+            forward: forward.map(share),
+            lost: view.reach[..items].iter().map(|&reach| Weights::lost(f64::from(reach) / longest)).collect(),
             cycle: 0,
             used: [None; UNITS],
             in_flight: BinaryHeap::new(),
             open: 0,
             window: Vec::new(),
-            candidates: Vec::new(),
+            waits: Vec::new(),
             inserted: Vec::new(),
             changed: Vec::new(),
             view,
@@ -99,14 +131,12 @@ impl<'a> Pass<'a> {
         self.insert();
         while found.order.len() < items {
             let (best, second) = self.pick();
-            self.place(best.node);
-            found.order.push(best.node);
+            let node = self.view.rank(best.rank);
+            self.place(node);
+            found.order.push(node);
             if self.settings.trace {
-                let reason = match (best.score, second.and_then(|second| second.score)) {
-                    (Some(best), Some(second)) => best.reason(&second),
-                    _ => Reason::OnlyOne,
-                };
-                let position = |candidate: &Candidate| start + candidate.node as usize;
+                let reason = second.map_or(Reason::OnlyOne, |second| best.score.reason(&second.score));
+                let position = |candidate: &Candidate| start + self.view.rank(candidate.rank) as usize;
                 found.picks.push(Pick { picked: position(&best), runner_up: second.as_ref().map(position), reason, cycle: 0 });
             }
         }
@@ -126,14 +156,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn item(&self, node: u32) -> &'a Item {
-        &self.code.items[self.view.graph.region.start + node as usize]
-    }
-
     fn entry(&self, node: u32) -> Entry {
         Entry {
             rank: self.view.rank(node),
-            unit: self.costs.unit(self.item(node).class),
+            unit: self.work[node as usize].unit.into(),
             reach: self.view.reach[node as usize],
             earliest: self.view.earliest[node as usize],
         }
@@ -142,7 +168,10 @@ impl<'a> Pass<'a> {
     fn insert(&mut self) {
         let inserted = std::mem::take(&mut self.inserted);
         for &node in &inserted {
-            let change = self.live.as_ref().map(|live| live.change(node)[0]);
+            if let Some(live) = &self.live {
+                self.changes[node as usize] = live.change(node);
+            }
+            let change = self.live.as_ref().map(|_| self.changes[node as usize][0]);
             self.ready.insert(self.entry(node), change, self.cycle);
             self.open += usize::from(self.view.sets_scoreboard[node as usize]);
         }
@@ -152,66 +181,53 @@ impl<'a> Pass<'a> {
 
     /// The cycle in which an item could be placed.
     fn possible(&self, node: u32) -> u32 {
-        let item = self.item(node);
+        let work = self.work[node as usize];
         let earliest = self.view.earliest[node as usize].max(self.cycle);
-        if item.opcode.is_none() {
+        if work.is_pseudo {
             return earliest;
         }
         let own = match self.view.direction {
             Direction::Forward => 0,
-            Direction::Backward => self.costs.cycles(item.class).max(1) as u32,
+            Direction::Backward => u32::from(work.cycles),
         };
-        self.used[self.costs.unit(item.class)].map_or(earliest, |used| earliest.max(used + own))
+        self.used[usize::from(work.unit)].map_or(earliest, |used| earliest.max(used + own))
     }
 
     fn pick(&mut self) -> (Candidate, Option<Candidate>) {
-        let (view, code, costs) = (&self.view, self.code, self.costs);
-        self.ready.advance(self.cycle, |rank| costs.unit(code.items[view.graph.region.start + view.rank(rank) as usize].class));
-        let mut window = std::mem::take(&mut self.window);
-        let mut candidates = std::mem::take(&mut self.candidates);
+        let (view, work) = (&self.view, self.work);
+        self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
+        let (mut window, mut waits) = (std::mem::take(&mut self.window), std::mem::take(&mut self.waits));
         self.ready.window(&mut window);
-        candidates.clear();
-        candidates.extend(window.iter().map(|&rank| {
-            let node = self.view.rank(rank);
-            let change = self.live.as_ref().map_or([0; REGISTER_CLASSES], |live| live.change(node));
-            Candidate { node, wait: self.possible(node) - self.cycle, change, score: None }
-        }));
-        let shortest = candidates.iter().map(|candidate| candidate.wait).min().unwrap_or(0);
+        waits.clear();
+        waits.extend(window.iter().map(|&rank| self.possible(self.view.rank(rank)) - self.cycle));
+        let shortest = waits.iter().copied().min().unwrap_or(0);
         let live = self.live.as_ref().map_or([0; REGISTER_CLASSES], Live::now);
         let prices = if self.live.is_some() { self.weights.prices(live) } else { [0.0; REGISTER_CLASSES] };
         let crowded = self.is_crowded();
-        let mut best: Option<(usize, Score)> = None;
-        let mut second: Option<(usize, Score)> = None;
-        for (number, candidate) in candidates.iter_mut().enumerate() {
-            let measures = self.measure(candidate, shortest, crowded);
-            let score = self.weights.score(&measures, live, &prices);
-            candidate.score = Some(score);
-            let rank = |number: usize| window[number];
-            let beats = |other: Option<(usize, Score)>| {
-                other.is_none_or(|(other, than)| score.beats(&than).unwrap_or_else(|| rank(number) < rank(other)))
-            };
-            if beats(best) {
-                second = best.replace((number, score));
-            } else if beats(second) {
-                second = Some((number, score));
+        let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
+        for (&rank, &wait) in window.iter().zip(&waits) {
+            let measures = self.measure(self.view.rank(rank), wait - shortest, crowded);
+            let candidate = Candidate { rank, score: self.weights.score(&measures, live, &prices) };
+            if candidate.beats(best.as_ref()) {
+                second = best.replace(candidate);
+            } else if self.settings.trace && candidate.beats(second.as_ref()) {
+                second = Some(candidate);
             }
         }
-        let best = best.map_or(0, |(number, _)| number);
-        let picked = (candidates[best], second.map(|(number, _)| candidates[number]));
-        (self.window, self.candidates) = (window, candidates);
-        picked
+        (self.window, self.waits) = (window, waits);
+        let best = best.unwrap_or_else(|| unreachable!("a graph without cycles always has an item that is ready"));
+        (best, second)
     }
 
-    fn measure(&self, candidate: &Candidate, shortest: u32, crowded: bool) -> Measures {
-        let node = candidate.node as usize;
-        let sets = self.view.sets_scoreboard[node];
+    fn measure(&self, node: u32, wait: u32, crowded: bool) -> Measures {
+        let node = node as usize;
         Measures {
-            change: candidate.change,
-            reach: f64::from(self.view.reach[node]) / self.longest,
-            wait: candidate.wait - shortest,
+            change: self.changes[node],
+            lost: self.lost[node],
+            wait,
             // Forward, one more would fly; backward, one less would be open.
-            crowds: crowded && sets == (self.view.direction == Direction::Forward),
-            forward: self.forward.map_or(0.0, |cycles| f64::from(cycles[node]) / self.forward_length),
+            crowds: crowded && self.view.sets_scoreboard[node] == (self.view.direction == Direction::Forward),
+            forward: self.forward.as_ref().map_or(0.0, |forward| forward[node]),
         }
     }
 
@@ -224,20 +240,24 @@ impl<'a> Pass<'a> {
 
     fn place(&mut self, node: u32) {
         let at = self.possible(node);
-        let item = self.item(node);
+        let work = self.work[node as usize];
         self.ready.remove(self.entry(node));
-        if item.opcode.is_some() {
-            let busy = if self.view.direction == Direction::Forward { self.costs.cycles(item.class).max(1) as u32 } else { 0 };
-            self.used[self.costs.unit(item.class)] = Some(at + busy);
+        if !work.is_pseudo {
+            let busy = if self.view.direction == Direction::Forward { u32::from(work.cycles) } else { 0 };
+            self.used[usize::from(work.unit)] = Some(at + busy);
             self.cycle = at + 1;
         }
         self.track_scoreboard(node, at);
-        let (view, ready) = (&self.view, &mut self.ready);
         if let Some(live) = &mut self.live {
             self.changed.clear();
             live.step(node, &mut |other| self.changed.push(other));
             for &other in &self.changed {
-                ready.change(view.rank(other), view.reach[other as usize], || live.change(other)[0]);
+                let rank = self.view.rank(other);
+                if self.ready.has(rank) {
+                    let change = live.change(other);
+                    self.changes[other as usize] = change;
+                    self.ready.change(rank, self.view.reach[other as usize], change[0]);
+                }
             }
         }
         self.view.release(node, at, &mut self.inserted);

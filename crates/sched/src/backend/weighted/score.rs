@@ -34,8 +34,8 @@ pub(super) struct Weights {
 pub(super) struct Measures {
     /// How it changes live registers.
     pub change: Counts,
-    /// Its way to the end of the pass, as a share of the longest.
-    pub reach: f64,
+    /// What it loses because its way to the end of the pass is shorter than the longest ([`Weights::lost`]).
+    pub lost: f64,
     /// Cycles until it can be placed, beyond those until the first can.
     pub wait: u32,
     /// It wants a scoreboard where there is none left.
@@ -52,6 +52,7 @@ pub(super) struct Score {
     registers: f64,
     parallelism: f64,
     forward: f64,
+    sum: f64,
 }
 
 impl Weights {
@@ -87,25 +88,23 @@ impl Weights {
         let registers: f64 = change.iter().zip(prices).map(|(&change, price)| f64::from(change) * price).sum();
         let wait = f64::from(measures.wait);
         let waiting = if measures.wait > 0 { 0.5 + 0.5 * wait / (wait + LONG_WAIT) } else { 0.0 };
-        let lost = 0.5 * (1.0 - measures.reach) + waiting + if measures.crowds { CROWDED } else { 0.0 };
+        let lost = measures.lost + waiting + if measures.crowds { CROWDED } else { 0.0 };
         let secondary = self.slopes[0].max(1.0 / WHOLE_FILE);
-        Score {
-            overflow,
-            registers: -self.pressure * registers,
-            parallelism: -self.parallelism * lost,
-            forward: secondary * (self.forward * measures.forward - self.penalty * waiting),
-        }
+        let (registers, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
+        let forward = secondary * (self.forward * measures.forward - self.penalty * waiting);
+        Score { overflow, registers, parallelism, forward, sum: registers + parallelism + forward }
+    }
+
+    /// What a candidate loses whose way to the end is this share of the longest.
+    pub fn lost(reach: f64) -> f64 {
+        0.5 * (1.0 - reach)
     }
 }
 
 impl Score {
-    fn sum(&self) -> f64 {
-        self.registers + self.parallelism + self.forward
-    }
-
     /// Whether it is better than another; none if they are equal.
     pub fn beats(&self, other: &Score) -> Option<bool> {
-        let order = other.overflow.cmp(&self.overflow).then(self.sum().total_cmp(&other.sum()));
+        let order = other.overflow.cmp(&self.overflow).then(self.sum.total_cmp(&other.sum));
         order.is_ne().then_some(order.is_gt())
     }
 
@@ -114,7 +113,7 @@ impl Score {
         if self.overflow != other.overflow {
             return Reason::PressureOverflow;
         }
-        if self.sum() == other.sum() {
+        if self.sum == other.sum {
             return Reason::Position;
         }
         let parts = [

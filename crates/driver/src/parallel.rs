@@ -1,0 +1,56 @@
+//! Functions in parallel.
+//!
+//! Most files have a few functions, and are compiled in less time than a pool of threads for all processors takes to start. So there are as many
+//! threads as there is work for, the caller's own among them, and one thread does all where that is little. Whoever has finished takes the next one;
+//! the largest come first, so that at the end nobody waits for one of them while others have nothing to do. Results come in the order of the
+//! jobs, whoever did them.
+
+use std::cmp::Reverse;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// PTX instructions that are compiled in about the time in which a thread starts, and some more.
+const WORK_OF_A_THREAD: usize = 150;
+
+/// Runs all jobs; `size` says how large each is, in PTX instructions.
+pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&job| Reverse(size(&jobs[job])));
+    let work: usize = jobs.iter().map(size).sum();
+    let useful = jobs.len().min(work / WORK_OF_A_THREAD);
+    let threads = if useful > 1 { thread::available_parallelism().map_or(1, usize::from).min(useful) } else { 1 };
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        while let Some(&job) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push((job, run(&jobs[job])));
+        }
+        done
+    };
+    let mut results = thread::scope(|scope| {
+        // Where the system gives no more threads, those that there are do the work.
+        let others: Vec<_> = (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, worker).ok()).collect();
+        let mut results = worker();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(job, _)| *job);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_jobs() {
+        for size in [0, 10, 1000] {
+            let jobs: Vec<usize> = (0..100).collect();
+            assert_eq!(map(&jobs, |job| size + job % 7, |job| job * 2), (0..200).step_by(2).collect::<Vec<_>>());
+        }
+        assert_eq!(map(&[] as &[usize], |_| 1, |job| *job), []);
+    }
+}

@@ -1,0 +1,202 @@
+//! Library functions that were selected before, written again without reading them.
+//!
+//! What selection writes for the body of a library function depends on the target alone: arguments come in variables of their own,
+//! and nothing in the body knows where it stands. So a body that is wanted again is copied with other values and blocks, numbered just
+//! as selection would number them. Recordings are kept as long as the thread lives; they are made when a function is wanted for the
+//! second time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use oriole_ir::{Block, Builder, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Target, Value};
+use oriole_isa::Symbols;
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// The code of a body. Values are numbered from zero, arguments first; blocks as well, after [`START`] and [`AFTER`].
+pub(crate) struct Recording {
+    /// The classes of the arguments' variables.
+    pub arguments: Vec<Class>,
+    /// The variables of the results.
+    results: Vec<Value>,
+    /// Whether the body has branches, and leaves to the block after it.
+    pub has_branches: bool,
+    values: Vec<Class>,
+    block_count: usize,
+    layout: Vec<Block>,
+    insts: Vec<Recorded>,
+}
+
+/// The block in which the body starts.
+const START: usize = 0;
+/// The block after the body.
+const AFTER: usize = 1;
+const OWN_BLOCKS: usize = 2;
+
+struct Recorded {
+    block: Block,
+    op: Op,
+    modifiers: Symbols,
+    guard: Option<Guard>,
+    operands: SmallVec<[Operand; 8]>,
+    result_count: usize,
+}
+
+/// Where a function stood when a body began.
+pub(crate) struct Beginning {
+    start: Block,
+    values: usize,
+    blocks: usize,
+    insts: usize,
+    layout: usize,
+}
+
+impl Beginning {
+    pub fn of(builder: &Builder) -> Beginning {
+        let function = &builder.function;
+        Beginning {
+            start: builder.block(),
+            values: function.values.len(),
+            blocks: function.blocks.len(),
+            insts: function.insts.len(),
+            layout: function.layout.len(),
+        }
+    }
+}
+
+impl Recording {
+    /// Records what was written since a beginning; nothing if it is not made of the body's own values and blocks only.
+    pub fn new(
+        function: &Function,
+        beginning: &Beginning,
+        arguments: &[Value],
+        results: &[Value],
+        after: Option<Block>,
+    ) -> Option<Recording> {
+        let value = |value: Value| match value.position().checked_sub(beginning.values) {
+            Some(own) => Some(Value::new(arguments.len() + own)),
+            None => arguments.iter().position(|&argument| argument == value).map(Value::new),
+        };
+        let block = |block: Block| match block.position().checked_sub(beginning.blocks) {
+            Some(own) => Some(Block::new(OWN_BLOCKS + own)),
+            None if block == beginning.start => Some(Block::new(START)),
+            None => (Some(block) == after).then(|| Block::new(AFTER)),
+        };
+        let owners = owners(function, beginning)?;
+        let insts = owners.iter().enumerate().map(|(number, &owner)| {
+            let inst = Inst::new(beginning.insts + number);
+            let data = &function.insts[inst];
+            let guard = match data.guard {
+                Some(guard) => Some(Guard { kind: renumbered(guard.kind, value, block)?, ..guard }),
+                None => None,
+            };
+            let operands =
+                function.operands(inst).iter().map(|operand| Some(Operand { kind: renumbered(operand.kind, value, block)?, ..*operand }));
+            (data.memory.is_none()).then_some(Recorded {
+                block: block(owner)?,
+                op: data.op,
+                modifiers: data.modifiers.clone(),
+                guard,
+                operands: operands.collect::<Option<_>>()?,
+                result_count: data.result_count(),
+            })
+        });
+        Some(Recording {
+            insts: insts.collect::<Option<_>>()?,
+            arguments: arguments.iter().map(|&argument| function.values[argument]).collect(),
+            results: results.iter().map(|&result| value(result)).collect::<Option<_>>()?,
+            has_branches: after.is_some(),
+            values: function.values.as_slice()[beginning.values..].to_vec(),
+            block_count: function.blocks.len() - beginning.blocks,
+            layout: function.layout[beginning.layout..].iter().map(|&own| block(own)).collect::<Option<_>>()?,
+        })
+    }
+
+    /// Writes the body where the builder stands, without guard. Returns the variables of the results.
+    pub fn write(&self, builder: &mut Builder, arguments: &[Value], after: Option<Block>) -> Vec<Value> {
+        let (first_value, first_block) = (builder.function.values.len(), builder.function.blocks.len());
+        for &class in &self.values {
+            builder.value(class);
+        }
+        for _ in 0..self.block_count {
+            builder.new_block();
+        }
+        let start = builder.block();
+        let value = |value: Value| match value.position().checked_sub(arguments.len()) {
+            Some(own) => Some(Value::new(first_value + own)),
+            None => Some(arguments[value.position()]),
+        };
+        let block = |block: Block| match block.position() {
+            START => Some(start),
+            AFTER => after,
+            own => Some(Block::new(first_block + own - OWN_BLOCKS)),
+        };
+        let kind = |kind: OperandKind| renumbered(kind, value, block).expect("a recording has its own values and blocks only");
+        let saved = builder.guard;
+        let mut operands: SmallVec<[Operand; 12]> = SmallVec::new();
+        for recorded in &self.insts {
+            operands.clear();
+            operands.extend(recorded.operands.iter().map(|operand| Operand { kind: kind(operand.kind), ..*operand }));
+            builder.guard = recorded.guard.map(|guard| Guard { kind: kind(guard.kind), ..guard });
+            builder.swap_block(block(recorded.block).unwrap_or(start));
+            builder.append(recorded.op, Symbols::from_slice(&recorded.modifiers), &operands, recorded.result_count);
+        }
+        builder.guard = saved;
+        builder.swap_block(start);
+        builder.function.layout.extend(self.layout.iter().filter_map(|&own| block(own)));
+        self.results.iter().filter_map(|&result| value(result)).collect()
+    }
+}
+
+/// The block of each instruction since a beginning; none if one of them is elsewhere, or not in the order of its number.
+fn owners(function: &Function, beginning: &Beginning) -> Option<Vec<Block>> {
+    let mut owners: Vec<Option<Block>> = vec![None; function.insts.len() - beginning.insts];
+    let own = (beginning.blocks..function.blocks.len()).map(Block::new);
+    for block in std::iter::once(beginning.start).chain(own) {
+        let insts = &function.blocks[block].insts;
+        let new = &insts[insts.partition_point(|inst| inst.position() < beginning.insts)..];
+        if !insts.is_sorted() {
+            return None;
+        }
+        for inst in new {
+            owners[inst.position() - beginning.insts] = Some(block);
+        }
+    }
+    owners.into_iter().collect()
+}
+
+/// An operand with other numbers; none if it means something that has no number here.
+fn renumbered(kind: OperandKind, value: impl Fn(Value) -> Option<Value>, block: impl Fn(Block) -> Option<Block>) -> Option<OperandKind> {
+    Some(match kind {
+        OperandKind::Value(part) => OperandKind::Value(Part { value: value(part.value)?, ..part }),
+        OperandKind::Block(target) => OperandKind::Block(block(target)?),
+        OperandKind::Reference(_) => return None,
+        other => other,
+    })
+}
+
+/// What is known of a library function on a target.
+#[derive(Clone)]
+pub(crate) enum Known {
+    /// It was not wanted yet.
+    Nothing,
+    /// It was wanted before.
+    Wanted,
+    /// Its code.
+    Code(Rc<Recording>),
+}
+
+thread_local! {
+    static KNOWN: RefCell<FxHashMap<(Target, usize), Known>> = RefCell::default();
+}
+
+/// What is known of a function, by its number in the library.
+pub(crate) fn known(target: Target, number: usize) -> Known {
+    KNOWN.with_borrow(|known| known.get(&(target, number)).cloned().unwrap_or(Known::Nothing))
+}
+
+/// Remembers something of a function.
+pub(crate) fn remember(target: Target, number: usize, what: Known) {
+    KNOWN.with_borrow_mut(|known| known.insert((target, number), what));
+}
