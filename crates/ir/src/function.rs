@@ -160,14 +160,28 @@ impl Function {
         &mut self.operands[start..start + data.operand_count as usize]
     }
 
+    /// The operands of an instruction, to be changed in place, and the classes of all values.
+    pub fn operands_and_classes(&mut self, inst: Inst) -> (&mut [Operand], &IndexVec<Value, Class>) {
+        let data = &self.insts[inst];
+        let start = data.first_operand as usize;
+        (&mut self.operands[start..start + data.operand_count as usize], &self.values)
+    }
+
     /// What an instruction writes.
     pub fn results(&self, inst: Inst) -> &[Operand] {
-        &self.operands(inst)[..self.insts[inst].result_count()]
+        let data = &self.insts[inst];
+        let start = data.first_operand as usize;
+        &self.operands[start..start + usize::from(data.result_count)]
     }
 
     /// What an instruction reads, its guard excepted.
     pub fn sources(&self, inst: Inst) -> &[Operand] {
-        &self.operands(inst)[self.insts[inst].result_count()..]
+        self.sources_of(&self.insts[inst])
+    }
+
+    fn sources_of(&self, data: &Instruction) -> &[Operand] {
+        let start = data.first_operand as usize;
+        &self.operands[start + usize::from(data.result_count)..start + data.operand_count as usize]
     }
 
     /// What an instruction reads, to be changed in place.
@@ -195,8 +209,12 @@ impl Function {
 
     /// Parts of values an instruction reads, tied ones and its guard included; for a phi those at the ends of its predecessors.
     pub fn used(&self, inst: Inst) -> impl Iterator<Item = Part> + '_ {
-        let guard = self.insts[inst].guard.and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part) } else { None });
-        self.sources(inst).iter().filter_map(Operand::part).chain(guard)
+        let data = &self.insts[inst];
+        let guard = match &data.guard {
+            Some(Guard { kind: OperandKind::Value(part), .. }) => Some(*part),
+            _ => None,
+        };
+        self.sources_of(data).iter().filter_map(Operand::part).chain(guard)
     }
 
     /// The name of the function that an instruction calls, unless it does so through a register.
@@ -217,10 +235,14 @@ impl Function {
     pub fn successors(&self, block: Block) -> SmallVec<[Block; 2]> {
         let mut found = SmallVec::new();
         for &inst in self.terminators(block) {
-            found.extend(self.operands(inst).iter().filter_map(|operand| {
-                let is_branch = self.insts[inst].is_machine(Opcode::BRA) || self.insts[inst].is_machine(Opcode::BRX);
-                if let (OperandKind::Block(target), true) = (operand.kind, is_branch) { Some(target) } else { None }
-            }));
+            if !matches!(self.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::BRX)) {
+                continue;
+            }
+            for operand in self.operands(inst) {
+                if let OperandKind::Block(target) = operand.kind {
+                    found.push(target);
+                }
+            }
         }
         found
     }

@@ -71,7 +71,7 @@ impl Op {
 }
 
 /// An instruction; its operands are kept by the function ([`crate::Function::operands`]).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Instruction {
     /// What it does.
     pub op: Op,
@@ -86,6 +86,13 @@ pub struct Instruction {
     pub(crate) first_operand: u32,
     pub(crate) operand_count: u32,
     pub(crate) result_count: u16,
+}
+
+impl Clone for Instruction {
+    fn clone(&self) -> Instruction {
+        // Symbols are copied all at once, which the list's own clone does not do.
+        Instruction { modifiers: Symbols::from_slice(&self.modifiers), ..*self }
+    }
 }
 
 impl Instruction {

@@ -13,7 +13,7 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role, Target};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
-use crate::machine::operands_fit;
+use crate::legalize::Judge;
 use crate::rewrite::Draft;
 
 /// Moves instructions between units in a whole function. Returns how many.
@@ -23,7 +23,10 @@ pub fn run(function: &mut Function, target: Target) -> usize {
         return 0;
     }
     let prices = Prices::of(target);
-    (0..function.layout.len()).map(|at| balance(function, function.layout[at], target, &prices)).sum()
+    let mut judge = Judge::recall(target);
+    let moved = (0..function.layout.len()).map(|at| balance(function, function.layout[at], &mut judge, &prices)).sum();
+    judge.remember();
+    moved
 }
 
 /// Cycles that each class keeps the integer unit and the one for multiplication busy.
@@ -50,16 +53,23 @@ impl Prices {
     }
 }
 
-fn balance(function: &mut Function, block: Block, target: Target, prices: &Prices) -> usize {
+fn balance(function: &mut Function, block: Block, judge: &mut Judge, prices: &Prices) -> usize {
     let (mut integer, mut product) = (0, 0);
-    let mut movable: Vec<(Inst, Draft)> = Vec::new();
     for &inst in &function.blocks[block].insts {
         let data = &function.insts[inst];
         let Some(opcode) = data.op.machine() else { continue };
         let price = prices.get(opcode, &data.modifiers);
         integer += price.0;
         product += price.1;
-        movable.extend(moved(function, inst, opcode, target).map(|draft| (inst, draft)));
+    }
+    if integer <= product {
+        return 0;
+    }
+    let mut movable: Vec<(Inst, Draft)> = Vec::new();
+    for &inst in &function.blocks[block].insts {
+        if let Some(opcode @ (Opcode::IADD3 | Opcode::SHF)) = function.insts[inst].op.machine() {
+            movable.extend(moved(function, inst, opcode, judge).map(|draft| (inst, draft)));
+        }
     }
     let Some((_, example)) = movable.first() else { return 0 };
     let gain = prices.get(Opcode::IADD3, &[]).0;
@@ -79,16 +89,12 @@ fn balance(function: &mut Function, block: Block, target: Target, prices: &Price
 type Alternative = (Opcode, &'static [Symbol], [Operand; 3], usize);
 
 /// What a sum or a shift would be on the other unit.
-fn moved(function: &Function, inst: Inst, opcode: Opcode, target: Target) -> Option<Draft> {
-    if !matches!(opcode, Opcode::IADD3 | Opcode::SHF) {
-        return None;
-    }
-    let original = Draft::of(function, inst, opcode);
+fn moved(function: &Function, inst: Inst, opcode: Opcode, judge: &mut Judge) -> Option<Draft> {
     if function.results(inst).iter().skip(1).any(|result| result.value().is_some()) {
         return None;
     }
-    let sources: SmallVec<[Operand; 6]> = original.plain_sources().into_iter().map(|at| original.operands[at]).collect();
-    let alternatives: SmallVec<[Alternative; 4]> = match (opcode, original.modifiers.as_slice()) {
+    let sources: SmallVec<[Operand; 6]> = function.sources(inst).iter().copied().filter(|source| source.role == Role::Plain).collect();
+    let alternatives: SmallVec<[Alternative; 4]> = match (opcode, function.insts[inst].modifiers.as_slice()) {
         (Opcode::IADD3, []) => {
             let summands: SmallVec<[Operand; 3]> = sources.into_iter().filter(|source| !is_zero(source) && !is_true(source)).collect();
             let [a, b] = *summands.as_slice() else { return None };
@@ -111,11 +117,11 @@ fn moved(function: &Function, inst: Inst, opcode: Opcode, target: Target) -> Opt
         _ => return None,
     };
     alternatives.into_iter().find_map(|(opcode, modifiers, sources, count)| {
-        let mut operands: SmallVec<[Operand; 8]> = smallvec![original.operands[0]];
+        let mut operands: SmallVec<[Operand; 8]> = smallvec![function.operands(inst)[0]];
         operands.extend(sources.into_iter().take(count));
-        operands.extend(original.operands[original.result_count..].iter().copied().filter(|operand| operand.role != Role::Plain));
+        operands.extend(function.sources(inst).iter().copied().filter(|operand| operand.role != Role::Plain));
         let draft = Draft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 };
-        operands_fit(function, draft.opcode, &draft.modifiers, function.insts[inst].guard, &draft.operands, target).then_some(draft)
+        judge.fits(function, inst, &draft).then_some(draft)
     })
 }
 

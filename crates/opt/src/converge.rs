@@ -55,15 +55,21 @@ struct Region {
 pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
-    let divergent = divergent_branches(function, &flow);
-    if divide_headers(function, &flow, &divergent) {
+    if !has_conditions(function, &flow) {
+        stats.synchronizations_removed = remove_synchronizations(function, &flow, &[]);
+        return stats;
+    }
+    let mut shape = Shape::compute(function, &flow);
+    let divergent = divergent_branches(function, &flow, &shape);
+    if divide_headers(function, &flow, &shape, &divergent) {
         flow = ControlFlow::compute(function);
+        shape = Shape::compute(function, &flow);
     }
     stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
     if divergent.is_empty() {
         return stats;
     }
-    let mut regions = find_regions(function, &flow, &divergent, &mut stats);
+    let mut regions = find_regions(function, &flow, &shape, &divergent, &mut stats);
     let gathering: FxHashSet<Block> =
         flow.reverse_post_order().iter().copied().filter(|&block| gathers_in(function, block, gathers)).collect();
     let found = regions.len();
@@ -74,18 +80,45 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
     stats
 }
 
+/// Where ways part and meet, and which go round.
+struct Shape {
+    dominators: Dominators,
+    post_dominators: PostDominators,
+    loops: Loops,
+}
+
+impl Shape {
+    fn compute(function: &Function, flow: &ControlFlow) -> Shape {
+        Shape {
+            dominators: Dominators::compute(function, flow),
+            post_dominators: PostDominators::compute(function, flow),
+            loops: Loops::compute(function, flow),
+        }
+    }
+}
+
+/// Whether a branch depends on anything.
+fn has_conditions(function: &Function, flow: &ControlFlow) -> bool {
+    let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
+    flow.reverse_post_order().iter().any(has_condition)
+}
+
 /// Blocks that end in a branch which threads of a warp may take differently.
-fn divergent_branches(function: &Function, flow: &ControlFlow) -> Vec<Block> {
-    let uniformity = Uniformity::compute(function, flow);
-    let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
-    let diverges = |block: &Block| function.terminators(*block).iter().any(|inst| branches.contains(inst));
-    flow.reverse_post_order().iter().copied().filter(diverges).collect()
+fn divergent_branches(function: &Function, flow: &ControlFlow, shape: &Shape) -> Vec<Block> {
+    let uniformity = Uniformity::compute_with(function, flow, &shape.dominators, &shape.post_dominators, &shape.loops);
+    // Both are in reverse post order.
+    let mut branches = uniformity.divergent_branches().iter().peekable();
+    let mut diverges = |block: &Block| {
+        let before = branches.len();
+        while branches.next_if(|branch| function.terminators(*block).contains(branch)).is_some() {}
+        branches.len() < before
+    };
+    flow.reverse_post_order().iter().copied().filter(|block| diverges(block)).collect()
 }
 
 /// Where divergent ways meet at the header of a loop, lets them meet before: on the way in, and on the way round.
-fn divide_headers(function: &mut Function, flow: &ControlFlow, divergent: &[Block]) -> bool {
-    let post_dominators = PostDominators::compute(function, flow);
-    let loops = Loops::compute(function, flow);
+fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block]) -> bool {
+    let Shape { post_dominators, loops, .. } = shape;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();
     let mut changed = false;
     for header in meetings {
@@ -105,10 +138,8 @@ fn divide_headers(function: &mut Function, flow: &ControlFlow, divergent: &[Bloc
     changed
 }
 
-fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
-    let dominators = Dominators::compute(function, flow);
-    let post_dominators = PostDominators::compute(function, flow);
-    let loops = Loops::compute(function, flow);
+fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
+    let Shape { dominators, post_dominators, loops } = shape;
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
     for &branch in divergent {
         let Some(exit) = post_dominators.immediate(branch) else {
@@ -116,11 +147,11 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
             continue;
         };
         let entry = entries.entry(exit).or_insert(branch);
-        *entry = common(&dominators, *entry, branch);
+        *entry = common(dominators, *entry, branch);
     }
     let mut regions = Vec::new();
     for (exit, entry) in entries {
-        let entry = outside_loops(&dominators, &loops, entry, exit);
+        let entry = outside_loops(dominators, loops, entry, exit);
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
             entry != exit
@@ -135,7 +166,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, divergent: &[Block], st
             None => stats.skipped += 1,
         }
     }
-    limit_nesting(&dominators, regions, stats)
+    limit_nesting(dominators, regions, stats)
 }
 
 /// Whether a block calls a function that waits for the whole warp.
@@ -210,6 +241,9 @@ fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit:
 /// Leaves out the outermost of regions that are nested too deeply. A region is open from its entry to its exit; both are seen on the
 /// way down the dominator tree.
 fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
+    if regions.len() <= NESTING_AT_MOST {
+        return regions;
+    }
     let mut opened: BTreeMap<Block, Vec<usize>> = BTreeMap::new();
     let mut closed: BTreeMap<Block, usize> = BTreeMap::new();
     for (number, region) in regions.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Where values come from, seen through copies and packs.
 
-use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_isa::{File, Opcode, Symbol};
 use oriole_support::Index;
 
@@ -43,9 +43,17 @@ impl Definitions {
         self.of(value).filter(|&inst| function.insts[inst].guard.is_none())
     }
 
+    /// The instruction that makes a value, if that may be a copy and has no guard.
+    fn copy_of(&self, function: &Function, value: Value) -> Option<Inst> {
+        let inst = self.of(value)?;
+        let data = &function.insts[inst];
+        let may_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV | Opcode::UMOV));
+        (may_copy && data.guard.is_none()).then_some(inst)
+    }
+
     /// What one register of a value is a copy of: an operand of the instruction that made it.
     fn source_of(&self, function: &Function, part: Part) -> Option<Operand> {
-        let inst = self.unguarded(function, part.value)?;
+        let inst = self.copy_of(function, part.value)?;
         let data = &function.insts[inst];
         if data.is(Pseudo::Copy) {
             let at = function.results(inst).iter().position(|result| result.value() == Some(part.value))?;
@@ -63,8 +71,7 @@ impl Definitions {
             }
             return None;
         }
-        let is_move = data.is_machine(Opcode::MOV) || data.is_machine(Opcode::UMOV);
-        if is_move && data.modifiers.is_empty() && function.operands(inst).len() == 2 {
+        if data.modifiers.is_empty() && function.operands(inst).len() == 2 {
             return Some(function.operands(inst)[1]).filter(|source| source.signs.is_empty());
         }
         None
@@ -110,15 +117,16 @@ impl Definitions {
 
     /// A register that was loaded from a fixed place in a constant bank.
     fn loaded(&self, function: &Function, part: Part) -> Option<Word> {
-        let inst = self.unguarded(function, part.value)?;
+        let inst = self.of(part.value)?;
         let data = &function.insts[inst];
-        let is_load = [Opcode::LDC, Opcode::ULDC, Opcode::LDCU].into_iter().any(|opcode| data.is_machine(opcode));
+        let is_load = matches!(data.op, Op::Machine(Opcode::LDC | Opcode::ULDC | Opcode::LDCU)) && data.guard.is_none();
+        if !is_load {
+            return None;
+        }
         let is_words = data.modifiers.iter().all(|&modifier| modifier == Symbol::_64 || modifier == Symbol::_128);
         let [_, source] = function.operands(inst) else { return None };
         match source.kind {
-            OperandKind::Constant { bank, offset } if is_load && is_words => {
-                Some(Word::Constant { bank, offset: offset + 4 * u32::from(part.first) })
-            }
+            OperandKind::Constant { bank, offset } if is_words => Some(Word::Constant { bank, offset: offset + 4 * u32::from(part.first) }),
             _ => None,
         }
     }
@@ -127,7 +135,12 @@ impl Definitions {
 impl Definitions {
     /// Consecutive registers, seen through copies and packs, where they are consecutive registers of one value again, aligned as a
     /// group of their size must be.
+    #[inline]
     pub(crate) fn origin_of_all(&self, function: &Function, part: Part) -> Part {
+        if self.copy_of(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
+    }
+
+    fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
         let needed = Class::new(File::General, part.count).align;
         let is_aligned = first.first.is_multiple_of(needed) && function.values[first.value].align >= needed;

@@ -65,6 +65,9 @@ impl Folder {
         while self.fold_constant(function, inst, opcode, takes_numbers) {
             self.stats.constants += 1;
         }
+        if !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
+            return;
+        }
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             if matches!(function.operands(inst)[at].role, Role::Bracket(_)) {
                 self.fold_address(function, inst, opcode, at);
@@ -74,14 +77,18 @@ impl Folder {
 
     /// Replaces one operand by what it is known to be, wide ones first: they save most.
     fn fold_constant(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_numbers: bool) -> bool {
-        let mut candidates: SmallVec<[(usize, Part); 6]> = function
-            .operands(inst)
-            .iter()
-            .enumerate()
-            .skip(function.insts[inst].result_count())
-            .filter(|(_, operand)| operand.role == Role::Plain)
-            .filter_map(|(at, operand)| Some((at, operand.part()?)))
-            .collect();
+        let results = function.insts[inst].result_count();
+        let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
+        for (number, operand) in function.sources(inst).iter().enumerate() {
+            if let (OperandKind::Value(part), Role::Plain) = (operand.kind, operand.role)
+                && self.definitions.word(function, piece(part, 0)).is_some()
+            {
+                candidates.push((results + number, part));
+            }
+        }
+        if candidates.is_empty() {
+            return false;
+        }
         candidates.sort_by_key(|(_, part)| std::cmp::Reverse(part.count));
         candidates.into_iter().any(|(at, part)| {
             let constant = self.constant(function, inst, opcode, at, part, takes_numbers);

@@ -6,6 +6,8 @@
 
 use oriole_ir::{Function, Guard, OperandKind, Part, Pseudo, Role, Target};
 
+use smallvec::SmallVec;
+
 use crate::definitions::Definitions;
 
 /// What was redirected.
@@ -23,14 +25,17 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[number];
-            for source in 0..function.sources(inst).len() {
-                let operand = function.sources(inst)[source];
+            let mut redirected: SmallVec<[(usize, Part); 8]> = SmallVec::new();
+            for (source, operand) in function.sources(inst).iter().enumerate() {
                 let (Some(part), false) = (operand.part(), matches!(operand.role, Role::Fixed(_))) else { continue };
                 let origin = definitions.origin_of_all(function, part);
                 if origin != part && is_allowed(function, inst, origin) {
-                    function.sources_mut(inst)[source].kind = OperandKind::Value(origin);
-                    stats.redirected += 1;
+                    redirected.push((source, origin));
                 }
+            }
+            stats.redirected += redirected.len();
+            for (source, origin) in redirected {
+                function.sources_mut(inst)[source].kind = OperandKind::Value(origin);
             }
             if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard {
                 let origin = definitions.origin_of_all(function, part);

@@ -5,11 +5,14 @@
 //! can change (atomic operations, volatile or strong accesses) starts with `YIELD`, as in ptxas' code.
 
 use oriole_ir::analysis::{ControlFlow, Loops};
-use oriole_ir::{Block, Function, Inst, Op, Order, Target};
+use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
 
 /// Inserts `YIELD` at the start of loops that may wait. Returns how many.
 pub fn run(function: &mut Function, _target: Target) -> usize {
+    if !function.accesses.iter().any(is_strong) {
+        return 0;
+    }
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let waiting: Vec<Block> = loops
@@ -28,9 +31,9 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
 /// Whether others can change what an instruction reads.
 fn may_wait(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
-    let is_strong = data.memory.is_some_and(|id| {
-        let access = &function.accesses[id];
-        access.volatile || access.order != Order::Weak
-    });
-    is_strong && matches!(data.op.effect(), Effect::Reads | Effect::Updates)
+    data.memory.is_some_and(|id| is_strong(&function.accesses[id])) && matches!(data.op.effect(), Effect::Reads | Effect::Updates)
+}
+
+fn is_strong(access: &MemoryAccess) -> bool {
+    access.volatile || access.order != Order::Weak
 }

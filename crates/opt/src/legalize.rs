@@ -22,7 +22,7 @@ use oriole_isa::{File, Opcode, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use self::spelling::Spelling;
+use self::spelling::{Spelling, Spellings};
 use crate::machine;
 use crate::rewrite::{Draft, Prelude};
 
@@ -90,7 +90,18 @@ pub(crate) struct Judge {
     verdicts: FxHashMap<Box<[u32]>, bool>,
     /// For shapes that another spelling and order make legal, these.
     plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
+    /// For those that need moves as well, how these are made; the shapes have the widths of values behind them, and what has a place.
+    supplies: FxHashMap<Box<[u32]>, Supply>,
     shape: Vec<u32>,
+}
+
+/// A way to make an instruction legal that brings operands into registers.
+#[derive(Clone)]
+struct Supply {
+    spelling: Spelling,
+    order: usize,
+    chosen: SmallVec<[usize; 4]>,
+    manner: Manner,
 }
 
 struct Legalizer {
@@ -157,20 +168,34 @@ impl Legalizer {
         {
             return Ok(planned);
         }
-        let mut drafts: Vec<Draft> = Vec::new();
+        let width_and_role = |operand: &Operand| {
+            let has_place = matches!(operand.role, Role::Tied(_) | Role::Fixed(_));
+            operand.part().map_or(0, |part| u32::from(part.count)) | u32::from(has_place) << 8
+        };
+        let widths = draft.operands.iter().map(width_and_role).chain(std::iter::once(draft.result_count as u32));
+        let supply_key: Box<[u32]> = shape.iter().copied().chain(widths).collect();
+        if let Some(known) = self.judge.supplies.get(&supply_key).filter(|_| depth > 0).cloned()
+            && let Some(spelled) = known.spelling.apply(function, draft)
+            && let Some(ordered) = order::orders(&spelled).into_iter().nth(known.order)
+            && let Some(supplied) = supply::supply(function, &ordered, &known.chosen, known.manner, &self.judge, prelude)
+        {
+            return Ok(supplied);
+        }
+        let mut drafts: Vec<(Spelling, usize, Draft)> = Vec::new();
+        let mut spellings = Spellings::of(draft);
         for spelling in Spelling::all() {
-            let Some(spelled) = spelling.apply(function, draft) else { continue };
-            for (order, ordered) in order::orders(&spelled).into_iter().enumerate() {
+            let Some(spelled) = spellings.get(function, spelling) else { continue };
+            for (order, ordered) in order::orders(spelled).into_iter().enumerate() {
                 if self.judge.fits(function, inst, &ordered) {
                     self.judge.plans.insert(shape, (spelling, order));
                     return Ok(ordered);
                 }
-                drafts.push(ordered);
+                drafts.push((spelling, order, ordered));
             }
         }
         let moves = if depth == 0 { 0 } else { MOVES_AT_MOST };
         for count in 1..=moves {
-            for draft in &drafts {
+            for (spelling, order, draft) in &drafts {
                 let movable = supply::movable(function, draft);
                 for chosen in subsets(&movable, count) {
                     for manner in MANNERS {
@@ -178,6 +203,8 @@ impl Legalizer {
                             && self.judge.fits(function, inst, &example)
                             && let Some(supplied) = supply::supply(function, draft, &chosen, manner, &self.judge, prelude)
                         {
+                            let supply = Supply { spelling: *spelling, order: *order, chosen, manner };
+                            self.judge.supplies.insert(supply_key, supply);
                             return Ok(supplied);
                         }
                     }
@@ -233,12 +260,18 @@ impl Judge {
     /// that but the time it takes.
     pub(crate) fn recall(target: Target) -> Judge {
         let known = MEMORY.with_borrow_mut(|memory| memory.remove(&target));
-        known.unwrap_or_else(|| Judge { target, verdicts: FxHashMap::default(), plans: FxHashMap::default(), shape: Vec::new() })
+        known.unwrap_or_else(|| Judge {
+            target,
+            verdicts: FxHashMap::default(),
+            plans: FxHashMap::default(),
+            supplies: FxHashMap::default(),
+            shape: Vec::new(),
+        })
     }
 
     /// Leaves what it knows for others.
     pub(crate) fn remember(self) {
-        if self.verdicts.len() + self.plans.len() < SHAPES_AT_MOST {
+        if self.verdicts.len() + self.plans.len() + self.supplies.len() < SHAPES_AT_MOST {
             MEMORY.with_borrow_mut(|memory| memory.insert(self.target, self));
         }
     }
@@ -288,11 +321,18 @@ fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: 
             Role::Bracket(number) => 1 + u32::from(number),
             Role::Tied(_) | Role::Fixed(_) => continue,
         };
-        let signs = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(operand.signs.has(sign)));
-        let signs = signs.iter().fold(0, |bits, sign| bits << 1 | sign);
+        let signs = if operand.signs.is_empty() { 0 } else { shape_of_signs(operand.signs) };
         shape.push(1 << 31 | role << 24 | signs << 20 | shape_of_kind(function, operand.kind));
-        shape.extend(operand.suffixes().map(|suffix| 1 << 30 | symbol_number(suffix)));
+        if operand.suffixes[0] != Symbol::NAME_ || operand.suffixes[1] != Symbol::NAME_ {
+            shape.extend(operand.suffixes().map(|suffix| 1 << 30 | symbol_number(suffix)));
+        }
     }
+}
+
+/// Four bits.
+fn shape_of_signs(signs: Signs) -> u32 {
+    let bits = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(signs.has(sign)));
+    bits.iter().fold(0, |bits, sign| bits << 1 | sign)
 }
 
 fn symbol_number(symbol: Symbol) -> u32 {
@@ -300,6 +340,7 @@ fn symbol_number(symbol: Symbol) -> u32 {
 }
 
 /// A number below 2^20 for the kind of an operand, with what matters of its register or number.
+#[inline]
 fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
     let register = |tag: u32, file: File, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
     match kind {

@@ -4,14 +4,14 @@
 //! ([`crate::operate`]). A loop's first block keeps in registers what the loop uses and drops what only lives through it, if the loop
 //! needs the space: a value dropped inside would have to come back on every round.
 
-use oriole_ir::{Block, Class, File, Function, Inst, Opcode, Value};
+use oriole_ir::{Block, Class, File, Function, Inst, Value};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::control_flow::ControlFlow;
 use crate::environment::Environment;
 use crate::hints::Hints;
-use crate::liveness::{Liveness, NEVER, defined_in, phi_source, used_in};
+use crate::liveness::{Liveness, NEVER, Touch, phi_source};
 use crate::moves::Mover;
 use crate::registers::RegisterSet;
 use crate::{AllocateError, Allocation};
@@ -20,7 +20,34 @@ use crate::{AllocateError, Allocation};
 pub(crate) const NOWHERE: u16 = u16::MAX;
 const NOBODY: u32 = u32::MAX;
 
-/// Allocates one file.
+const NO_BLOCK: u32 = u32::MAX;
+
+/// Values in registers at one border of each block, one list behind the other.
+#[derive(Default)]
+pub(crate) struct States {
+    entries: Vec<(Value, u16)>,
+    spans: Vec<(u32, u32)>,
+}
+
+impl States {
+    fn clear(&mut self, blocks: usize) {
+        self.entries.clear();
+        self.spans.clear();
+        self.spans.resize(blocks, (0, 0));
+    }
+
+    fn range(&self, block: Block) -> std::ops::Range<usize> {
+        let (start, end) = self.spans[block.position()];
+        start as usize..end as usize
+    }
+
+    /// The values and their first registers.
+    pub(crate) fn of(&self, block: Block) -> &[(Value, u16)] {
+        &self.entries[self.range(block)]
+    }
+}
+
+/// Allocates one file after the other. What is kept by value serves all files, because they share no values.
 pub(crate) struct Assigner<'a> {
     pub(crate) function: &'a mut Function,
     pub(crate) env: &'a Environment,
@@ -29,6 +56,8 @@ pub(crate) struct Assigner<'a> {
     pub(crate) liveness: Liveness,
     pub(crate) hints: Hints,
     pub(crate) mover: Mover,
+    /// What the environment lets values use.
+    allowed: RegisterSet,
     pub(crate) usable: RegisterSet,
     /// Registers that hold no value now.
     pub(crate) free: RegisterSet,
@@ -53,8 +82,10 @@ pub(crate) struct Assigner<'a> {
     pub(crate) slots: FxHashMap<Value, u32>,
     pub(crate) shadows: FxHashMap<Value, Value>,
     /// By block: values in registers where it starts and ends.
-    pub(crate) entry_state: Vec<Vec<(Value, u16)>>,
-    pub(crate) exit_state: Vec<Vec<(Value, u16)>>,
+    pub(crate) entry_state: States,
+    pub(crate) exit_state: States,
+    /// Whether each block has a phi, copy or pack that concerns the file.
+    pub(crate) may_dissolve: Vec<bool>,
     /// By block: its instructions from now on.
     pub(crate) output: Vec<Vec<Inst>>,
     /// Phis whose values are in no register where their block starts.
@@ -71,77 +102,117 @@ pub(crate) struct Assigner<'a> {
     /// Block and position of each definition, phis excepted, and the position of the last use in that block.
     pub(crate) defined_at: Vec<Option<(Block, u32, u32)>>,
     pub(crate) guarded_copies: Vec<(Inst, Vec<Inst>)>,
-    pressure: Vec<u32>,
-    /// Distances of all values, [`NEVER`] between uses of the list.
-    nearest: Vec<u32>,
+    /// The last block that each value was found live into.
+    live_into: Vec<u32>,
+    /// Where each value is at the end of the block that phis inherit from; nowhere between uses of the list.
+    left_at: Vec<u16>,
 }
 
 impl<'a> Assigner<'a> {
-    /// Prepares to allocate one file of a function.
-    pub fn new(function: &'a mut Function, env: &'a Environment, file: File) -> Result<Assigner<'a>, AllocateError> {
-        let flow = ControlFlow::of(function);
-        let liveness = Liveness::of(function, &flow, file)?;
-        let hints = Hints::of(function, &liveness, file);
-        let (values, blocks) = (function.values.len(), function.blocks.len());
-        let usable = env.usable(file);
-        Ok(Assigner {
+    /// Prepares to allocate a function.
+    pub fn new(function: &'a mut Function, env: &'a Environment) -> Assigner<'a> {
+        Assigner {
             env,
-            file,
-            flow,
-            liveness,
-            hints,
+            file: File::General,
+            flow: ControlFlow::of(function),
+            liveness: Liveness::default(),
+            hints: Hints::default(),
             mover: Mover::new(env.target),
-            usable,
-            free: usable,
+            allowed: RegisterSet::EMPTY,
+            usable: RegisterSet::EMPTY,
+            free: RegisterSet::EMPTY,
             occupant: vec![NOBODY; 256],
-            register_of: vec![NOWHERE; values],
-            next_use: vec![NEVER; values],
-            defined_in: vec![NOWHERE; values],
-            wanted: vec![false; values],
-            definition: vec![None; values],
-            entered_at: vec![NOWHERE; values],
-            phi_of: vec![None; values],
+            register_of: Vec::new(),
+            next_use: Vec::new(),
+            defined_in: Vec::new(),
+            wanted: Vec::new(),
+            definition: Vec::new(),
+            entered_at: Vec::new(),
+            phi_of: Vec::new(),
             heads: Vec::new(),
-            repeatable: vec![None; values],
+            repeatable: Vec::new(),
             slots: FxHashMap::default(),
             shadows: FxHashMap::default(),
-            entry_state: vec![Vec::new(); blocks],
-            exit_state: vec![Vec::new(); blocks],
-            output: vec![Vec::new(); blocks],
+            entry_state: States::default(),
+            exit_state: States::default(),
+            may_dissolve: Vec::new(),
+            output: Vec::new(),
             memory_phis: Vec::new(),
             stored_bytes: 0,
             loaded_bytes: 0,
             emergency_slot: None,
             private_slots: Vec::new(),
             block: function.entry(),
-            lengths: function.blocks.iter().map(|block| block.insts.len() as u32).collect(),
-            defined_at: vec![None; values],
+            lengths: Vec::new(),
+            defined_at: Vec::new(),
             guarded_copies: Vec::new(),
-            pressure: vec![0; blocks],
-            nearest: vec![NEVER; values],
+            live_into: Vec::new(),
+            left_at: Vec::new(),
             function,
-        })
+        }
     }
 
-    /// Allocates, moves and rewrites.
-    pub fn run(mut self, allocation: &mut Allocation) -> Result<(), AllocateError> {
-        if !self.function.values.iter().any(|class| class.file == self.file) {
-            self.report(allocation);
+    /// Looks at one file.
+    fn start(&mut self, file: File) -> Result<(), AllocateError> {
+        if self.flow.is_outdated(self.function) {
+            self.flow = ControlFlow::of(self.function);
+        }
+        self.file = file;
+        self.allowed = self.env.usable(file);
+        self.liveness.look_at(self.function, &self.flow, file)?;
+        self.hints.look_at(self.function, &self.liveness, file);
+        let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
+        self.register_of.resize(values, NOWHERE);
+        self.next_use.resize(values, NEVER);
+        self.defined_in.resize(values, NOWHERE);
+        self.wanted.clear();
+        self.wanted.resize(values, false);
+        self.definition.resize(values, None);
+        self.entered_at.resize(values, NOWHERE);
+        self.phi_of.resize(values, None);
+        self.repeatable.resize(values, None);
+        self.defined_at.resize(values, None);
+        self.live_into.resize(values, NO_BLOCK);
+        self.left_at.resize(values, NOWHERE);
+        self.entry_state.clear(blocks);
+        self.exit_state.clear(blocks);
+        self.may_dissolve.clear();
+        self.may_dissolve.resize(blocks, false);
+        self.output.resize_with(blocks, Vec::new);
+        self.heads.resize_with(blocks, Vec::new);
+        self.lengths.clear();
+        self.lengths.extend(self.function.blocks.iter().map(|block| block.insts.len() as u32));
+        self.slots.clear();
+        self.shadows.clear();
+        self.private_slots.clear();
+        self.memory_phis.clear();
+        self.emergency_slot = None;
+        Ok(())
+    }
+
+    /// Allocates one file: finds places, moves and rewrites.
+    pub fn run(&mut self, file: File) -> Result<(), AllocateError> {
+        if !self.function.values.iter().any(|class| class.file == file) {
             return Ok(());
         }
+        self.start(file)?;
         let first_slot = self.function.frame_bytes.next_multiple_of(4);
         self.find_repeatable();
-        self.measure_pressure();
         for place in 0..self.flow.order.len() {
             self.run_block(self.flow.order[place], place)?;
         }
-        self.usable = self.env.usable(self.file);
+        self.usable = self.allowed;
         self.resolve_edges()?;
         self.rewrite_blocks()?;
         self.share_slots(first_slot);
-        self.report(allocation);
-        allocation.guarded_copies.append(&mut self.guarded_copies);
         Ok(())
+    }
+
+    /// Says what all files together needed.
+    pub fn report(self, allocation: &mut Allocation) {
+        allocation.spill_store_bytes = self.stored_bytes;
+        allocation.spill_load_bytes = self.loaded_bytes;
+        allocation.guarded_copies = self.guarded_copies;
     }
 
     /// The class of a value.
@@ -160,8 +231,7 @@ impl<'a> Assigner<'a> {
         let width = self.class(value).width;
         debug_assert!(self.free.has_all(register, width), "{value:?} to occupied {register}+{width}");
         self.free.remove(register, width);
-        let end = usize::from(register) + usize::from(width);
-        self.occupant[usize::from(register)..end].fill(value.position() as u32);
+        self.occupy(register, width, value.position() as u32);
         self.register_of[value.position()] = register;
     }
 
@@ -170,43 +240,53 @@ impl<'a> Assigner<'a> {
         let register = std::mem::replace(&mut self.register_of[value.position()], NOWHERE);
         let width = self.class(value).width;
         self.free.insert(register, width);
-        self.occupant[usize::from(register)..usize::from(register) + usize::from(width)].fill(NOBODY);
+        self.occupy(register, width, NOBODY);
     }
 
-    /// The values in registers, by register.
-    pub(crate) fn residents(&self) -> Vec<(Value, u16)> {
-        let mut found = Vec::new();
-        for register in self.usable.without(&self.free).iter() {
+    fn occupy(&mut self, register: u16, width: u8, occupant: u32) {
+        let first = usize::from(register);
+        match width {
+            1 => self.occupant[first] = occupant,
+            _ => self.occupant[first..first + usize::from(width)].fill(occupant),
+        }
+    }
+
+    /// Appends the values in registers, by register.
+    fn add_residents(&self, found: &mut Vec<(Value, u16)>) {
+        let occupied = self.usable.without(&self.free);
+        found.reserve(occupied.count() as usize);
+        occupied.for_each(|register| {
             if let Some(value) = self.occupant(register)
                 && self.register_of[value.position()] == register
             {
                 found.push((value, register));
             }
-        }
-        found
+        });
     }
 
     /// A free place for a value: where its web is, where the web as a whole fits, or anywhere.
     pub(crate) fn choose(&mut self, value: Value, free: &RegisterSet) -> Option<u16> {
         let class = self.class(value);
         let fits = |place: u16| place.is_multiple_of(u16::from(class.align)) && free.has_all(place, class.width);
-        if let Some(place) = self.hints.place(value) {
+        let web = self.hints.web(value);
+        let wish = self.hints.place(web);
+        if let Some(place) = wish {
             if fits(place) {
                 return Some(place);
             }
         } else {
-            let (width, offset, align) = self.hints.extent(value);
+            let (width, offset, align) = self.hints.extent(web);
             if width > class.width {
-                let web = Class { width, align, ..class };
-                if let Some(place) = free.find(web).map(|place| place + u16::from(offset)).filter(|&place| fits(place)) {
-                    self.hints.settle(value, place);
+                let whole = Class { width, align, ..class };
+                if let Some(place) = free.find(whole).map(|place| place + u16::from(offset)).filter(|&place| fits(place)) {
+                    self.hints.settle(web, place);
                     return Some(place);
                 }
             }
         }
         let place = free.find(class)?;
-        if self.hints.place(value).is_none() {
-            self.hints.settle(value, place);
+        if wish.is_none() {
+            self.hints.settle(web, place);
         }
         Some(place)
     }
@@ -249,61 +329,41 @@ impl<'a> Assigner<'a> {
         self.want_back(value);
     }
 
-    /// The greatest number of registers that each block needs at once, if nothing is dropped.
-    fn measure_pressure(&mut self) {
-        let mut nearest = vec![NEVER; self.function.values.len()];
-        for &block in &self.flow.order {
-            let live_out = self.liveness.at_end(self.function, &self.flow, block, self.file, &mut nearest);
-            let mut now: u32 = live_out.iter().map(|&value| u32::from(self.class(value).width)).sum();
-            let mut most = now;
-            for &(_, inst) in self.liveness.touching[block.position()].iter().rev() {
-                for value in defined_in(self.function, inst, self.file) {
-                    if std::mem::replace(&mut nearest[value.position()], NEVER) != NEVER {
-                        now -= u32::from(self.function.values[value].width);
-                    }
-                }
-                for part in used_in(self.function, inst, self.file) {
-                    if std::mem::replace(&mut nearest[part.value.position()], 0) == NEVER {
-                        now += u32::from(self.function.values[part.value].width);
-                    }
-                }
-                most = most.max(now);
-            }
-            self.pressure[block.position()] = most;
-            for value in live_out.iter().chain(&self.liveness.live_in[block.position()]) {
-                nearest[value.position()] = NEVER;
-            }
-        }
-    }
-
     fn run_block(&mut self, block: Block, place: usize) -> Result<(), AllocateError> {
         self.block = block;
-        self.usable = self.env.usable(self.file);
+        self.usable = self.allowed;
         self.free = self.usable;
         self.occupant.fill(NOBODY);
         if place > 0 {
             self.enter_block(block, place);
         }
-        let insts = self.function.blocks[block].insts.clone();
-        let touching = std::mem::take(&mut self.liveness.touching[block.position()]);
-        let (starts, nexts) = self.look_ahead(block, &touching);
+        let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);
-        let mut ahead = touching.iter().zip(&starts).peekable();
-        for (position, &inst) in insts.iter().enumerate() {
-            match ahead.next_if(|((at, _), _)| *at == position as u32) {
-                Some((_, &start)) => self.operate(inst, position as u32, &nexts[start..], &mut out)?,
-                None if self.function.insts[inst].is_machine(Opcode::CALL) => self.operate(inst, position as u32, &[], &mut out)?,
-                None => out.push(inst),
-            }
-        }
-        self.liveness.touching[block.position()] = touching;
+        let result = self.walk(block, &insts, &mut out);
+        self.function.blocks[block].insts = insts;
+        result?;
         self.join_terminators(block, &mut out);
         self.output[block.position()] = out;
-        let residents = self.residents();
-        for &(value, _) in &residents {
+        let mut states = std::mem::take(&mut self.exit_state);
+        let start = states.entries.len();
+        self.add_residents(&mut states.entries);
+        for &(value, _) in &states.entries[start..] {
             self.register_of[value.position()] = NOWHERE;
         }
-        self.exit_state[block.position()] = residents;
+        states.spans[block.position()] = (start as u32, states.entries.len() as u32);
+        self.exit_state = states;
+        Ok(())
+    }
+
+    fn walk(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let mut done = 0;
+        for number in 0..self.liveness.touching(block).len() {
+            let touch: Touch = self.liveness.touching(block)[number];
+            out.extend_from_slice(&insts[done..touch.position as usize]);
+            self.operate(touch, out)?;
+            done = touch.position as usize + 1;
+        }
+        out.extend_from_slice(&insts[done..]);
         Ok(())
     }
 
@@ -317,67 +377,46 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// For each instruction, the positions of the next uses of what it reads, then of what it writes.
-    fn look_ahead(&mut self, block: Block, insts: &[(u32, Inst)]) -> (Vec<usize>, Vec<u32>) {
-        let mut upcoming = std::mem::take(&mut self.nearest);
-        let touched = self.liveness.at_end(self.function, &self.flow, block, self.file, &mut upcoming);
-        let mut starts = vec![0; insts.len()];
-        let mut nexts = Vec::new();
-        for (number, &(position, inst)) in insts.iter().enumerate().rev() {
-            starts[number] = nexts.len();
-            nexts.extend(used_in(self.function, inst, self.file).map(|part| upcoming[part.value.position()]));
-            for value in defined_in(self.function, inst, self.file) {
-                nexts.push(std::mem::replace(&mut upcoming[value.position()], NEVER));
-            }
-            for part in used_in(self.function, inst, self.file) {
-                upcoming[part.value.position()] = position;
-            }
-        }
-        touched.iter().chain(&self.liveness.live_in[block.position()]).for_each(|value| upcoming[value.position()] = NEVER);
-        self.nearest = upcoming;
-        (starts, nexts)
-    }
-
     /// The state at the start of a block.
     fn enter_block(&mut self, block: Block, place: usize) {
         let at = block.position();
         let visited = self.flow.predecessors[at].iter().copied().filter(|from| (self.flow.place[from.position()] as usize) < place);
         let base = visited.max_by_key(|from| (self.flow.depth[from.position()], self.flow.place[from.position()]));
-        let live_in = self.liveness.live_in[at].clone();
-        for (&value, &distance) in live_in.iter().zip(&self.liveness.distance[at]) {
+        for (&value, &distance) in self.liveness.live_in(block).iter().zip(self.liveness.distances(block)) {
             self.next_use[value.position()] = distance;
+            self.live_into[value.position()] = at as u32;
         }
-        let left = base.map_or(Vec::new(), |base| self.exit_state[base.position()].clone());
-        for (value, register) in left {
-            if live_in.binary_search(&value).is_ok() {
+        for number in base.map_or(0..0, |base| self.exit_state.range(base)) {
+            let (value, register) = self.exit_state.entries[number];
+            if self.live_into[value.position()] == at as u32 {
                 self.put(value, register);
             }
         }
         if self.flow.loops[at].is_some() {
-            self.make_room_for_loop(block, &live_in);
+            self.make_room_for_loop(block);
         }
         self.place_phis(block, base);
-        for &phi in self.function.phis(block) {
-            if let Some(value) = self.function.operands(phi)[0].value() {
-                self.entered_at[value.position()] = self.register_of[value.position()];
-                self.phi_of[value.position()] = Some(block);
-            }
-        }
-        for value in live_in {
+        for number in 0..self.liveness.live_in(block).len() {
+            let value = self.liveness.live_in(block)[number];
             if self.register_of[value.position()] == NOWHERE {
                 self.want_back(value);
             }
         }
-        self.entry_state[at] = self.residents();
+        let mut states = std::mem::take(&mut self.entry_state);
+        let start = states.entries.len();
+        self.add_residents(&mut states.entries);
+        states.spans[at] = (start as u32, states.entries.len() as u32);
+        self.entry_state = states;
     }
 
     /// Drops what lives through a loop unused, as far as the loop needs the space, and fetches what it uses, as far as it has space.
-    fn make_room_for_loop(&mut self, block: Block, live_in: &[Value]) {
+    fn make_room_for_loop(&mut self, block: Block) {
         let body = self.flow.loops[block.position()].as_deref().unwrap_or_default();
-        let most = body.iter().map(|inside| self.pressure[inside.position()]).max().unwrap_or(0);
+        let most = body.iter().map(|inside| self.liveness.pressure[inside.position()]).max().unwrap_or(0);
         let mut excess = most.saturating_sub(self.usable.count());
         if excess == 0 {
-            let mut missing: Vec<Value> = live_in.iter().copied().filter(|value| self.register_of[value.position()] == NOWHERE).collect();
+            let live_in = self.liveness.live_in(block).iter();
+            let mut missing: Vec<Value> = live_in.copied().filter(|value| self.register_of[value.position()] == NOWHERE).collect();
             missing.sort_by_key(|value| self.next_use[value.position()]);
             for value in missing {
                 let free = self.free;
@@ -389,12 +428,10 @@ impl<'a> Assigner<'a> {
             }
             return;
         }
-        let mut unused: Vec<(u32, Value)> = self
-            .residents()
-            .iter()
-            .map(|&(value, _)| (self.next_use[value.position()], value))
-            .filter(|&(next, _)| next >= 100_000)
-            .collect();
+        let mut residents = Vec::new();
+        self.add_residents(&mut residents);
+        let mut unused: Vec<(u32, Value)> =
+            residents.iter().map(|&(value, _)| (self.next_use[value.position()], value)).filter(|&(next, _)| next >= 100_000).collect();
         unused.sort_by_key(|&(next, value)| (std::cmp::Reverse(next), value));
         for (_, value) in unused {
             if excess == 0 {
@@ -417,9 +454,13 @@ impl<'a> Assigner<'a> {
         if phis.is_empty() {
             return;
         }
-        self.measure_phis(block, &phis);
-        let left = base.map_or(&[][..], |base| &self.exit_state[base.position()][..]);
-        let left: FxHashMap<Value, u16> = left.iter().copied().collect();
+        for &touch in self.liveness.touching(block).iter().take(phis.len()) {
+            for (value, &next) in self.liveness.defined(touch).iter().zip(self.liveness.nexts_of_defined(touch)) {
+                self.next_use[value.position()] = next;
+            }
+        }
+        let left = base.map_or(&[][..], |base| self.exit_state.of(base));
+        left.iter().for_each(|&(value, register)| self.left_at[value.position()] = register);
         let mut later = Vec::new();
         for &(phi, value) in &phis {
             if self.next_use[value.position()] == NEVER {
@@ -427,15 +468,19 @@ impl<'a> Assigner<'a> {
             }
             let class = self.class(value);
             let source = base.and_then(|base| phi_source(self.function, phi, base).part());
-            let inherited = source.and_then(|part| left.get(&part.value).map(|register| register + u16::from(part.first)));
+            let left_at = source.map(|part| (self.left_at[part.value.position()], part.first)).filter(|left| left.0 != NOWHERE);
+            let inherited = left_at.map(|(register, first)| register + u16::from(first));
             match inherited.filter(|&place| place.is_multiple_of(u16::from(class.align)) && self.free.has_all(place, class.width)) {
                 Some(place) => {
                     self.put(value, place);
-                    self.hints.settle(value, place);
+                    let web = self.hints.web(value);
+                    self.hints.settle(web, place);
                 }
                 None => later.push((phi, value)),
             }
         }
+        let left = base.map_or(&[][..], |base| self.exit_state.of(base));
+        left.iter().for_each(|&(value, _)| self.left_at[value.position()] = NOWHERE);
         later.sort_by_key(|&(_, value)| (std::cmp::Reverse(self.class(value).width), self.next_use[value.position()], value));
         for (phi, value) in later {
             let free = self.free;
@@ -446,26 +491,10 @@ impl<'a> Assigner<'a> {
                 self.want_back(value);
             }
         }
-    }
-
-    /// Distances to the next uses of a block's phis.
-    fn measure_phis(&mut self, block: Block, phis: &[(Inst, Value)]) {
-        let mut nearest = std::mem::take(&mut self.nearest);
-        let touched = self.liveness.at_end(self.function, &self.flow, block, self.file, &mut nearest);
-        let insts = &self.liveness.touching[block.position()];
-        for &(position, inst) in insts.iter().rev() {
-            for part in used_in(self.function, inst, self.file) {
-                nearest[part.value.position()] = position;
-            }
+        for &(_, value) in &phis {
+            self.entered_at[value.position()] = self.register_of[value.position()];
+            self.phi_of[value.position()] = Some(block);
         }
-        for &(_, value) in phis {
-            self.next_use[value.position()] = nearest[value.position()];
-        }
-        for &(_, inst) in insts {
-            used_in(self.function, inst, self.file).for_each(|part| nearest[part.value.position()] = NEVER);
-        }
-        touched.into_iter().for_each(|value| nearest[value.position()] = NEVER);
-        self.nearest = nearest;
     }
 
     /// Drops values that are used later than a phi, to give it their place.

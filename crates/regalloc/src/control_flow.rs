@@ -21,6 +21,11 @@ pub(crate) struct ControlFlow {
 }
 
 impl ControlFlow {
+    /// Whether blocks have come since.
+    pub fn is_outdated(&self, function: &Function) -> bool {
+        self.place.len() != function.blocks.len()
+    }
+
     /// Looks at a function.
     pub fn of(function: &Function) -> ControlFlow {
         let count = function.blocks.len();
@@ -44,7 +49,7 @@ impl ControlFlow {
         flow.number(function.entry());
         for at in 0..flow.order.len() {
             let block = flow.order[at];
-            for next in flow.successors[block.position()].clone() {
+            for next in &flow.successors[block.position()] {
                 flow.predecessors[next.position()].push(block);
             }
         }

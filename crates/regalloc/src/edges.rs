@@ -18,7 +18,7 @@ use crate::spill::Place;
 /// What an edge has to do.
 #[derive(Default)]
 struct Transfers {
-    /// Register to register (destination, source), all at once.
+    /// Register to another register (destination, source), all at once.
     moves: Vec<(u16, u16)>,
     /// Dropped parts that are expected in registers.
     reloads: Vec<(u16, Part)>,
@@ -30,12 +30,12 @@ struct Transfers {
 
 impl Transfers {
     fn is_empty(&self) -> bool {
-        self.moves.iter().all(|(to, from)| to == from) && self.reloads.is_empty() && self.others.is_empty() && self.to_memory.is_empty()
+        self.moves.is_empty() && self.reloads.is_empty() && self.others.is_empty() && self.to_memory.is_empty()
     }
 
     fn written(&self, reload_width: impl Fn(&Part) -> u8) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
-        self.moves.iter().filter(|(to, from)| to != from).for_each(|&(to, _)| set.insert(to, 1));
+        self.moves.iter().for_each(|&(to, _)| set.insert(to, 1));
         self.others.iter().for_each(|&(to, _)| set.insert(to, 1));
         self.reloads.iter().for_each(|(to, part)| set.insert(*to, reload_width(part)));
         set
@@ -46,11 +46,14 @@ impl Assigner<'_> {
     /// Writes the moves of all edges. Those for the starts of blocks are kept until blocks are rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<(Block, Block, Block)> = Vec::new();
-        self.heads = vec![Vec::new(); self.output.len()];
         for place in 0..self.flow.order.len() {
             let from = self.flow.order[place];
             let mut used_end = false;
-            for to in self.flow.successors[from.position()].clone() {
+            for &(value, register) in self.exit_state.of(from) {
+                self.register_of[value.position()] = register;
+            }
+            for number in 0..self.flow.successors[from.position()].len() {
+                let to = self.flow.successors[from.position()][number];
                 let transfers = self.transfers(from, to);
                 if transfers.is_empty() {
                     continue;
@@ -71,6 +74,9 @@ impl Assigner<'_> {
                 } else {
                     split.push((from, to, self.split_edge(from, to, written)));
                 }
+            }
+            for &(value, _) in self.exit_state.of(from) {
+                self.register_of[value.position()] = NOWHERE;
             }
         }
         for &(from, to, new) in &split {
@@ -103,9 +109,8 @@ impl Assigner<'_> {
         self.function.terminators(block).len()
     }
 
-    fn transfers(&mut self, from: Block, to: Block) -> Transfers {
-        let exit = std::mem::take(&mut self.exit_state[from.position()]);
-        exit.iter().for_each(|&(value, register)| self.register_of[value.position()] = register);
+    /// What an edge has to do; all values are where the first block leaves them.
+    fn transfers(&self, from: Block, to: Block) -> Transfers {
         let mut transfers = Transfers::default();
         let mut memory_phis: SmallVec<[Inst; 4]> = SmallVec::new();
         for &phi in self.function.phis(to) {
@@ -117,8 +122,8 @@ impl Assigner<'_> {
             }
             self.transfer_to_register(&mut transfers, at, self.class(value).width, &phi_source(self.function, phi, from));
         }
-        for &(value, at) in &self.entry_state[to.position()] {
-            if self.phi_of[value.position()] != Some(to) {
+        for &(value, at) in self.entry_state.of(to) {
+            if self.register_of[value.position()] != at && self.phi_of[value.position()] != Some(to) {
                 let whole = self.function.whole(value).into();
                 self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
             }
@@ -135,8 +140,6 @@ impl Assigner<'_> {
                 }
             }
         }
-        exit.iter().for_each(|&(value, _)| self.register_of[value.position()] = NOWHERE);
-        self.exit_state[from.position()] = exit;
         transfers
     }
 
@@ -147,7 +150,7 @@ impl Assigner<'_> {
                 let at = self.register_of[part.value.position()];
                 if at == NOWHERE {
                     transfers.reloads.push((to, part));
-                } else {
+                } else if at + u16::from(part.first) != to {
                     let at = at + u16::from(part.first);
                     transfers.moves.extend((0..u16::from(width)).map(|number| (to + number, at + number)));
                 }
@@ -180,10 +183,10 @@ impl Assigner<'_> {
         for &other in self.flow.successors[from.position()].iter().filter(|&&other| other != to) {
             let needed = |value: Value| {
                 let phi_needs = |&phi: &Inst| phi_source(self.function, phi, from).value() == Some(value);
-                self.liveness.live_in[other.position()].binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
+                self.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
             };
             let harmed = |&(value, at): &(Value, u16)| written.has_any(at, self.class(value).width) && needed(value);
-            if self.exit_state[from.position()].iter().any(harmed) || transfers.to_memory.iter().any(|&(value, _)| needed(value)) {
+            if self.exit_state.of(from).iter().any(harmed) || transfers.to_memory.iter().any(|&(value, _)| needed(value)) {
                 return false;
             }
         }
@@ -196,8 +199,8 @@ impl Assigner<'_> {
             state.iter().for_each(|&(value, at)| set.insert(at, assigner.class(value).width));
             set
         };
-        let before = occupied(self, &self.exit_state[from.position()]);
-        let after = occupied(self, &self.entry_state[to.position()]);
+        let before = occupied(self, self.exit_state.of(from));
+        let after = occupied(self, self.entry_state.of(to));
         let free_before = self.usable.without(&before).without(&self.read_by_terminators(from));
         let free = free_before.without(&after).without(&transfers.written(|part| part.count));
         let late = self.emit_memory_phis(from, transfers, &free_before, &mut place)?;
@@ -237,7 +240,7 @@ impl Assigner<'_> {
                 self.private_slots.push((slot, u32::from(width)));
                 late.push((*value, slot));
             }
-            let held = source.value().and_then(|source| self.exit_state[from.position()].iter().find(|entry| entry.0 == source)).copied();
+            let held = source.value().and_then(|source| self.exit_state.of(from).iter().find(|entry| entry.0 == source)).copied();
             for number in 0..width {
                 let slot = slot + 4 * u32::from(number);
                 match (source.part(), held) {

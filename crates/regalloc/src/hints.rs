@@ -4,7 +4,7 @@
 //! *web*; each has an offset from the start of its web. The first value of a web that gets registers chooses a place for
 //! the whole web, if one is free, and the others follow where they can. Hints cost nothing when they are wrong.
 
-use oriole_ir::{File, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{File, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Value};
 use oriole_support::Index;
 
 use crate::liveness::Liveness;
@@ -25,46 +25,58 @@ struct Node {
     align: u8,
 }
 
-/// The webs of one file.
+/// The web of a value, and where the value is in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Web {
+    root: u32,
+    offset: i32,
+}
+
+/// The webs of all files; each lies in one.
+#[derive(Default)]
 pub(crate) struct Hints {
     nodes: Vec<Node>,
 }
 
 impl Hints {
-    /// Collects the wishes of a function.
-    pub fn of(function: &Function, liveness: &Liveness, file: File) -> Hints {
-        let nodes = function.values.iter().enumerate().map(|(number, class)| Node {
+    /// Collects the wishes for a file.
+    pub fn look_at(&mut self, function: &Function, liveness: &Liveness, file: File) {
+        let known = self.nodes.len();
+        self.nodes.extend(function.values.iter().enumerate().skip(known).map(|(number, class)| Node {
             parent: number as u32,
             offset: 0,
             low: 0,
             high: i32::from(class.width),
             place: None,
             align: class.align,
-        });
-        let mut hints = Hints { nodes: nodes.collect() };
+        }));
         for &block in &function.layout {
-            for &(_, inst) in &liveness.touching[block.position()] {
-                hints.collect(function, inst, file);
+            for touch in liveness.touching(block) {
+                self.collect(function, touch.inst, file);
             }
         }
-        hints
     }
 
     fn collect(&mut self, function: &Function, inst: Inst, file: File) {
         let part_of = |operand: &Operand| operand.part().filter(|part| function.values[part.value].file == file);
-        for (number, operand) in function.sources(inst).iter().enumerate() {
-            let Some(source) = part_of(operand) else { continue };
-            let joined: Option<(Part, i32)> = match (function.insts[inst].op, operand.role) {
-                (_, Role::Tied(result)) => part_of(&function.operands(inst)[usize::from(result)]).map(|result| (result, 0)),
-                (Op::Pseudo(Pseudo::Phi), _) => part_of(&function.operands(inst)[0]).map(|result| (result, 0)),
-                (Op::Pseudo(Pseudo::Copy), _) => part_of(&function.operands(inst)[0]).map(|result| (result, 0)),
-                (Op::Pseudo(Pseudo::Pack), _) => {
-                    let before = function.sources(inst)[..number].iter().map(operand_width).sum();
-                    part_of(&function.operands(inst)[0]).map(|result| (result, before))
-                }
-                _ => None,
+        let op = function.insts[inst].op;
+        let joins = matches!(op, Op::Pseudo(Pseudo::Phi | Pseudo::Copy | Pseudo::Pack));
+        let operands = function.operands(inst);
+        let mut before = 0;
+        for operand in function.sources(inst) {
+            let offset = before;
+            if op == Op::Pseudo(Pseudo::Pack) {
+                before += operand_width(operand);
+            }
+            let result = match operand.role {
+                Role::Tied(result) => usize::from(result),
+                _ if joins => 0,
+                _ => continue,
             };
-            if let Some((result, offset)) = joined {
+            let offset = if matches!(operand.role, Role::Tied(_)) { 0 } else { offset };
+            if let Some(source) = part_of(operand)
+                && let Some(result) = part_of(&operands[result])
+            {
                 self.join(result.value, source.value, offset - i32::from(source.first));
             }
         }
@@ -74,6 +86,9 @@ impl Hints {
         let node = self.nodes[value as usize];
         if node.parent == value {
             return (value, 0);
+        }
+        if self.nodes[node.parent as usize].parent == node.parent {
+            return (node.parent, node.offset);
         }
         let mut path = vec![value];
         let mut at = node.parent;
@@ -111,23 +126,26 @@ impl Hints {
         (node.low, node.high, node.align) = (low, high, kept.align.max(moved.align));
     }
 
-    /// Where a value should start, if its web has a place.
-    pub fn place(&mut self, value: Value) -> Option<u16> {
+    /// The web of a value.
+    pub fn web(&mut self, value: Value) -> Web {
         let (root, offset) = self.root(value.position() as u32);
-        self.nodes[root as usize].place.and_then(|place| u16::try_from(place + offset).ok())
+        Web { root, offset }
+    }
+
+    /// Where a value should start, if its web has a place.
+    pub fn place(&self, web: Web) -> Option<u16> {
+        self.nodes[web.root as usize].place.and_then(|place| u16::try_from(place + web.offset).ok())
     }
 
     /// How wide the whole web is, where the value starts in it, and its alignment.
-    pub fn extent(&mut self, value: Value) -> (u8, u8, u8) {
-        let (root, offset) = self.root(value.position() as u32);
-        let node = self.nodes[root as usize];
-        ((node.high - node.low) as u8, (offset - node.low) as u8, node.align)
+    pub fn extent(&self, web: Web) -> (u8, u8, u8) {
+        let node = &self.nodes[web.root as usize];
+        ((node.high - node.low) as u8, (web.offset - node.low) as u8, node.align)
     }
 
     /// A value of the web starts here.
-    pub fn settle(&mut self, value: Value, register: u16) {
-        let (root, offset) = self.root(value.position() as u32);
-        self.nodes[root as usize].place = Some(i32::from(register) - offset);
+    pub fn settle(&mut self, web: Web, register: u16) {
+        self.nodes[web.root as usize].place = Some(i32::from(register) - web.offset);
     }
 }
 

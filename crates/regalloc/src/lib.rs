@@ -106,9 +106,11 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
     normalize::run(function)?;
     let mut allocation = Allocation::default();
+    let mut assigner = Assigner::new(function, env);
     for file in FILES {
-        Assigner::new(function, env, file)?.run(&mut allocation)?;
+        assigner.run(file)?;
     }
+    assigner.report(&mut allocation);
     rewrite::finish(function, &mut allocation);
     allocation.frame_bytes = function.frame_bytes;
     Ok(allocation)

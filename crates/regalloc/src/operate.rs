@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::AllocateError;
 use crate::assign::{Assigner, NOWHERE};
 use crate::hints::operand_width;
-use crate::liveness::{NEVER, defined_in, used_in};
+use crate::liveness::{NEVER, Touch};
 use crate::moves::{Sink, register};
 use crate::registers::RegisterSet;
 use crate::spill::Place;
@@ -50,6 +50,8 @@ struct Moved {
 struct Step {
     inst: Inst,
     position: u32,
+    has_tied: bool,
+    has_fixed: bool,
     uses: SmallVec<[Use; 6]>,
     made: SmallVec<[Made; 2]>,
     moved: Vec<Moved>,
@@ -88,18 +90,23 @@ impl Step {
 }
 
 impl Assigner<'_> {
-    /// Allocates the operands of an instruction. `nexts` are the next uses of what it reads and writes.
-    pub(crate) fn operate(&mut self, inst: Inst, position: u32, nexts: &[u32], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    /// Allocates the operands of an instruction.
+    pub(crate) fn operate(&mut self, touch: Touch, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let inst = touch.inst;
         let data = &self.function.insts[inst];
-        let makes_own = defined_in(self.function, inst, self.file).next().is_some();
+        if let Op::Pseudo(_) = data.op {
+            self.may_dissolve[self.block.position()] = true;
+        }
         match data.op {
             Op::Pseudo(Pseudo::Phi) => {
                 out.push(inst);
                 Ok(())
             }
-            Op::Pseudo(Pseudo::Copy | Pseudo::Pack) if makes_own && data.guard.is_none() => self.assemble(inst, position, nexts, out),
+            Op::Pseudo(Pseudo::Copy | Pseudo::Pack) if data.guard.is_none() && !self.liveness.defined(touch).is_empty() => {
+                self.assemble(touch, out)
+            }
             _ => {
-                let mut step = self.begin(inst, position, nexts);
+                let mut step = self.begin(touch);
                 if step.uses.is_empty() && step.made.is_empty() && step.arguments.is_empty() && step.clobbered == RegisterSet::EMPTY {
                     out.push(inst);
                     return Ok(());
@@ -107,26 +114,72 @@ impl Assigner<'_> {
                 self.find_sources(&mut step)?;
                 self.clear_fixed(&mut step)?;
                 self.find_results(&mut step)?;
-                self.finish(step, out)
+                self.finish(&step, out)
             }
         }
     }
 
-    fn begin(&mut self, inst: Inst, position: u32, nexts: &[u32]) -> Step {
+    fn begin(&mut self, touch: Touch) -> Step {
+        let Touch { inst, position, .. } = touch;
         let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
-        let mut count = 0;
-        for (part, &next) in used_in(self.function, inst, self.file).zip(nexts) {
-            count += 1;
-            if !uses.iter().any(|used| used.value == part.value) {
-                uses.push(Use { value: part.value, next, at: NOWHERE, plain: false });
+        for (&value, &next) in self.liveness.used(touch).iter().zip(self.liveness.nexts_of_used(touch)) {
+            if !uses.iter().any(|used| used.value == value) {
+                uses.push(Use { value, next, at: NOWHERE, plain: false });
             }
         }
+        let is_keep = self.function.insts[inst].is(Pseudo::Keep);
+        let (mut fixed, mut clobbered) = (RegisterSet::EMPTY, RegisterSet::EMPTY);
+        let mut arguments = Vec::new();
+        if touch.has_fixed || is_keep {
+            self.find_arguments(inst, &mut uses, &mut fixed, &mut arguments);
+        } else {
+            uses.iter_mut().for_each(|used| used.plain = true);
+        }
+        let mut made: SmallVec<[Made; 2]> = SmallVec::new();
+        let mut nexts = self.liveness.nexts_of_defined(touch).iter();
+        for (operand, result) in self.function.results(inst).iter().enumerate() {
+            if let Some(value) = result.value().filter(|&value| self.class(value).file == self.file)
+                && let Some(&next) = nexts.next()
+            {
+                made.push(Made { value, next, operand, at: NOWHERE, tied_copy: None });
+            }
+        }
+        if self.function.insts[inst].is_machine(Opcode::CALL) {
+            clobbered = self.env.clobbered(self.function, inst, self.file);
+        }
+        if touch.has_fixed {
+            for result in self.function.results(inst) {
+                if let (Role::Fixed(to), Some(part)) = (result.role, result.part())
+                    && self.class(part.value).file == self.file
+                {
+                    clobbered.insert(u16::from(to), part.count);
+                }
+            }
+        }
+        Step {
+            inst,
+            position,
+            has_tied: touch.has_tied,
+            has_fixed: touch.has_fixed,
+            uses,
+            made,
+            moved: Vec::new(),
+            reloads: SmallVec::new(),
+            dropped: SmallVec::new(),
+            taken: RegisterSet::EMPTY,
+            free_before: self.free,
+            within: self.usable.without(&fixed),
+            clobbered: clobbered.or(&fixed),
+            arguments,
+        }
+    }
+
+    /// Finds what has to be at fixed places, and which values are read elsewhere.
+    fn find_arguments(&self, inst: Inst, uses: &mut SmallVec<[Use; 6]>, fixed: &mut RegisterSet, arguments: &mut Vec<Argument>) {
         let guard = self.function.insts[inst]
             .guard
             .and_then(|guard| if let OperandKind::Value(part) = guard.kind { Some(part.value) } else { None });
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
-        let mut fixed = RegisterSet::EMPTY;
-        let mut arguments = Vec::new();
         for source in self.function.sources(inst) {
             if let (Role::Fixed(to), Some(file)) = (source.role, fixed_constant_file(source))
                 && file == self.file
@@ -144,39 +197,6 @@ impl Assigner<'_> {
         }
         if let Some(used) = uses.iter_mut().find(|used| Some(used.value) == guard) {
             used.plain = true;
-        }
-        let made: SmallVec<[Made; 2]> = self
-            .function
-            .results(inst)
-            .iter()
-            .enumerate()
-            .filter_map(|(operand, result)| result.value().map(|value| (operand, value)))
-            .filter(|&(_, value)| self.class(value).file == self.file)
-            .zip(&nexts[count..])
-            .map(|((operand, value), &next)| Made { value, next, operand, at: NOWHERE, tied_copy: None })
-            .collect();
-        let is_call = self.function.insts[inst].is_machine(Opcode::CALL);
-        let mut clobbered = if is_call { self.env.clobbered(self.function, inst, self.file) } else { RegisterSet::EMPTY };
-        for result in self.function.results(inst) {
-            if let (Role::Fixed(to), Some(part)) = (result.role, result.part())
-                && self.class(part.value).file == self.file
-            {
-                clobbered.insert(u16::from(to), part.count);
-            }
-        }
-        Step {
-            inst,
-            position,
-            uses,
-            made,
-            moved: Vec::new(),
-            reloads: SmallVec::new(),
-            dropped: SmallVec::new(),
-            taken: RegisterSet::EMPTY,
-            free_before: self.free,
-            within: self.usable.without(&fixed),
-            clobbered: clobbered.or(&fixed),
-            arguments,
         }
     }
 
@@ -254,6 +274,9 @@ impl Assigner<'_> {
     }
 
     fn find_tied(&mut self, step: &mut Step) -> bool {
+        if !step.has_tied {
+            return true;
+        }
         for number in 0..step.made.len() {
             let Some(tied) = self.tied(step, &step.made[number]) else { continue };
             let (value, class) = (step.made[number].value, self.class(step.made[number].value));
@@ -440,7 +463,7 @@ impl Assigner<'_> {
             }
         }
         after = after.without(&step.taken);
-        for made in &mut step.made {
+        for made in step.made.iter_mut().filter(|_| step.has_fixed) {
             if let Role::Fixed(to) = self.function.operands(step.inst)[made.operand].role {
                 let width = self.function.values[made.value].width;
                 made.at = u16::from(to);
@@ -449,7 +472,9 @@ impl Assigner<'_> {
             }
         }
         let mut numbers: SmallVec<[usize; 4]> = (0..step.made.len()).filter(|&number| step.made[number].at == NOWHERE).collect();
-        numbers.sort_by_key(|&number| std::cmp::Reverse(self.class(step.made[number].value).width));
+        if numbers.len() > 1 {
+            numbers.sort_by_key(|&number| std::cmp::Reverse(self.class(step.made[number].value).width));
+        }
         for number in numbers {
             let value = step.made[number].value;
             let class = self.class(value);
@@ -503,13 +528,16 @@ impl Assigner<'_> {
     }
 
     /// Writes everything down.
-    fn finish(&mut self, step: Step, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn finish(&mut self, step: &Step, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut place = Place { out, location: self.function.insts[step.inst].location, inst: step.inst };
-        self.emit_preparation(&step, &mut place)?;
-        self.rewrite_operands(&step);
+        let is_prepared = step.moved.is_empty() && step.arguments.is_empty() && step.reloads.is_empty() && !step.has_tied;
+        if !is_prepared {
+            self.emit_preparation(step, &mut place)?;
+        }
+        self.rewrite_operands(step);
         let is_guarded_copy = self.function.insts[step.inst].is(Pseudo::Copy) && !step.made.is_empty();
         if is_guarded_copy {
-            self.emit_guarded_copy(&step, &mut place)?;
+            self.emit_guarded_copy(step, &mut place)?;
         }
         place.out.push(step.inst);
         for used in &step.uses {
@@ -587,31 +615,27 @@ impl Assigner<'_> {
     fn rewrite_operands(&mut self, step: &Step) {
         let file = self.file;
         let results = self.function.insts[step.inst].result_count();
-        let place_of = |values: &oriole_support::IndexVec<Value, Class>, number: usize, operand: &Operand| -> Option<OperandKind> {
-            if let (Role::Fixed(to), true) = (operand.role, fixed_constant_file(operand) == Some(file)) {
-                return Some(OperandKind::Register { file, first: u16::from(to), count: 1 });
-            }
-            let part = operand.part().filter(|part| values[part.value].file == file)?;
-            let first = if number < results {
-                step.made.iter().find(|made| made.operand == number)?.at
-            } else {
-                match operand.role {
-                    Role::Tied(result) => step.made.iter().find(|made| made.operand == usize::from(result))?.at,
-                    Role::Fixed(to) => u16::from(to),
-                    _ => step.uses.iter().find(|used| used.value == part.value).map(|used| used.at)?.saturating_add(u16::from(part.first)),
+        let (operands, classes) = self.function.operands_and_classes(step.inst);
+        for (number, operand) in operands.iter_mut().enumerate() {
+            let OperandKind::Value(part) = operand.kind else {
+                if let (Role::Fixed(to), true) = (operand.role, fixed_constant_file(operand) == Some(file)) {
+                    operand.kind = OperandKind::Register { file, first: u16::from(to), count: 1 };
                 }
+                continue;
             };
-            Some(OperandKind::Register { file, first, count: part.count })
-        };
-        let new: SmallVec<[Option<OperandKind>; 12]> = self
-            .function
-            .operands(step.inst)
-            .iter()
-            .enumerate()
-            .map(|(number, operand)| place_of(&self.function.values, number, operand))
-            .collect();
-        for (operand, kind) in self.function.operands_mut(step.inst).iter_mut().zip(new) {
-            operand.kind = kind.unwrap_or(operand.kind);
+            if classes[part.value].file != file {
+                continue;
+            }
+            let made_at = |number: usize| step.made.iter().find(|made| made.operand == number).map(|made| made.at);
+            let first = match operand.role {
+                _ if number < results => made_at(number),
+                Role::Tied(result) => made_at(usize::from(result)),
+                Role::Fixed(to) => Some(u16::from(to)),
+                _ => step.uses.iter().find(|used| used.value == part.value).map(|used| used.at.saturating_add(u16::from(part.first))),
+            };
+            if let Some(first) = first {
+                operand.kind = OperandKind::Register { file, first, count: part.count };
+            }
         }
         if let Some(mut guard) = self.function.insts[step.inst].guard
             && let OperandKind::Value(part) = guard.kind
@@ -648,8 +672,9 @@ impl Assigner<'_> {
     }
 
     /// A copy or pack: sources need not be in registers all at once, and those that end here leave theirs to the result.
-    fn assemble(&mut self, inst: Inst, position: u32, nexts: &[u32], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let mut step = self.begin(inst, position, nexts);
+    fn assemble(&mut self, touch: Touch, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let Touch { inst, position, .. } = touch;
+        let mut step = self.begin(touch);
         let (value, next) = (step.made[0].value, step.made[0].next);
         let class = self.class(value);
         let sources: SmallVec<[Operand; 8]> = SmallVec::from_slice(self.function.sources(inst));

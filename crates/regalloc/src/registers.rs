@@ -20,9 +20,8 @@ impl RegisterSet {
 
     /// Those below a number.
     pub fn first(count: u32) -> RegisterSet {
-        let mut set = RegisterSet::EMPTY;
-        (0..count.min(256)).for_each(|register| set.insert(register as u16, 1));
-        set
+        let below = |limit: u32| if limit >= 64 { u64::MAX } else { (1 << limit) - 1 };
+        RegisterSet { words: std::array::from_fn(|word| below(count.saturating_sub(64 * word as u32))) }
     }
 
     /// Whether a register is in it.
@@ -31,8 +30,18 @@ impl RegisterSet {
         register < 64 * WORDS && self.words[register / 64] >> (register % 64) & 1 == 1
     }
 
+    /// The word with all of these registers, and their bits in it; none if they lie in several words or beyond the last.
+    fn within_word(first: u16, count: u8) -> Option<(usize, u64)> {
+        let (word, bit) = (usize::from(first) / 64, u32::from(first) % 64);
+        (count != 0 && word < WORDS && bit + u32::from(count) <= 64).then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
+    }
+
     /// Adds consecutive registers.
     pub fn insert(&mut self, first: u16, count: u8) {
+        if let Some((word, bits)) = RegisterSet::within_word(first, count) {
+            self.words[word] |= bits;
+            return;
+        }
         for register in (usize::from(first)..usize::from(first) + usize::from(count)).take_while(|&register| register < 64 * WORDS) {
             self.words[register / 64] |= 1 << (register % 64);
         }
@@ -40,6 +49,10 @@ impl RegisterSet {
 
     /// Takes consecutive registers out.
     pub fn remove(&mut self, first: u16, count: u8) {
+        if let Some((word, bits)) = RegisterSet::within_word(first, count) {
+            self.words[word] &= !bits;
+            return;
+        }
         for register in (usize::from(first)..usize::from(first) + usize::from(count)).take_while(|&register| register < 64 * WORDS) {
             self.words[register / 64] &= !(1 << (register % 64));
         }
@@ -47,12 +60,18 @@ impl RegisterSet {
 
     /// Whether all of these registers are in it.
     pub fn has_all(&self, first: u16, count: u8) -> bool {
-        (first..first + u16::from(count)).all(|register| self.has(register))
+        match RegisterSet::within_word(first, count) {
+            Some((word, bits)) => self.words[word] & bits == bits,
+            None => (first..first + u16::from(count)).all(|register| self.has(register)),
+        }
     }
 
     /// Whether any of these registers is in it.
     pub fn has_any(&self, first: u16, count: u8) -> bool {
-        (first..first + u16::from(count)).any(|register| self.has(register))
+        match RegisterSet::within_word(first, count) {
+            Some((word, bits)) => self.words[word] & bits != 0,
+            None => (first..first + u16::from(count)).any(|register| self.has(register)),
+        }
     }
 
     /// What is in both.
@@ -155,6 +174,17 @@ impl RegisterSet {
                 let carried = if at == 0 { 0 } else { self.words[at - 1] >> (64 - by) };
                 self.words[at] << by | carried
             }),
+        }
+    }
+
+    /// Visits the members in order.
+    pub fn for_each(&self, mut visit: impl FnMut(u16)) {
+        for (at, &word) in self.words.iter().enumerate() {
+            let mut word = word;
+            while word != 0 {
+                visit((at * 64) as u16 + word.trailing_zeros() as u16);
+                word &= word - 1;
+            }
         }
     }
 

@@ -20,14 +20,25 @@ impl Assigner<'_> {
             }
         }
         let mut stores: FxHashMap<Inst, Vec<Value>> = FxHashMap::default();
-        for number in 0..self.wanted.len() {
-            if let (true, Some(inst)) = (self.wanted[number], self.definition[number]) {
-                stores.entry(inst).or_default().push(Value::new(number));
+        let mut any_wanted = false;
+        for (value, class) in self.function.values.iter_enumerated().take(self.wanted.len()) {
+            if self.wanted[value.position()] && class.file == self.file {
+                any_wanted = true;
+                if let Some(inst) = self.definition[value.position()] {
+                    stores.entry(inst).or_default().push(value);
+                }
             }
         }
         for place in 0..self.flow.order.len() {
             let block = self.flow.order[place];
-            let output = std::mem::take(&mut self.output[block.position()]);
+            let mut output = std::mem::take(&mut self.output[block.position()]);
+            if !any_wanted && shadow_phis.is_empty() && self.heads[block.position()].is_empty() {
+                if self.may_dissolve[block.position()] {
+                    output.retain(|&inst| !self.is_settled(inst));
+                }
+                self.function.blocks[block].insts = output;
+                continue;
+            }
             let mut insts: Vec<Inst> = Vec::with_capacity(output.len());
             let phis = output.iter().take_while(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
             let mut entering = Vec::new();
@@ -56,6 +67,14 @@ impl Assigner<'_> {
             self.function.blocks[block].insts = insts;
         }
         Ok(())
+    }
+
+    /// Whether nothing is left to do for a phi, copy or pack of the file.
+    fn is_settled(&self, inst: Inst) -> bool {
+        match self.function.insts[inst].op {
+            Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.class(value).file == self.file),
+            _ => self.is_dissolved(inst),
+        }
     }
 
     fn is_dissolved(&self, inst: Inst) -> bool {

@@ -77,7 +77,7 @@ impl Assigner<'_> {
             }
         };
         for &block in &self.flow.order {
-            for &value in &self.liveness.live_in[block.position()] {
+            for &value in self.liveness.live_in(block) {
                 cover(value, starts[block.position()], end_of(block));
                 for &from in &self.flow.predecessors[block.position()] {
                     cover(value, end_of(from), end_of(from));

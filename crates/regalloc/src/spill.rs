@@ -8,9 +8,9 @@ use oriole_ir::{Class, File, Inst, Op, Opcode, Operand, OperandKind, Part, Pseud
 use oriole_support::Index;
 use smallvec::SmallVec;
 
+use crate::AllocateError;
 use crate::assign::Assigner;
 use crate::moves::{Sink, register};
-use crate::{AllocateError, Allocation};
 
 /// The file in which shadows of a file's values are.
 fn shadow_file(file: File) -> File {
@@ -20,29 +20,28 @@ fn shadow_file(file: File) -> File {
 impl Assigner<'_> {
     /// Finds the instructions that may be repeated: one result, no registers read, the same every time.
     pub(crate) fn find_repeatable(&mut self) {
-        for &block in &self.flow.order {
-            for &(_, inst) in &self.liveness.touching[block.position()] {
-                let data = &self.function.insts[inst];
-                let cheap = match data.op {
-                    Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
-                    Op::Pseudo(pseudo) => pseudo == Pseudo::Copy,
-                };
-                let plain = |operand: &Operand| {
-                    matches!(
-                        operand.kind,
-                        OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Zero(_) | OperandKind::Reference(_)
-                    )
-                };
-                if cheap
-                    && data.guard.is_none()
-                    && data.result_count() == 1
-                    && self.function.sources(inst).iter().all(plain)
-                    && let Some(value) = self.function.operands(inst)[0].value()
-                    && self.function.values[value].file == self.file
-                    && self.function.values[value].width == 1
-                {
-                    self.repeatable[value.position()] = Some(inst);
-                }
+        for touch in self.liveness.touches() {
+            let inst = touch.inst;
+            let data = &self.function.insts[inst];
+            let cheap = match data.op {
+                Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
+                Op::Pseudo(pseudo) => pseudo == Pseudo::Copy,
+            };
+            let plain = |operand: &Operand| {
+                matches!(
+                    operand.kind,
+                    OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Zero(_) | OperandKind::Reference(_)
+                )
+            };
+            if cheap
+                && data.guard.is_none()
+                && data.result_count() == 1
+                && self.function.sources(inst).iter().all(plain)
+                && let Some(value) = self.function.operands(inst)[0].value()
+                && self.function.values[value].file == self.file
+                && self.function.values[value].width == 1
+            {
+                self.repeatable[value.position()] = Some(inst);
             }
         }
     }
@@ -164,12 +163,6 @@ impl Assigner<'_> {
         out.push(inst);
     }
 
-    /// Adds up what was spilled.
-    pub(crate) fn report(&self, allocation: &mut Allocation) {
-        allocation.spill_store_bytes += self.stored_bytes;
-        allocation.spill_load_bytes += self.loaded_bytes;
-    }
-
     /// Moves something into a register of the file.
     pub(crate) fn emit_move(&mut self, to: u16, from: Operand, place: &mut Place<'_>) -> Result<(), AllocateError> {
         let to = register(self.file, to, 1);
@@ -179,6 +172,9 @@ impl Assigner<'_> {
 
     /// Moves registers of the file all at once.
     pub(crate) fn emit_moves(&mut self, moves: &[(u16, u16)], scratch: Option<u16>, place: &mut Place<'_>) -> Result<(), AllocateError> {
+        if moves.is_empty() {
+            return Ok(());
+        }
         let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
         self.mover.emit_parallel(&mut sink, self.file, moves, scratch).map_err(|what| place.unsupported(what))
     }

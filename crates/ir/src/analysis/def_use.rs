@@ -31,14 +31,18 @@ impl DefUse {
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 blocks[inst] = Some(block);
-                definitions.extend(function.defined(inst).map(|value| (value, inst)));
-                let results = function.insts[inst].result_count();
-                for (number, operand) in function.operands(inst).iter().enumerate().skip(results) {
-                    if let Some(value) = operand.value() {
-                        uses.push((value, Use { inst, operand: Some(number as u32) }));
+                for value in function.defined(inst) {
+                    definitions.push((value, inst));
+                }
+                let data = &function.insts[inst];
+                for (number, operand) in function.sources(inst).iter().enumerate() {
+                    if let OperandKind::Value(part) = operand.kind {
+                        uses.push((part.value, Use { inst, operand: Some((data.result_count() + number) as u32) }));
                     }
                 }
-                if let Some(OperandKind::Value(part)) = function.insts[inst].guard.map(|guard| guard.kind) {
+                if let Some(guard) = &data.guard
+                    && let OperandKind::Value(part) = guard.kind
+                {
                     uses.push((part.value, Use { inst, operand: None }));
                 }
             }

@@ -6,10 +6,11 @@
 //! full definition. All this holds before SSA construction as well, where a value may have many definitions.
 //!
 //! The sets are found value by value, walking up from each use to the definitions (Boissinot et al., "Computing Liveness Sets for
-//! SSA-Form Programs"): the cost is the size of the answer, and lists come out sorted because values are taken in order. What is found
-//! goes into one list of blocks and values, which is then sorted by block.
+//! SSA-Form Programs"): the cost is the size of the answer, and lists come out sorted because values are taken in order. What is live
+//! out of a block is what is live into its successors, and what their phis read there; a block whose only successor has no phis
+//! shares that one's list.
 
-use oriole_support::{Groups, Index, IndexVec, SparseSet};
+use oriole_support::{Index, IndexVec, SparseSet};
 
 use super::ControlFlow;
 use crate::function::{Block, Function, Inst, Value};
@@ -19,8 +20,23 @@ use crate::operand::OperandKind;
 /// Live values at the boundaries of blocks.
 #[derive(Clone, Debug)]
 pub struct Liveness {
-    live_in: Groups<Block, Value>,
-    live_out: Groups<Block, Value>,
+    /// All lists, one behind the other.
+    values: Vec<Value>,
+    live_in: IndexVec<Block, Span>,
+    live_out: IndexVec<Block, Span>,
+}
+
+/// A list of values.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn of(self, values: &[Value]) -> &[Value] {
+        &values[self.start as usize..self.end as usize]
+    }
 }
 
 /// Where a value is needed from above.
@@ -32,6 +48,9 @@ pub(crate) enum Need {
     Exit(Block),
 }
 
+/// No value or block.
+const NONE: u32 = u32::MAX;
+
 impl Liveness {
     /// Walks up from all uses.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Liveness {
@@ -40,37 +59,94 @@ impl Liveness {
 
     /// The same for the values that a test lets through; others are in no set.
     pub fn compute_for(function: &Function, flow: &ControlFlow, wanted: impl Fn(Value) -> bool) -> Liveness {
-        let (needs, defined_in) = collect(function, wanted);
-        let (blocks, values) = (function.blocks.len(), function.values.len());
-        let (needs, defined_in) = (Groups::collect(values, &needs), Groups::collect(values, &defined_in));
+        let blocks = function.blocks.len();
+        let Collected { mut needs, definitions, mut earlier_definitions, mut read_by_phis } = collect(function, wanted);
+        needs.sort_unstable_by_key(|need| need.0);
+        earlier_definitions.sort_unstable();
+        let mut earlier = earlier_definitions.as_slice();
         let mut walk = Walk::new(blocks);
-        for value in function.values.indices() {
-            let needs = needs.of(value);
-            if !needs.is_empty() {
-                walk.value(value, needs, defined_in.of(value), flow);
+        walk.live_in.reserve(2 * needs.len());
+        for needs in needs.chunk_by(|one, other| one.0 == other.0) {
+            let value = needs[0].0;
+            if definitions[value] != NONE {
+                walk.define(value, Block::new(definitions[value] as usize));
             }
+            earlier = &earlier[earlier.iter().take_while(|definition| definition.0 < value).count()..];
+            for &(_, block) in earlier.iter().take_while(|definition| definition.0 == value) {
+                walk.define(value, block);
+            }
+            walk.value(value, needs.iter().map(|need| need.1), flow);
         }
-        Liveness { live_in: Groups::collect(blocks, &walk.live_in), live_out: Groups::collect(blocks, &walk.live_out) }
+        read_by_phis.sort_unstable();
+        read_by_phis.dedup();
+        Liveness::from_entries(blocks, flow, &walk.live_in, &read_by_phis)
+    }
+
+    /// Makes lists of what is live into blocks, lower values first, and of what phis read at the ends of blocks, sorted.
+    fn from_entries(blocks: usize, flow: &ControlFlow, entered: &[(Block, Value)], read_by_phis: &[(Block, Value)]) -> Liveness {
+        let mut live_in: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        for &(block, _) in entered {
+            live_in[block].end += 1;
+        }
+        let mut start = 0;
+        for span in live_in.iter_mut() {
+            let count = std::mem::replace(&mut span.end, start);
+            span.start = start;
+            start += count;
+        }
+        let mut values = Vec::with_capacity(2 * entered.len() + read_by_phis.len());
+        values.resize(entered.len(), Value::new(0));
+        for &(block, value) in entered {
+            let span = &mut live_in[block];
+            values[span.end as usize] = value;
+            span.end += 1;
+        }
+        let mut live_out: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        let mut read = read_by_phis;
+        for block in live_in.indices() {
+            let (here, later) = read.split_at(read.iter().take_while(|pair| pair.0 == block).count());
+            read = later;
+            live_out[block] = match *flow.successors(block) {
+                [next] if here.is_empty() => live_in[next],
+                [] | [_] | [_, _] => {
+                    let start = values.len() as u32;
+                    values.extend(here.iter().map(|pair| pair.1));
+                    let read = Span { start, end: values.len() as u32 };
+                    flow.successors(block).iter().fold(read, |span, &next| merge(&mut values, span, live_in[next]))
+                }
+                ref successors => {
+                    let start = values.len();
+                    let mut list: Vec<Value> = here.iter().map(|pair| pair.1).collect();
+                    successors.iter().for_each(|&next| list.extend_from_slice(live_in[next].of(&values)));
+                    // A few sorted lists, which a stable sort merges.
+                    list.sort();
+                    list.dedup();
+                    values.append(&mut list);
+                    Span { start: start as u32, end: values.len() as u32 }
+                }
+            };
+        }
+        Liveness { values, live_in, live_out }
     }
 
     /// Values that are live at the start of a block, in ascending order.
     pub fn live_in(&self, block: Block) -> &[Value] {
-        self.live_in.of(block)
+        self.live_in[block].of(&self.values)
     }
 
     /// Values that are live at the end of a block, in ascending order.
     pub fn live_out(&self, block: Block) -> &[Value] {
-        self.live_out.of(block)
+        self.live_out[block].of(&self.values)
     }
 
     /// Whether a value is live at the start of a block.
     pub fn is_live_in(&self, block: Block, value: Value) -> bool {
-        self.live_in.of(block).binary_search(&value).is_ok()
+        self.live_in(block).binary_search(&value).is_ok()
     }
 
     /// Whether a value is live at the end of a block.
     pub fn is_live_out(&self, block: Block, value: Value) -> bool {
-        self.live_out.of(block).binary_search(&value).is_ok()
+        self.live_out(block).binary_search(&value).is_ok()
     }
 
     /// Walks a block from its end to its start. The visitor sees each instruction and the values that are live just behind it; after
@@ -89,77 +165,86 @@ impl Liveness {
     }
 }
 
-/// What is known of a block and the value being walked. Marks hold the number of the value (plus one) they were last set for, so
-/// they need no clearing.
-#[derive(Clone, Copy, Default)]
+/// What is known of a block: the numbers of the values that it was last found to define and that were last found live into it, so
+/// nothing needs clearing.
+#[derive(Clone, Copy)]
 struct Marks {
     defines: u32,
     live_in: u32,
-    live_out: u32,
 }
 
-/// The walk up from uses, and what it found.
+/// The walk up from uses, and what it found. Values are asked about in ascending order.
 pub(crate) struct Walk {
     marks: IndexVec<Block, Marks>,
     live_in: Vec<(Block, Value)>,
-    live_out: Vec<(Block, Value)>,
     stack: Vec<Block>,
 }
 
 impl Walk {
     /// A walk over a function with so many blocks.
     pub fn new(blocks: usize) -> Walk {
-        Walk { marks: IndexVec::filled(blocks, Marks::default()), live_in: Vec::new(), live_out: Vec::new(), stack: Vec::new() }
+        let nothing = Marks { defines: NONE, live_in: NONE };
+        Walk { marks: IndexVec::filled(blocks, nothing), live_in: Vec::new(), stack: Vec::new() }
     }
 
-    /// The blocks that a value is live into, in no order. Values are asked about in ascending order.
+    /// The blocks that a value is live into, in no order.
     pub fn live_in(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) -> &[(Block, Value)] {
         self.live_in.clear();
-        self.live_out.clear();
-        self.value(value, needs, defined_in, flow);
+        defined_in.iter().for_each(|&block| self.define(value, block));
+        self.value(value, needs.iter().copied(), flow);
         &self.live_in
     }
 
-    fn value(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) {
-        let stamp = value.position() as u32 + 1;
-        for &block in defined_in {
-            self.marks[block].defines = stamp;
-        }
-        for &need in needs {
+    fn define(&mut self, value: Value, block: Block) {
+        self.marks[block].defines = value.position() as u32;
+    }
+
+    fn value(&mut self, value: Value, needs: impl Iterator<Item = Need>, flow: &ControlFlow) {
+        let number = value.position() as u32;
+        for need in needs {
             match need {
-                Need::Entry(block) => self.enter(value, stamp, block),
-                Need::Exit(block) => self.leave(value, stamp, block),
+                Need::Entry(block) => self.enter(value, number, block),
+                Need::Exit(block) if self.marks[block].defines == number => {}
+                Need::Exit(block) => self.enter(value, number, block),
             }
-            while let Some(block) = self.stack.pop() {
-                for &from in flow.predecessors(block) {
-                    self.leave(value, stamp, from);
+        }
+        while let Some(block) = self.stack.pop() {
+            for &from in flow.predecessors(block) {
+                if self.marks[from].defines != number {
+                    self.enter(value, number, from);
                 }
             }
         }
     }
 
     /// Records that a value is live into a block; if that is news, the blocks in front of it are to be looked at.
-    fn enter(&mut self, value: Value, stamp: u32, block: Block) {
-        let marks = &mut self.marks[block];
-        if marks.live_in != stamp {
-            marks.live_in = stamp;
+    fn enter(&mut self, value: Value, number: u32, block: Block) {
+        if std::mem::replace(&mut self.marks[block].live_in, number) != number {
             self.live_in.push((block, value));
             self.stack.push(block);
         }
     }
+}
 
-    /// Records that a value is live out of a block, and into it unless it is defined there.
-    fn leave(&mut self, value: Value, stamp: u32, block: Block) {
-        let marks = &mut self.marks[block];
-        if marks.live_out != stamp {
-            marks.live_out = stamp;
-            let is_defined = marks.defines == stamp;
-            self.live_out.push((block, value));
-            if !is_defined {
-                self.enter(value, stamp, block);
-            }
-        }
+/// Joins two sorted lists into one at the end of `values`.
+fn merge(values: &mut Vec<Value>, first: Span, second: Span) -> Span {
+    if first.start == first.end {
+        return second;
     }
+    if first == second || second.start == second.end {
+        return first;
+    }
+    let start = values.len() as u32;
+    let (mut one, mut other) = (first.start, second.start);
+    while one < first.end && other < second.end {
+        let (a, b) = (values[one as usize], values[other as usize]);
+        values.push(a.min(b));
+        one += u32::from(a <= b);
+        other += u32::from(b <= a);
+    }
+    values.extend_from_within(one as usize..first.end as usize);
+    values.extend_from_within(other as usize..second.end as usize);
+    Span { start, end: values.len() as u32 }
 }
 
 /// Goes back over one instruction other than a phi: its results are not live in front of it, what it reads is.
@@ -172,15 +257,24 @@ pub fn walk_back(function: &Function, inst: Inst, live: &mut SparseSet<Value>) {
     }
 }
 
-type Needs = Vec<(Value, Need)>;
+struct Collected {
+    /// Uses that no definition in their block precedes.
+    needs: Vec<(Value, Need)>,
+    /// The last block that defines each value.
+    definitions: IndexVec<Value, u32>,
+    /// Other blocks that define values; none in SSA form.
+    earlier_definitions: Vec<(Value, Block)>,
+    /// What phis read at the ends of blocks.
+    read_by_phis: Vec<(Block, Value)>,
+}
 
-/// Uses that no definition in their block precedes, and the blocks that define each value.
-fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> (Needs, Vec<(Value, Block)>) {
-    let mut needs = Vec::new();
-    let mut defined_in = Vec::new();
-    let mut last_definition: IndexVec<Value, Option<Block>> = IndexVec::filled(function.values.len(), None);
-    let mut last_need: IndexVec<Value, Option<Block>> = IndexVec::filled(function.values.len(), None);
+fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> Collected {
+    let values = function.values.len();
+    let (mut needs, mut earlier_definitions, mut read_by_phis) = (Vec::with_capacity(values), Vec::new(), Vec::new());
+    let mut definitions: IndexVec<Value, u32> = IndexVec::filled(values, NONE);
+    let mut last_need: IndexVec<Value, u32> = IndexVec::filled(values, NONE);
     for &block in &function.layout {
+        let number = block.position() as u32;
         for &inst in &function.blocks[block].insts {
             if function.insts[inst].is(Pseudo::Phi) {
                 for pair in function.sources(inst).chunks(2) {
@@ -189,24 +283,27 @@ fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> (Needs, Vec<(
                         && wanted(value)
                     {
                         needs.push((value, Need::Exit(from)));
+                        read_by_phis.push((from, value));
                     }
                 }
             } else {
                 for part in function.used(inst) {
                     let value = part.value;
-                    if last_definition[value] != Some(block) && last_need[value] != Some(block) && wanted(value) {
-                        last_need[value] = Some(block);
+                    if definitions[value] != number && last_need[value] != number && wanted(value) {
+                        last_need[value] = number;
                         needs.push((value, Need::Entry(block)));
                     }
                 }
             }
             for value in function.defined(inst) {
-                if last_definition[value] != Some(block) && wanted(value) {
-                    last_definition[value] = Some(block);
-                    defined_in.push((value, block));
+                if definitions[value] != number && wanted(value) {
+                    let earlier = std::mem::replace(&mut definitions[value], number);
+                    if earlier != NONE {
+                        earlier_definitions.push((value, Block::new(earlier as usize)));
+                    }
                 }
             }
         }
     }
-    (needs, defined_in)
+    Collected { needs, definitions, earlier_definitions, read_by_phis }
 }

@@ -168,6 +168,9 @@ impl Search {
     }
 
     fn run(self) -> Loops {
+        if self.back.is_empty() {
+            return Loops { loops: IndexVec::new(), innermost: IndexVec::new(), members: Vec::new() };
+        }
         let count = self.order.len();
         let node = |number: u32| Node::new(number as usize);
         let back: Vec<(Node, u32)> = self.back.iter().map(|&(to, from)| (node(to), from)).collect();

@@ -34,15 +34,26 @@ impl Uniformity {
     /// Spreads divergence from its sources.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Uniformity {
         let dominators = Dominators::compute(function, flow);
+        let post_dominators = PostDominators::compute(function, flow);
+        Uniformity::compute_with(function, flow, &dominators, &post_dominators, &Loops::compute(function, flow))
+    }
+
+    /// The same for those who have looked at the blocks already.
+    pub fn compute_with(
+        function: &Function,
+        flow: &ControlFlow,
+        dominators: &Dominators,
+        post_dominators: &PostDominators,
+        loops: &Loops,
+    ) -> Uniformity {
         let def_use = DefUse::compute(function);
-        let loops = Loops::compute(function, flow);
         let mut spread = Spread {
             function,
             flow,
-            escaping: find_escaping(function, &loops, &def_use),
+            escaping: find_escaping(function, loops, &def_use),
             def_use,
-            frontiers: DominanceFrontiers::compute(function, flow, &dominators),
-            post_dominators: PostDominators::compute(function, flow),
+            frontiers: DominanceFrontiers::compute(function, flow, dominators),
+            post_dominators,
             loops,
             divergent: BitSet::new(function.values.len()),
             branches: BitSet::new(function.insts.len()),
@@ -119,18 +130,18 @@ fn source_of(function: &Function, inst: Inst) -> Source {
         Op::Pseudo(_) => return Source::Operands,
     };
     let name_of = |operand: &Operand| if let OperandKind::Name(name) = operand.kind { Some(name.spelling()) } else { None };
-    let mut names = function.sources(inst).iter().filter_map(name_of);
-    let is_known_constant = function.insts[inst].memory.is_some_and(|access| function.accesses[access].constant);
+    let names = || function.sources(inst).iter().filter_map(name_of);
+    let is_known_constant = || function.insts[inst].memory.is_some_and(|access| function.accesses[access].constant);
     match opcode.properties().effect {
         // `PR` reads all predicates.
-        Effect::None if names.any(|name| name == "PR") => Source::Divergent,
+        Effect::None if names().any(|name| name == "PR") => Source::Divergent,
         Effect::None => Source::Operands,
         Effect::State => {
-            let is_shared = names.all(|name| SHARED_REGISTERS.contains(&name));
+            let is_shared = names().all(|name| SHARED_REGISTERS.contains(&name));
             if is_shared { Source::Uniform } else { Source::Divergent }
         }
         Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => Source::Uniform,
-        Effect::Reads if is_known_constant || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => Source::Operands,
+        Effect::Reads if is_known_constant() || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => Source::Operands,
         Effect::Lanes
         | Effect::Reads
         | Effect::Writes
@@ -147,8 +158,8 @@ struct Spread<'a> {
     flow: &'a ControlFlow,
     def_use: DefUse,
     frontiers: DominanceFrontiers,
-    post_dominators: PostDominators,
-    loops: Loops,
+    post_dominators: &'a PostDominators,
+    loops: &'a Loops,
     divergent: BitSet<Value>,
     branches: BitSet<Inst>,
     escaping: IndexVec<LoopId, Vec<(u32, Value)>>,
@@ -184,7 +195,8 @@ impl Spread<'_> {
         let function = self.function;
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
-                if source_of(function, inst) == Source::Divergent {
+                let has_results = function.insts[inst].result_count() > 0;
+                if has_results && source_of(function, inst) == Source::Divergent {
                     self.mark_results(inst);
                 }
             }
@@ -204,6 +216,9 @@ impl Spread<'_> {
             if let (Some(block), true) = (self.def_use.block(inst), self.branches.insert(inst)) {
                 self.part_at(block);
             }
+            return;
+        }
+        if function.defined(inst).all(|value| self.is_settled(value)) {
             return;
         }
         let is_guard_divergent = function.insts[inst]
@@ -226,9 +241,14 @@ impl Spread<'_> {
         }
     }
 
+    /// Whether it is known whether a value is divergent.
+    fn is_settled(&self, value: Value) -> bool {
+        matches!(self.function.values[value].file, File::Uniform | File::UniformPredicate) || self.divergent.contains(value)
+    }
+
     fn mark(&mut self, value: Value) {
-        let is_shared = matches!(self.function.values[value].file, File::Uniform | File::UniformPredicate);
-        if !is_shared && self.divergent.insert(value) {
+        if !self.is_settled(value) {
+            self.divergent.insert(value);
             self.work.push(value);
         }
     }
@@ -348,7 +368,7 @@ fn find_escaping(function: &Function, loops: &Loops, def_use: &DefUse) -> IndexV
         let Some(home) = loops.innermost(block) else { continue };
         for value in function.blocks[block].insts.iter().flat_map(|&inst| function.defined(inst)) {
             let mut common = Some(home);
-            for user in def_use.uses(value).iter().filter_map(|found| def_use.block(found.inst)) {
+            for user in def_use.uses(value).iter().filter_map(|found| def_use.block(found.inst)).filter(|&user| user != block) {
                 while let Some(id) = common
                     && !loops.contains(id, user)
                 {

@@ -42,6 +42,12 @@ impl Spelling {
         ORDER.iter().copied().map(Spelling)
     }
 
+    /// The spelling without the change that is made last, and that change.
+    fn before_last(self) -> Option<(Spelling, Change)> {
+        let last = self.0.checked_ilog2()?;
+        Some((Spelling(self.0 & !(1 << last)), CHANGES[last as usize]))
+    }
+
     /// The draft in this spelling, if all of its changes apply.
     pub(super) fn apply(self, function: &Function, draft: &Draft) -> Option<Draft> {
         let mut spelled: Option<Draft> = None;
@@ -51,6 +57,35 @@ impl Spelling {
             }
         }
         Some(spelled.unwrap_or_else(|| draft.clone()))
+    }
+}
+
+/// A draft in all of its spellings, each made from the one with one change less.
+pub(super) struct Spellings {
+    drafts: Vec<Draft>,
+    /// By spelling: the place of its draft.
+    places: [u8; 256],
+}
+
+/// The place of a draft that there is not.
+const NOWHERE: u8 = u8::MAX;
+
+impl Spellings {
+    pub(super) fn of(draft: &Draft) -> Spellings {
+        let mut places = [NOWHERE; 256];
+        places[0] = 0;
+        Spellings { drafts: vec![draft.clone()], places }
+    }
+
+    /// The draft in a spelling, if all of its changes apply. To be asked in the order of [`Spelling::all`].
+    pub(super) fn get(&mut self, function: &Function, spelling: Spelling) -> Option<&Draft> {
+        if let Some((before, change)) = spelling.before_last() {
+            let known = self.places[usize::from(before.0)];
+            let spelled = change(function, self.drafts.get(usize::from(known))?)?;
+            self.places[usize::from(spelling.0)] = self.drafts.len() as u8;
+            self.drafts.push(spelled);
+        }
+        self.drafts.get(usize::from(self.places[usize::from(spelling.0)]))
     }
 }
 
