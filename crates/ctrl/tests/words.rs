@@ -224,3 +224,22 @@ fn single_precision_keeps_away_from_a_product_of_integers() {
     let words = words(&["IMAD R8, R4, R5, R6", "FFMA R7, R4, R5, R9", "FFMA R10, R4, R5, R9", "EXIT"]);
     assert_eq!((words[0].stall, words[1].stall), (2, 1));
 }
+
+/// The stall in front of the fifth grows when the sixth turns out to need it. Then the fifth's result, in a register that it also reads, is as old
+/// as before, and not so young that the sixth's in the same register is forgotten (found by random programs).
+#[test]
+fn who_reads_and_writes_a_register_is_postponed_once() {
+    let lines = [
+        "LDG.E R12, desc[UR4][R40.64]",
+        "LDG.E R2, desc[UR4][R42.64]",
+        "IMAD.HI R27, R25, R26, RZ",
+        "VIADD R18, R27, 0x1",
+        "IADD3 R12, P1, R25, R12, RZ",
+        "LOP3.LUT R12, R18, R2, RZ, 0x3c, !PT",
+        "IADD3.X R56, R12, R20, RZ, P1, !PT",
+        "EXIT",
+    ];
+    let words = words(&lines);
+    assert!(words[4].wait != 0 && words[5].wait != 0, "both wait for loads: {words:?}");
+    assert!(words[5].stall >= 4, "{:?}", words[5]);
+}

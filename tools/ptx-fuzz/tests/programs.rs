@@ -81,9 +81,10 @@ const ONCE_FAILED: [(u64, &str, u8); 29] = [
 ];
 
 /// The same for backends and modes of the scheduler that were asked for.
-const ONCE_FAILED_SCHEDULED: [(u64, &str, u8, Scheduler); 2] = [
+const ONCE_FAILED_SCHEDULED: [(u64, &str, u8, Scheduler); 3] = [
     (710_795, "sm_100a", 1, (ScheduleBackend::B, ScheduleMode::Ilp)),
     (710_937, "sm_90a", 3, (ScheduleBackend::C, ScheduleMode::ReduceReg)),
+    (1_040_597, "sm_90a", 2, (ScheduleBackend::C, ScheduleMode::DynBatch)),
 ];
 
 #[test]

@@ -456,8 +456,13 @@ impl Walker<'_> {
     /// An instruction of this block turns out to issue later.
     fn postpone(&mut self, number: usize, cycles: i64) {
         let first = number as u32;
-        for touch in self.touches[number].reads.iter().chain(&self.touches[number].writes) {
-            for access in self.at[usize::from(touch.register)].iter_mut().filter(|access| access.first == first) {
+        let touches = &self.touches[number];
+        let mut registers: SmallVec<[Register; 16]> = touches.reads.iter().chain(&touches.writes).map(|touch| touch.register).collect();
+        // One that is read and written has both accesses in one list.
+        registers.sort_unstable();
+        registers.dedup();
+        for register in registers {
+            for access in self.at[usize::from(register)].iter_mut().filter(|access| access.first == first) {
                 access.at += cycles;
             }
         }
