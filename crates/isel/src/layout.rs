@@ -9,17 +9,22 @@
 //!
 //! **Relocatable files.** Only parameters and frames are placed; the linker does the rest, and addresses are references.
 
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
 use oriole_ptx::ast::{
     AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable,
     VariableId, VariableType,
 };
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
-use oriole_support::Index;
+use oriole_support::{Index, Name};
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::calls;
 use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
-use crate::variables::{Home, Homes, SymbolSpace};
+use crate::variables::{Home, Homes, ModuleHomes, SymbolSpace};
 
 /// Whether addresses are known now or when files are linked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,9 +67,13 @@ pub struct Layout {
     pub externs: Vec<String>,
     /// The names whose addresses constant bank 4 holds, eight bytes each.
     pub addresses: Vec<String>,
-    /// Shared variables that functions other than kernels mention, with their places.
-    common_shared: Vec<(VariableId, u32)>,
+    /// Bytes of the shared variables that functions other than kernels mention.
     common_shared_bytes: u32,
+    common_shared_align: u32,
+    /// What all functions share.
+    homes: Arc<ModuleHomes>,
+    /// The first variable of each name.
+    by_name: FxHashMap<Name, VariableId>,
     /// The name that each variable has in the file.
     names: Vec<Option<String>>,
 }
@@ -81,26 +90,49 @@ impl Layout {
             globals: Vec::new(),
             externs: Vec::new(),
             addresses: Vec::new(),
-            common_shared: Vec::new(),
             common_shared_bytes: 0,
+            common_shared_align: 1,
+            homes: Arc::default(),
+            by_name: FxHashMap::default(),
             names: names_of(module),
         };
+        for (position, variable) in module.variables.iter().enumerate() {
+            layout.by_name.entry(variable.name).or_insert(VariableId::new(position));
+        }
         layout.place_constants(module)?;
+        let mut externs: FxHashSet<String> = layout.externs.iter().cloned().collect();
+        let mut slots: FxHashMap<String, u32> = FxHashMap::default();
+        let mut homes = ModuleHomes::default();
         for id in variables_in(module, StateSpace::Global) {
             let variable = &module.variables[id];
             let Some(name) = layout.names[id.position()].clone() else { continue };
             if variable.linkage == Linkage::Extern && variable.initializer.is_none() {
-                if !layout.externs.contains(&name) {
+                if externs.insert(name.clone()) {
                     layout.externs.push(name.clone());
                 }
             } else {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
-            if linking == Linking::Whole && !layout.addresses.contains(&name) {
-                layout.addresses.push(name);
-            }
+            let home = match linking {
+                Linking::Whole => {
+                    let next = layout.addresses.len() as u32;
+                    let slot = *slots.entry(name.clone()).or_insert_with(|| {
+                        layout.addresses.push(name);
+                        next
+                    });
+                    Home::Table(8 * slot)
+                }
+                Linking::Relocatable => Home::Symbol { name, space: SymbolSpace::Global },
+            };
+            homes.statics.insert(id, home);
         }
-        layout.place_common_shared(module);
+        homes.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
+        layout.place_common_shared(module, &mut homes);
+        for (position, variable) in module.variables.iter().enumerate().filter(|(_, variable)| variable.count.is_some()) {
+            homes.strides.insert(VariableId::new(position), stride(variable) as u32);
+        }
+        homes.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
+        layout.homes = Arc::new(homes);
         Ok(layout)
     }
 
@@ -129,13 +161,13 @@ impl Layout {
         Ok(())
     }
 
-    fn place_common_shared(&mut self, module: &Module) {
+    fn place_common_shared(&mut self, module: &Module, homes: &mut ModuleHomes) {
         let mut end = 0;
         for function in module.functions.iter().filter(|function| function.kind == FunctionKind::Function) {
             for id in mentioned(function).into_iter().filter(|&id| is_static_shared(module, id)) {
-                if self.common_shared.iter().all(|&(known, _)| known != id) {
-                    let offset = place(&module.variables[id], &mut end);
-                    self.common_shared.push((id, offset));
+                if let Entry::Vacant(vacant) = homes.common_shared.entry(id) {
+                    vacant.insert(Home::Shared(place(&module.variables[id], &mut end)));
+                    self.common_shared_align = self.common_shared_align.max(module.variables[id].align_bytes() as u32);
                 }
             }
         }
@@ -149,39 +181,26 @@ impl Layout {
 
     /// The offset of a constant that is placed.
     pub(crate) fn constant_offset(&self, id: VariableId) -> Option<u32> {
-        self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.offset)
+        let position = self.constants.binary_search_by_key(&id, |constant| constant.id).ok()?;
+        Some(self.constants[position].offset)
+    }
+
+    /// The first variable of a name.
+    pub(crate) fn variable(&self, name: Name) -> Option<VariableId> {
+        self.by_name.get(&name).copied()
     }
 
     /// Where a function finds its variables.
     pub fn homes(&self, module: &Module, id: FunctionId) -> Homes {
         let function = &module.functions[id];
-        let mut homes = Homes::default();
+        let mut homes = Homes::of(Arc::clone(&self.homes));
         (homes.shared_align, homes.frame_align, homes.constant_bytes) = (1, 4, self.constant_bytes);
         if function.kind == FunctionKind::Entry {
             place_parameters(module, function, &mut homes);
         }
-        for constant in &self.constants {
-            homes.insert(constant.id, self.of_static(constant, SymbolSpace::Constant));
-        }
-        for id in variables_in(module, StateSpace::Global) {
-            let Some(name) = self.names[id.position()].clone() else { continue };
-            let slot = self.addresses.iter().position(|known| *known == name);
-            homes.insert(
-                id,
-                match slot {
-                    Some(slot) => Home::Table(8 * slot as u32),
-                    None => Home::Symbol { name, space: SymbolSpace::Global },
-                },
-            );
-        }
         let used = mentioned(function);
         place_frame(module, &used, &mut homes);
         self.place_shared(module, function, &used, &mut homes);
-        for (position, variable) in module.variables.iter().enumerate() {
-            if variable.count.is_some() {
-                homes.set_stride(VariableId::new(position), stride(variable) as u32);
-            }
-        }
         homes
     }
 
@@ -204,10 +223,8 @@ impl Layout {
         let mut end = 0;
         if function.kind == FunctionKind::Function || calls_something(module, function) {
             end = self.common_shared_bytes;
-            for &(id, offset) in &self.common_shared {
-                homes.insert(id, Home::Shared(offset));
-                homes.shared_align = homes.shared_align.max(module.variables[id].align_bytes() as u32);
-            }
+            homes.has_common_shared = self.linking == Linking::Whole;
+            homes.shared_align = homes.shared_align.max(self.common_shared_align);
         }
         let mut dynamic = Vec::new();
         for id in shared {
