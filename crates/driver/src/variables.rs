@@ -6,8 +6,13 @@ use oriole_ptx::ast::{Attribute, Function, FunctionKind, Linkage, Module, Statem
 use oriole_ptx::types::StateSpace;
 use oriole_support::Index;
 
-/// Adds what a module defines and refers to.
-pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) {
+use crate::error::Fault;
+
+/// Bytes of the section with initialized variables, what alignments need included.
+const MOST_INITIALIZED: u64 = 1 << 29;
+
+/// Adds what a module defines and refers to. Fails if the file would become too large.
+pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) -> Result<(), Fault> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
         let home = match &global.initial {
@@ -28,6 +33,13 @@ pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) {
         file.externs.push(Extern::new(name.clone(), ExternKind::Global(0)));
     }
     place_globals(file);
+    let initialized = file.variables.iter().filter(|variable| matches!(variable.home, Home::Initialized(_)));
+    let end = initialized.map(|variable| variable.offset.saturating_add(variable.size)).max().unwrap_or(0);
+    if end > MOST_INITIALIZED {
+        let what = format!("initialized variables with their alignments take {end} bytes, more than the {MOST_INITIALIZED} that files hold");
+        return Err(Fault::Limit(what));
+    }
+    Ok(())
 }
 
 /// Shared variables in a file for the linker, which places them.
