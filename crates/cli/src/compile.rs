@@ -168,7 +168,7 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
     let code = match error.fault {
         Fault::Unsupported(_) => Code::Unsupported,
         Fault::Unresolved(_) => Code::UnknownName,
-        Fault::Limit(_) => Code::ResourceLimit,
+        Fault::Limit(_) | Fault::TooMuch(_) => Code::ResourceLimit,
         Fault::Internal(_) => Code::InternalError,
     };
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())

@@ -4,6 +4,7 @@ mod asm;
 mod check;
 mod compile;
 mod disasm;
+mod guard;
 mod output;
 mod profile;
 mod rescore;
@@ -20,7 +21,7 @@ use clap::{Parser, Subcommand};
 
 /// An open PTX assembler for NVIDIA GPUs.
 ///
-/// Exit status: 0 if all is well, 1 if the input has errors, 2 if the command line is wrong.
+/// Exit status: 0 if all is well, 1 if the input has errors, 2 if the command line is wrong, 70 if Oriole itself is at fault.
 #[derive(Parser)]
 #[command(name = "oriole", version, max_term_width = 100)]
 struct Arguments {
@@ -44,8 +45,18 @@ enum Command {
     GpuWorker(run::WorkerArguments),
 }
 
+/// How a fault of the compiler itself is reported; 70 is `EX_SOFTWARE`.
+const PROGRAM: guard::Program = guard::Program { name: "oriole", prefix: "error: ", status: 70 };
+
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    guard::run(&PROGRAM, || {
+        guard::provoke();
+        run_command(Arguments::parse().command)
+    })
+}
+
+fn run_command(command: Command) -> ExitCode {
+    match command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Codes(arguments) => check::print_codes(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),

@@ -13,8 +13,9 @@ pub fn write_file(path: &str, bytes: &[u8]) -> io::Result<()> {
     }
     let temporary = temporary_name(destination);
     let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, destination));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+    match written {
+        Ok(()) => crate::guard::note_output(destination),
+        Err(_) => drop(fs::remove_file(&temporary)),
     }
     written
 }

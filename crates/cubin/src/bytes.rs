@@ -97,6 +97,12 @@ pub(crate) fn align_up(value: u64, alignment: u64) -> u64 {
     value.checked_next_multiple_of(alignment.max(1)).unwrap_or(value)
 }
 
+/// The alignment of a section in the file. Sections start at multiples of their alignment, as ptxas writes them, but a file must not
+/// grow with a very large one: that holds in memory only.
+pub(crate) fn file_alignment(alignment: u64) -> u64 {
+    alignment.min(1 << 24)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

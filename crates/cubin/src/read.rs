@@ -9,7 +9,7 @@ use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64};
 use object::pod::bytes_of;
 
-use crate::bytes::{Bytes, align_up};
+use crate::bytes::{Bytes, align_up, file_alignment};
 use crate::cubin::{Cubin, EM_CUDA, FileType, Header, Piece};
 use crate::error::{Error, Result};
 use crate::section::{Content, Section, SectionType};
@@ -384,7 +384,13 @@ fn parts(raw: &RawHeader, sections: &[Section], places: &[Place]) -> Vec<Part> {
             _ => (place.offset, place.size > 0, index, 0),
         };
         before = key;
-        parts.push(Part { key, piece: Piece::Section(index), offset: place.offset, size: place.size, alignment: section.alignment });
+        parts.push(Part {
+            key,
+            piece: Piece::Section(index),
+            offset: place.offset,
+            size: place.size,
+            alignment: file_alignment(section.alignment),
+        });
     }
     let mut table = |piece, offset, size| {
         parts.push(Part { key: (offset, true, usize::MAX, 0), piece, offset, size, alignment: TABLE_ALIGNMENT });

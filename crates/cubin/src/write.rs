@@ -10,7 +10,7 @@ use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, Ident, SectionHeader64};
 use object::pod::bytes_of;
 
-use crate::bytes::align_up;
+use crate::bytes::{align_up, file_alignment};
 use crate::cubin::{Cubin, EM_CUDA, Piece};
 use crate::error::{Error, Result};
 use crate::read::{HEADER_SIZE, PROGRAM_HEADER_SIZE, SECTION_HEADER_SIZE, TABLE_ALIGNMENT};
@@ -131,7 +131,7 @@ impl Plan {
                 Piece::Gap(bytes) => cursor += bytes.len() as u64,
                 Piece::Section(index) => {
                     let section = &cubin.sections[*index];
-                    let usual = align_up(cursor, section.alignment);
+                    let usual = align_up(cursor, file_alignment(section.alignment));
                     plan.places[*index] = match (&section.content, &encoded.contents[*index]) {
                         (Content::NoBits(size), _) => {
                             cursor = if section.is_elsewhere() { cursor } else { usual };

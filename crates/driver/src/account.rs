@@ -116,7 +116,7 @@ pub(crate) fn declared_launch(module: &Module, id: FunctionId, homes: &Homes, ba
     let sizes = function.bounds.required_threads.as_ref().or(function.bounds.max_threads.as_ref())?;
     let threads = sizes.iter().product::<u32>();
     let is_kernel = function.kind == FunctionKind::Entry;
-    is_kernel.then_some(Launch { threads, static_shared: homes.shared_bytes, barriers, ..Launch::default() })
+    is_kernel.then_some(Launch { threads, static_shared: homes.shared_bytes as u32, barriers, ..Launch::default() })
 }
 
 /// What scheduling did with a function.

@@ -6,10 +6,12 @@ use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attri
 use oriole_cubin::info::{self, Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
 use oriole_isel::{Home, Homes, Layout, Linking};
-use oriole_ptx::ast::{Function, FunctionId, FunctionKind, Module, Parameter};
+use oriole_ptx::ast::{Function, FunctionId, FunctionKind, Module, Parameter, Statement};
+use oriole_ptx::source::Span;
+use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::error::{CompileError, Fault};
+use crate::error::{CompileError, Excess, Fault, LimitedMemory};
 use crate::functions::{Facts, Index};
 use crate::passes::{self, Finished};
 use crate::variables;
@@ -64,6 +66,10 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     let mut layouts = layouts(modules, options)?;
     let mut indices: Vec<Index<'_>> = modules.iter().map(|module| Index::of(module)).collect();
     let mut jobs = jobs(modules, &indices, &layouts, options);
+    let excesses = excesses(&jobs, &layouts, options);
+    if !excesses.is_empty() {
+        return Err(excesses);
+    }
     let (mut finished, mut errors) = compile_functions(&jobs, &indices, options);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if errors.is_empty() {
@@ -81,7 +87,8 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         return Err(errors);
     }
     let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
-    let file = file(modules, &indices, layouts, &jobs, &finished, options).map_err(internal)?;
+    let failed = |fault| vec![CompileError { module: 0, function: String::new(), span: None, fault }];
+    let file = file(modules, &indices, layouts, &jobs, &finished, options).map_err(failed)?;
     let mut settled: FxHashMap<&str, &build::Function> = FxHashMap::default();
     for function in &file.functions {
         settled.entry(&function.name).or_insert(function);
@@ -95,12 +102,52 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     }
     let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
-    let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).map(|variable| variable.bytes).sum();
-    let constants: u64 = layouts.iter().map(|layout| u64::from(layout.constant_bytes)).sum();
+    let global_bytes =
+        layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
+    let constants: u64 = layouts.iter().map(|layout| layout.constant_bytes).sum();
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
     let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
     Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps, scheduling })
+}
+
+/// A place for a message about a memory that a function uses: its first variable there, or else its first statement.
+fn place_of(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
+    let body = job.function().body.as_deref()?;
+    let space = match memory {
+        LimitedMemory::Shared => StateSpace::Shared,
+        _ => StateSpace::Local,
+    };
+    let is_there = |statement: &Statement| matches!(*statement, Statement::Variable(id) if job.module.variables[id].space == space);
+    let declared = body.statements.iter().position(is_there).and_then(|number| body.position(number));
+    declared.or_else(|| (0..body.statements.len()).find_map(|number| body.position(number)))
+}
+
+/// What exceeds the memories of the target, in ptxas' order: functions from the last to the first, then the program as a whole.
+fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
+    let limits = &options.target.profile().limits;
+    let mut errors = Vec::new();
+    for job in jobs.iter().rev() {
+        let (homes, is_kernel) = (&job.homes, job.is_kernel());
+        // A function's shared variables count in the kernels that reach it.
+        let shared = if is_kernel { homes.shared_bytes } else { 0 };
+        let found = [
+            Excess::find(LimitedMemory::Parameter, homes.parameter_bytes, limits.parameters, is_kernel),
+            Excess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
+            Excess::find(LimitedMemory::Local, homes.frame_bytes, limits.frame, is_kernel),
+        ];
+        errors.extend(found.into_iter().flatten().map(|excess| CompileError {
+            module: job.module_number,
+            function: job.name().to_owned(),
+            span: place_of(job, excess.memory),
+            fault: Fault::TooMuch(excess),
+        }));
+    }
+    let constants = layouts.iter().fold(0_u64, |total, layout| total.saturating_add(layout.constant_bytes));
+    let excess = Excess::find(LimitedMemory::Constant, constants, limits.constants, false);
+    let of_program = |excess| CompileError { module: 0, function: String::new(), span: None, fault: Fault::TooMuch(excess) };
+    errors.extend(excess.map(of_program));
+    errors
 }
 
 /// Compiles functions in parallel.
@@ -215,8 +262,8 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         stack_bytes: function.frame_bytes,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
-        shared_bytes: job.homes.shared_bytes,
-        constant_bytes: if job.is_kernel() { options.target.profile().parameters + job.homes.parameter_bytes } else { 0 },
+        shared_bytes: job.homes.shared_bytes as u32,
+        constant_bytes: if job.is_kernel() { options.target.profile().parameters + job.homes.parameter_bytes as u32 } else { 0 },
         instructions: function.code.instructions,
         plan: function.plan,
     }
@@ -241,9 +288,9 @@ fn file(
     jobs: &[Job<'_>],
     finished: &[Finished],
     options: &Options,
-) -> Result<build::Module, String> {
+) -> Result<build::Module, Fault> {
     let Some(target) = oriole_cubin::Target::named(&options.target.to_string()) else {
-        return Err(format!("no file can be written for {}", options.target));
+        return Err(Fault::Internal(format!("no file can be written for {}", options.target)));
     };
     let mut functions: Vec<build::Function> = Vec::new();
     for (job, function) in jobs.iter().zip(finished).rev() {
@@ -263,7 +310,7 @@ fn file(
         if options.relocatable {
             variables::add_shared(&mut module, source, layout);
         }
-        variables::add(&mut module, source, index, layout);
+        variables::add(&mut module, source, index, layout)?;
     }
     add_externs(&mut module, indices, jobs, finished);
     mark_taken(&mut module, indices);
@@ -370,13 +417,15 @@ fn copy_named(function: &build::Function, name: String) -> build::Function {
 fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
     if layout.linking == Linking::Relocatable {
         let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
-        let size = variables.iter().fold(0_u64, |end, variable| end.next_multiple_of(variable.alignment) + variable.size);
+        let size = variables.iter().fold(0_u64, |end, variable| {
+            end.checked_next_multiple_of(variable.alignment).unwrap_or(u64::MAX).saturating_add(variable.size)
+        });
         let alignment = variables.iter().map(|variable| variable.alignment).max()?;
         return Some(build::Shared { size, alignment, variables });
     }
     let homes = &job.homes;
     (job.is_kernel() && (homes.shared_bytes > 0 || homes.uses_dynamic_shared)).then(|| build::Shared {
-        size: u64::from(homes.shared_bytes),
+        size: homes.shared_bytes,
         alignment: u64::from(homes.shared_align.max(1)),
         variables: Vec::new(),
     })

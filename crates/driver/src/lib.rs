@@ -37,7 +37,7 @@ use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 
 pub use account::{Reports, SchedulingReport};
-pub use error::{CompileError, Fault};
+pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use machines::{Obstacle, obstacle};
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, Mode as ScheduleMode};
 pub use passes::{PASSES, Pass};

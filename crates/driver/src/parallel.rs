@@ -13,6 +13,9 @@ use std::thread;
 /// PTX instructions that are compiled in about the time in which a thread starts, and some more.
 const WORK_OF_A_THREAD: usize = 150;
 
+/// Bytes of stack for each thread, as many as the program's own thread has. Only the part that is used takes memory.
+const STACK_BYTES: usize = 64 << 20;
+
 /// Runs all jobs; `size` says how large each is, in PTX instructions.
 pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -30,7 +33,8 @@ pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl F
     };
     let mut results = thread::scope(|scope| {
         // Where the system gives no more threads, those that there are do the work.
-        let others: Vec<_> = (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, worker).ok()).collect();
+        let others: Vec<_> =
+            (1..threads).filter_map(|_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok()).collect();
         let mut results = worker();
         for other in others {
             results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -52,5 +56,16 @@ mod tests {
             assert_eq!(map(&jobs, |job| size + job % 7, |job| job * 2), (0..200).step_by(2).collect::<Vec<_>>());
         }
         assert_eq!(map(&[] as &[usize], |_| 1, |job| *job), []);
+    }
+
+    #[test]
+    fn a_panic_of_any_thread_reaches_the_caller() {
+        let jobs: Vec<usize> = (0..100).collect();
+        for bad in [0, 50, 99] {
+            let run = |&job: &usize| assert_ne!(job, bad, "job {bad} fails");
+            let caught = std::panic::catch_unwind(|| map(&jobs, |_| WORK_OF_A_THREAD, run)).unwrap_err();
+            let message = caught.downcast_ref::<String>().unwrap();
+            assert!(message.contains(&format!("job {bad} fails")), "{message}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use oriole_ir::{
 use oriole_isa::Symbols;
 
 use crate::convention::{self, STACK_POINTER};
+use crate::error::{Excess, LimitedMemory};
 
 /// Frames are multiples of this, so that what is aligned in one is aligned in all.
 const FRAME_UNIT: u32 = 16;
@@ -19,17 +20,21 @@ const LEAST_UNIT: u32 = 8;
 /// A register that holds nothing when a function starts or ends.
 const SCRATCH: u16 = 0;
 
-/// Inserts the prologue, and epilogues before every return.
-pub fn run(function: &mut Function, target: Target) {
+/// Inserts the prologue, and epilogues before every return. Fails if the frame is too large for the target.
+pub fn run(function: &mut Function, target: Target) -> Result<(), Excess> {
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !uses_stack(function) {
-        return;
+        return Ok(());
     }
     let (registers, barriers) = if is_kernel { (Vec::new(), Vec::new()) } else { to_save(function) };
     let saved_at = function.frame_bytes.next_multiple_of(4);
     let slots = (registers.len() + barriers.len()) as u32;
     let unit = if is_kernel && !convention::calls_something(function) { LEAST_UNIT } else { FRAME_UNIT }.max(function.frame_align);
-    let frame = (saved_at + 4 * slots).next_multiple_of(unit);
+    let frame = (u64::from(saved_at) + 4 * u64::from(slots)).next_multiple_of(u64::from(unit));
+    if let Some(excess) = Excess::find(LimitedMemory::Local, frame, target.profile().limits.frame, is_kernel) {
+        return Err(excess);
+    }
+    let frame = frame as u32;
     function.frame_bytes = frame;
     place_incoming(function, frame);
 
@@ -70,6 +75,7 @@ pub fn run(function: &mut Function, target: Target) {
         move_stack(function, i64::from(frame), &mut epilogue);
         function.blocks[block].insts.splice(position..position, epilogue);
     }
+    Ok(())
 }
 
 fn of(file: File, first: u16) -> Operand {

@@ -12,7 +12,7 @@ const FEWEST: u32 = 16;
 /// The limit that directives and the command line give together. `.maxnreg` wins over the command line, as in ptxas.
 pub fn limit(bounds: &LaunchBounds, command_line: Option<u32>, machine: &Machine) -> u32 {
     let threads = bounds.required_threads.as_ref().or(bounds.max_threads.as_ref());
-    let threads = threads.map(|sizes| sizes.iter().product::<u32>());
+    let threads = threads.map(|sizes| sizes.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size)));
     let from_bounds = threads.map_or(MOST, |threads| most_for(threads, bounds.min_blocks_per_sm.unwrap_or(1), machine));
     let asked = bounds.max_registers.or(command_line).unwrap_or(MOST);
     from_bounds.min(asked).clamp(FEWEST, MOST)

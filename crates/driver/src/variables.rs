@@ -7,10 +7,14 @@ use oriole_ptx::types::StateSpace;
 use oriole_support::Index as _;
 use rustc_hash::FxHashSet;
 
+use crate::error::Fault;
 use crate::functions::Index;
 
-/// Adds what a module defines and refers to.
-pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout: &Layout) {
+/// Bytes of the section with initialized variables, what alignments need included.
+const MOST_INITIALIZED: u64 = 1 << 29;
+
+/// Adds what a module defines and refers to. Fails if the file would become too large.
+pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout: &Layout) -> Result<(), Fault> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
         let home = match &global.initial {
@@ -31,6 +35,14 @@ pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout:
         file.externs.push(Extern::new(name.clone(), ExternKind::Global(0)));
     }
     place_globals(file);
+    let initialized = file.variables.iter().filter(|variable| matches!(variable.home, Home::Initialized(_)));
+    let end = initialized.map(|variable| variable.offset.saturating_add(variable.size)).max().unwrap_or(0);
+    if end > MOST_INITIALIZED {
+        let what =
+            format!("initialized variables with their alignments take {end} bytes, more than the {MOST_INITIALIZED} that files hold");
+        return Err(Fault::Limit(what));
+    }
+    Ok(())
 }
 
 /// Shared variables in a file for the linker, which places them.

@@ -107,7 +107,7 @@ fn every_form_compiles_or_is_refused_by_name() {
                 let kind = match &error.fault {
                     Fault::Unsupported(_) => "refused",
                     Fault::Unresolved(_) => "unresolved",
-                    Fault::Limit(_) => "limit",
+                    Fault::Limit(_) | Fault::TooMuch(_) => "limit",
                     Fault::Internal(_) => "internal",
                 };
                 if kind == "refused" && is_left_out_form(&cases[number].text) {

@@ -26,6 +26,22 @@ pub struct Profile {
     pub descriptor: Option<u32>,
     /// Bytes at the start of shared memory that belong to the system.
     pub reserved_shared: u32,
+    /// What one program may use of the target's memories.
+    pub limits: Limits,
+}
+
+/// The most that ptxas 13.0.88 takes of each memory; it was asked one byte below and one byte above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of static shared memory of a kernel and all functions that it reaches, what the system reserves excluded.
+    pub static_shared: u64,
+    /// Bytes of `.const` variables of a program.
+    pub constants: u64,
+    /// Bytes of parameters of a kernel.
+    pub parameters: u64,
+    /// Bytes of the frame of a function. ptxas has no limit of its own and fails at 2 GiB; the CUDA driver refuses to load a kernel
+    /// that needs more than 512 KiB for each thread.
+    pub frame: u64,
 }
 
 /// Where shared memory appears in the generic address space.
@@ -37,6 +53,9 @@ pub enum SharedWindow {
     Cluster,
 }
 
+/// The same for sm_75 to sm_121.
+const LIMITS: Limits = Limits { static_shared: 0xc000, constants: 0x1_0000, parameters: 0x7ffc, frame: 0x7fff_fff0 };
+
 const TURING: Profile = Profile {
     parameters: 0x160,
     stack_pointer: 0x28,
@@ -47,6 +66,7 @@ const TURING: Profile = Profile {
     shared_window: SharedWindow::Constant(0x18),
     descriptor: None,
     reserved_shared: 0,
+    limits: LIMITS,
 };
 const AMPERE: Profile = Profile { descriptor: Some(0x118), ..TURING };
 const HOPPER: Profile = Profile {

@@ -6,6 +6,8 @@
 //! A function starts with `ENTRY`, which defines what its caller left in registers, and every `ret` goes to one block at its end
 //! that keeps the results at their places and returns.
 
+use std::rc::Rc;
+
 use oriole_ir::{Class, File, Op, Operand, OperandKind, Pseudo, Reference, ReferenceKind, Role, Value};
 use oriole_isa::Symbols;
 use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Parameter, Statement, VariableId};
@@ -14,7 +16,8 @@ use oriole_ptx::types::StateSpace;
 
 use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, RETURN_ADDRESS, Seat, Shape, Signature};
 use crate::error::Unsupported;
-use crate::parameters::{address_taken, parameter_variable};
+use crate::layout::aligned;
+use crate::parameters::{TouchedWords, Words, address_taken, parameter_variable};
 use crate::ptx::Ptx;
 use crate::select::Select;
 
@@ -57,8 +60,9 @@ impl<'m> Call<'m> {
         if let (Some((shape, Seat::Stack(at))), Some(ast::Operand::Variable(id))) = (signature.parameters.last_mut(), self.arguments.last())
             && shape.is_open
         {
-            shape.bytes = module.variables[*id].size_bytes().unwrap_or(0) as u32;
-            signature.stack_bytes = *at + shape.bytes;
+            let bytes = module.variables[*id].size_bytes().unwrap_or(0);
+            shape.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            signature.stack_bytes = at.saturating_add(shape.bytes);
         }
         Ok(signature)
     }
@@ -107,10 +111,15 @@ pub(crate) fn call(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     select.branch_around(|select| select.call(&call))
 }
 
-/// What a function's frame has to hold for its calls, and for parameters whose address it takes.
-pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) {
+/// Frames end below this offset from the stack pointer, so that sums of offsets and sizes fit into 32 bits. A target's own limit
+/// is smaller.
+const FRAME_END: u64 = 1 << 31;
+
+/// Lays out what a function's frame has to hold for its calls, and for parameters whose address it takes.
+pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Unsupported> {
     let (module, body) = (select.frame.module, select.frame.body);
     let (mut stack, mut result) = (0, 0);
+    let mut calls = Vec::new();
     for instruction in &body.instructions {
         match module.forms[instruction.form].opcode {
             Opcode::Call => {}
@@ -120,29 +129,38 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) {
             }
             _ => continue,
         }
-        let signature = Call::read(module, body, body.operands_of(instruction)).and_then(|call| call.signature(module).ok());
-        if let Some(signature) = signature {
-            stack = stack.max(signature.stack_bytes);
-            result = result.max(signature.result_bytes());
+        let Some(call) = Call::read(module, body, body.operands_of(instruction)) else { continue };
+        if let Ok(signature) = call.signature(module) {
+            stack = stack.max(u64::from(signature.stack_bytes));
+            result = result.max(u64::from(signature.result_bytes()));
         }
+        calls.push((call.returns, call.arguments));
     }
-    let align = select.homes.frame_align.max(16);
-    select.result_buffer = stack.next_multiple_of(16);
-    select.locals_start = (select.result_buffer + result).next_multiple_of(align);
-    let mut end = select.locals_start + select.homes.frame_bytes;
-    let mut frame_align = if select.locals_start > 0 { align } else { select.homes.frame_align.max(4) };
+    select.touched_words = TouchedWords::of(module, id, body, calls.into_iter());
+    let align = u64::from(select.homes.frame_align.max(16));
+    let result_buffer = stack.next_multiple_of(16);
+    let locals_start = aligned(result_buffer + result, align);
+    let mut end = locals_start.saturating_add(select.homes.frame_bytes);
+    let mut frame_align = if locals_start > 0 { align } else { u64::from(select.homes.frame_align.max(4)) };
+    let mut slots = Vec::new();
     if !select.is_kernel {
         for id in address_taken(module, id, body) {
             let variable = &module.variables[id];
-            let (bytes, align) = (variable.size_bytes().unwrap_or(0) as u32, variable.align_bytes().max(4) as u32);
-            if variable.size_bytes().is_some() {
-                end = end.next_multiple_of(align);
-                select.parameter_slots.insert(id, end);
-                end += bytes;
-                frame_align = frame_align.max(align);
-            }
+            let Some(bytes) = variable.size_bytes() else { continue };
+            let align = variable.align_bytes().max(4);
+            end = aligned(end, align);
+            slots.push((id, end));
+            end = end.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+            frame_align = frame_align.max(align);
         }
     }
+    if end >= FRAME_END {
+        return Err(Unsupported::new(format!("a frame of {end} bytes")));
+    }
+    // All of these are below the end of the frame.
+    (select.result_buffer, select.locals_start) = (result_buffer as u32, locals_start as u32);
+    select.parameter_slots.extend(slots.into_iter().map(|(id, slot)| (id, slot as u32)));
+    (select.b.function.frame_bytes, select.b.function.frame_align) = (end as u32, frame_align as u32);
     if let Ok(signature) = Signature::new(module, &module.functions[id].returns, &module.functions[id].parameters)
         && let (Some((shape, Seat::Stack(at))), Some(Parameter::Variable(id))) =
             (signature.parameters.last(), module.functions[id].parameters.last())
@@ -150,8 +168,7 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) {
     {
         select.open_parameter = Some((*id, *at));
     }
-    select.b.function.frame_bytes = end;
-    select.b.function.frame_align = frame_align;
+    Ok(())
 }
 
 pub(crate) fn fixed(operand: Operand, register: u8) -> Operand {
@@ -178,14 +195,14 @@ impl<'m> Select<'m> {
             let words = self.argument(argument, shape)?;
             match seat {
                 Seat::Register(first) => {
-                    for (number, word) in words.into_iter().enumerate() {
+                    for (number, word) in words {
                         let word = self.in_register(word);
                         sources.push(fixed(word, first + number as u8));
                     }
                 }
                 Seat::Stack(at) => {
-                    let (base, bytes) = (self.stack_end(), shape.bytes.min(4 * words.len() as u32));
-                    self.store_local(&words, bytes, base, i64::from(at));
+                    let base = self.stack_end();
+                    self.store_local(&words, shape.bytes, base, i64::from(at));
                 }
             }
         }
@@ -210,7 +227,8 @@ impl<'m> Select<'m> {
         self.b.function.set_operands(inst, &operands, result_count);
         if signature.result_in_memory {
             let (base, at) = (self.stack_end(), i64::from(self.result_buffer));
-            let words = self.load_local(signature.result_bytes(), base, at, Operand::from);
+            let numbers = self.received_words(call.returns, &signature)?;
+            let words = self.load_local(&numbers, signature.result_bytes(), base, at, Operand::from);
             results.push(words);
         }
         for (&destination, words) in call.returns.iter().zip(results) {
@@ -269,9 +287,18 @@ impl<'m> Select<'m> {
         self.add_to_pair(pair, offset)
     }
 
-    /// The words of an argument.
-    fn argument(&mut self, argument: ast::Operand, shape: Shape) -> Result<Vec<Operand>, Unsupported> {
-        let mut words = match argument {
+    /// The words of a result in memory that a caller needs.
+    fn received_words(&mut self, returns: &[ast::Operand], signature: &Signature) -> Result<Vec<u32>, Unsupported> {
+        match returns.first() {
+            Some(&ast::Operand::Variable(id)) => Ok(self.parameter_words(id)?.numbers()),
+            Some(_) => Ok((0..signature.result_bytes().div_ceil(4)).collect()),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The words of an argument, with their numbers.
+    fn argument(&mut self, argument: ast::Operand, shape: Shape) -> Result<Vec<(u32, Operand)>, Unsupported> {
+        let words = match argument {
             ast::Operand::Variable(id) if self.frame.module.variables[id].space == StateSpace::Param => {
                 if self.frame.module.variables[id].size_bytes().is_none()
                     || self.homes.get(id).is_some()
@@ -280,14 +307,13 @@ impl<'m> Select<'m> {
                     return Err(Unsupported::new("this parameter as an argument"));
                 }
                 let words = self.parameter_words(id)?;
-                words.into_iter().map(|word| self.b.whole(word)).collect()
+                words.iter().map(|(number, word)| (number, self.b.whole(word))).collect()
             }
             _ => match shape.scalar {
-                Some(ty) => self.operand_words(argument, ty)?,
+                Some(ty) => (0..).zip(self.operand_words(argument, ty)?).collect::<Vec<_>>(),
                 None => return Err(Unsupported::new("this argument for an array")),
             },
         };
-        words.resize(shape.words(), Operand::RZ);
         Ok(words)
     }
 
@@ -295,7 +321,7 @@ impl<'m> Select<'m> {
     fn receive(&mut self, destination: ast::Operand, words: &[Operand]) -> Result<(), Unsupported> {
         if let ast::Operand::Variable(id) = destination {
             let variables = self.parameter_words(id)?;
-            for (variable, &word) in variables.into_iter().zip(words) {
+            for ((_, variable), &word) in variables.iter().zip(words) {
                 self.b.assign(variable, word);
             }
             return Ok(());
@@ -326,7 +352,7 @@ impl<'m> Select<'m> {
             self.start(block);
             self.write_return(&function.returns, &signature, return_address, result_address)?;
         }
-        let parameters: Vec<(Vec<Value>, Shape, Seat, Option<u32>)> = function
+        let parameters: Vec<(Rc<Words>, Shape, Seat, Option<u32>)> = function
             .parameters
             .iter()
             .zip(&signature.parameters)
@@ -350,16 +376,16 @@ impl<'m> Select<'m> {
     }
 
     /// The words of a parameter or result of this function; those of `.reg` parameters are made here and hold the register's value.
-    fn own_words(&mut self, parameter: &Parameter) -> Result<Vec<Value>, Unsupported> {
+    fn own_words(&mut self, parameter: &Parameter) -> Result<Rc<Words>, Unsupported> {
         match *parameter {
             Parameter::Variable(id) => self.parameter_words(id),
             Parameter::Register { declaration: Some(declaration), .. } => {
                 if let Some(words) = self.register_words.get(&declaration) {
-                    return Ok(words.clone());
+                    return Ok(Rc::new(Words::new(words.iter().copied())));
                 }
                 let words = (0..Shape::of(self.frame.module, parameter)?.words()).map(|_| self.b.value(Class::R)).collect::<Vec<_>>();
                 self.register_words.insert(declaration, words.clone());
-                Ok(words)
+                Ok(Rc::new(Words::new(words)))
             }
             Parameter::Register { .. } => Err(Unsupported::new("this parameter")),
         }
@@ -389,7 +415,7 @@ impl<'m> Select<'m> {
 
     fn write_entry(
         &mut self,
-        parameters: &[(Vec<Value>, Shape, Seat, Option<u32>)],
+        parameters: &[(Rc<Words>, Shape, Seat, Option<u32>)],
         result_in_memory: bool,
         return_address: Value,
         result_address: Value,
@@ -401,7 +427,7 @@ impl<'m> Select<'m> {
         let mut assigned: Vec<(Value, Operand)> = Vec::new();
         for (words, _, seat, _) in parameters {
             let Seat::Register(first) = *seat else { continue };
-            for (number, &word) in words.iter().enumerate() {
+            for (number, word) in words.iter() {
                 let value = self.b.value(Class::R);
                 let whole = self.b.whole(value);
                 results.push(fixed(whole, first + number as u8));
@@ -419,14 +445,14 @@ impl<'m> Select<'m> {
         for (words, shape, seat, _) in parameters {
             let Seat::Stack(at) = *seat else { continue };
             let incoming = |offset: i64| Reference { symbol, offset: offset as i32, kind: ReferenceKind::Incoming }.into();
-            let values = self.load_local(shape.bytes, stack_pointer, i64::from(at), incoming);
-            for (&word, value) in words.iter().zip(values) {
+            let values = self.load_local(&words.numbers(), shape.bytes, stack_pointer, i64::from(at), incoming);
+            for ((_, word), value) in words.iter().zip(values) {
                 self.b.assign(word, value);
             }
         }
         for (words, shape, _, slot) in parameters {
             if let Some(slot) = *slot {
-                let words: Vec<Operand> = words.iter().map(|&word| self.b.whole(word)).collect();
+                let words: Vec<(u32, Operand)> = words.iter().map(|(number, word)| (number, self.b.whole(word))).collect();
                 self.store_local(&words, shape.bytes, stack_pointer, i64::from(slot));
             }
         }
@@ -444,7 +470,7 @@ impl<'m> Select<'m> {
             let words = self.result_words(result)?;
             match seat {
                 Seat::Register(first) => {
-                    for (number, word) in words.into_iter().enumerate() {
+                    for (number, word) in words {
                         kept.push(fixed(word, first + number as u8));
                     }
                 }
@@ -462,10 +488,10 @@ impl<'m> Select<'m> {
         Ok(())
     }
 
-    /// The words of a result as they are at the end.
-    fn result_words(&mut self, result: &Parameter) -> Result<Vec<Operand>, Unsupported> {
+    /// The words of a result as they are at the end, with their numbers.
+    fn result_words(&mut self, result: &Parameter) -> Result<Vec<(u32, Operand)>, Unsupported> {
         match *result {
-            Parameter::Variable(id) => Ok(self.parameter_words(id)?.into_iter().map(|word| self.b.whole(word)).collect()),
+            Parameter::Variable(id) => Ok(self.parameter_words(id)?.iter().map(|(number, word)| (number, self.b.whole(word))).collect()),
             Parameter::Register { declaration: Some(declaration), .. } => {
                 let register = self.frame.body.registers[declaration].first;
                 let lanes = self.frame.body.declaration_of(register).lanes.max(1);
@@ -475,7 +501,7 @@ impl<'m> Select<'m> {
                     let whole = self.b.whole(variable);
                     words.extend((0..self.b.function.values[variable].width).map(|word| self.register_of(whole, word)));
                 }
-                Ok(words)
+                Ok((0..).zip(words).collect())
             }
             Parameter::Register { .. } => Err(Unsupported::new("this result")),
         }

@@ -107,7 +107,7 @@ impl Signature {
                 match register {
                     Some(register) => Seat::Register(register),
                     None => {
-                        let at = stack_bytes.next_multiple_of(shape.align);
+                        let at = stack_bytes.checked_next_multiple_of(shape.align).unwrap_or(u32::MAX);
                         stack_bytes = at.saturating_add(shape.bytes);
                         Seat::Stack(at)
                     }

@@ -11,7 +11,7 @@ use crate::operands::constant_bits;
 /// Bytes, and the addresses among them that are not known yet.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// The bytes; 0 where an address goes.
+    /// The bytes up to the last one that is given; 0 where an address goes. The rest of the variable is 0.
     pub bytes: Vec<u8>,
     /// The addresses.
     pub addresses: Vec<DataAddress>,
@@ -38,15 +38,14 @@ pub struct DataAddress {
 pub(crate) fn initial_data(module: &Module, layout: &Layout, id: VariableId) -> Result<Data, Unsupported> {
     let variable = &module.variables[id];
     let VariableType::Scalar(ty) = variable.ty else { return Ok(Data { bytes: vec![0; 8], addresses: Vec::new() }) };
-    let bytes = usize::try_from(variable.size_bytes().unwrap_or(0)).unwrap_or(usize::MAX);
-    let copies = variable.count.unwrap_or(1) as usize;
-    let mut data = Data { bytes: vec![0; bytes.saturating_mul(copies)], addresses: Vec::new() };
+    let size = usize::try_from(variable.size_bytes().unwrap_or(0)).unwrap_or(usize::MAX);
+    let mut data = Data::default();
     let Some(initializer) = variable.initializer.as_deref() else { return Ok(data) };
     let mut dimensions: Vec<usize> = variable.dimensions.iter().map(|dimension| dimension.unwrap_or(0) as usize).collect();
     if variable.lanes > 1 {
         dimensions.push(usize::from(variable.lanes));
     }
-    let mut writer = Writer { module, layout, ty, data: &mut data };
+    let mut writer = Writer { module, layout, ty, size, data: &mut data };
     writer.write(initializer, &dimensions, 0)?;
     Ok(data)
 }
@@ -55,6 +54,8 @@ struct Writer<'m> {
     module: &'m Module,
     layout: &'m Layout,
     ty: ScalarType,
+    /// Bytes of the variable.
+    size: usize,
     data: &'m mut Data,
 }
 
@@ -63,18 +64,18 @@ impl Writer<'_> {
     fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), Unsupported> {
         let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };
         let inner = dimensions.get(1..).unwrap_or_default();
-        let size: usize = inner.iter().product();
+        let size = inner.iter().fold(1, |size: usize, &dimension| size.saturating_mul(dimension));
         let mut at = first;
         for item in items {
             self.write(item, inner, at)?;
-            at += if matches!(item, Initializer::List(_)) { size } else { 1 };
+            at = at.saturating_add(if matches!(item, Initializer::List(_)) { size } else { 1 });
         }
         Ok(())
     }
 
     fn write_one(&mut self, initializer: &Initializer, element: usize) -> Result<(), Unsupported> {
         let bytes = self.ty.bytes() as usize;
-        let offset = element * bytes;
+        let offset = element.saturating_mul(bytes);
         let value = match initializer {
             Initializer::Constant(constant) => constant_bits(*constant, self.ty),
             Initializer::MaskedNumber { mask, value } => (*value as u64 & mask) >> mask.trailing_zeros().min(63),
@@ -93,9 +94,14 @@ impl Writer<'_> {
             }
             Initializer::List(_) | Initializer::Opaque(_) => return Err(Unsupported::new("this initial value")),
         };
-        let Some(place) = self.data.bytes.get_mut(offset..offset + bytes) else {
+        let end = offset.saturating_add(bytes);
+        if end > self.size {
             return Err(Unsupported::new("an initial value that is longer than its variable"));
-        };
+        }
+        if self.data.bytes.len() < end {
+            self.data.bytes.resize(end, 0);
+        }
+        let place = &mut self.data.bytes[offset..end];
         let all = i128::from(value as i64).to_le_bytes();
         let source = if bytes <= 8 { value.to_le_bytes()[..bytes].to_vec() } else { all[..bytes].to_vec() };
         place.copy_from_slice(&source);

@@ -3,20 +3,17 @@
 //! What is fixed for the whole module: constant bank 3, the global variables with their initial bytes, and the table of their
 //! addresses in constant bank 4. What each function has for itself: its parameters, its frame, its shared memory.
 //!
-//! **Shared memory.** A kernel has what it mentions. Functions that are not kernels are compiled once for all kernels, so what they
-//! mention has the same place in each: it comes first, in every kernel that calls something. Dynamic arrays all start where the static
-//! variables end.
+//! **Sizes.** All sums are 64-bit and saturate. Offsets are valid only while the sums keep within the limits of the target, which the
+//! driver checks before it compiles functions. No declared size makes this module allocate memory.
 //!
 //! **Relocatable files.** Only parameters and frames are placed; the linker does the rest, and addresses are references.
 
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use oriole_ptx::ast::{
-    AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable,
-    VariableId, VariableType,
+    AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable, VariableId,
+    VariableType,
 };
-use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 use oriole_support::{Index, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,6 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::calls;
 use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
+use crate::shared::{self, SharedPlan};
 use crate::variables::{Home, Homes, ModuleHomes, SymbolSpace};
 
 /// Whether addresses are known now or when files are linked.
@@ -60,16 +58,15 @@ pub struct Layout {
     /// Variables in `.const`, in the order of constant bank 3.
     pub constants: Vec<Static>,
     /// Bytes of constant bank 3.
-    pub constant_bytes: u32,
+    pub constant_bytes: u64,
     /// Variables in `.global` that are defined here.
     pub globals: Vec<Static>,
     /// Names in `.global` that are not defined here.
     pub externs: Vec<String>,
     /// The names whose addresses constant bank 4 holds, eight bytes each.
     pub addresses: Vec<String>,
-    /// Bytes of the shared variables that functions other than kernels mention.
-    common_shared_bytes: u32,
-    common_shared_align: u32,
+    /// Shared memory of each function.
+    shared: SharedPlan,
     /// What all functions share.
     homes: Arc<ModuleHomes>,
     /// The first variable of each name.
@@ -78,6 +75,7 @@ pub struct Layout {
     names: Vec<Option<String>>,
 }
 
+/// Constants beyond this size have no initial bytes, since no target has a larger bank.
 const LARGEST_BANK: u64 = 0x10000;
 
 impl Layout {
@@ -90,8 +88,7 @@ impl Layout {
             globals: Vec::new(),
             externs: Vec::new(),
             addresses: Vec::new(),
-            common_shared_bytes: 0,
-            common_shared_align: 1,
+            shared: SharedPlan::default(),
             homes: Arc::default(),
             by_name: FxHashMap::default(),
             names: names_of(module),
@@ -127,12 +124,14 @@ impl Layout {
             homes.statics.insert(id, home);
         }
         homes.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
-        layout.place_common_shared(module, &mut homes);
         for (position, variable) in module.variables.iter().enumerate().filter(|(_, variable)| variable.count.is_some()) {
-            homes.strides.insert(VariableId::new(position), stride(variable) as u32);
+            homes.strides.insert(VariableId::new(position), narrow(stride(variable)));
         }
         homes.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
         layout.homes = Arc::new(homes);
+        if linking == Linking::Whole {
+            layout.shared = shared::plan(module);
+        }
         Ok(layout)
     }
 
@@ -146,32 +145,19 @@ impl Layout {
                 continue;
             }
             let (bytes, align) = (total_bytes(variable), variable.align_bytes().max(1));
-            end = end.next_multiple_of(align);
-            if end.saturating_add(bytes) > LARGEST_BANK {
-                return Err(Unsupported::new("more than 64 KiB of variables in .const"));
-            }
-            self.constants.push(Static { id, name, offset: end as u32, bytes, align, initial: None });
-            end += bytes;
+            end = aligned(end, align);
+            self.constants.push(Static { id, name, offset: narrow(end), bytes, align, initial: None });
+            end = end.saturating_add(bytes);
         }
-        self.constant_bytes = end as u32;
+        self.constant_bytes = end;
+        if end > LARGEST_BANK {
+            return Ok(());
+        }
         for position in 0..self.constants.len() {
             let data = initial_data(module, self, self.constants[position].id)?;
             self.constants[position].initial = Some(data);
         }
         Ok(())
-    }
-
-    fn place_common_shared(&mut self, module: &Module, homes: &mut ModuleHomes) {
-        let mut end = 0;
-        for function in module.functions.iter().filter(|function| function.kind == FunctionKind::Function) {
-            for id in mentioned(function).into_iter().filter(|&id| is_static_shared(module, id)) {
-                if let Entry::Vacant(vacant) = homes.common_shared.entry(id) {
-                    vacant.insert(Home::Shared(place(&module.variables[id], &mut end)));
-                    self.common_shared_align = self.common_shared_align.max(module.variables[id].align_bytes() as u32);
-                }
-            }
-        }
-        self.common_shared_bytes = end;
     }
 
     /// The name of a variable in the file.
@@ -200,7 +186,7 @@ impl Layout {
         }
         let used = mentioned(function);
         place_frame(module, &used, &mut homes);
-        self.place_shared(module, function, &used, &mut homes);
+        self.place_shared(module, id, &used, &mut homes);
         homes
     }
 
@@ -211,37 +197,23 @@ impl Layout {
         }
     }
 
-    fn place_shared(&self, module: &Module, function: &Function, used: &[VariableId], homes: &mut Homes) {
-        let shared = used.iter().copied().filter(|&id| module.variables[id].space == StateSpace::Shared);
+    fn place_shared(&self, module: &Module, id: FunctionId, used: &[VariableId], homes: &mut Homes) {
         if self.linking == Linking::Relocatable {
-            for id in shared {
+            for id in used.iter().copied().filter(|&id| module.variables[id].space == StateSpace::Shared) {
                 let name = self.names[id.position()].clone().unwrap_or_default();
                 homes.insert(id, Home::Symbol { name, space: SymbolSpace::Shared });
             }
             return;
         }
-        let mut end = 0;
-        if function.kind == FunctionKind::Function || calls_something(module, function) {
-            end = self.common_shared_bytes;
-            homes.has_common_shared = self.linking == Linking::Whole;
-            homes.shared_align = homes.shared_align.max(self.common_shared_align);
+        let Some(shared) = self.shared.get(&id) else { return };
+        for &(id, offset) in &shared.places {
+            homes.insert(id, Home::Shared(narrow(offset)));
         }
-        let mut dynamic = Vec::new();
-        for id in shared {
-            let variable = &module.variables[id];
-            homes.shared_align = homes.shared_align.max(variable.align_bytes() as u32);
-            if !is_static_shared(module, id) {
-                dynamic.push(id);
-            } else if homes.get(id).is_none() {
-                let offset = place(variable, &mut end);
-                homes.insert(id, Home::Shared(offset));
-            }
-        }
-        homes.shared_bytes = end;
-        homes.uses_dynamic_shared = !dynamic.is_empty();
-        let align = dynamic.iter().map(|&id| module.variables[id].align_bytes() as u32).max().unwrap_or(1);
-        for id in dynamic {
-            homes.insert(id, Home::Shared(end.next_multiple_of(align.max(1))));
+        (homes.shared_bytes, homes.shared_align) = (shared.end, narrow(shared.align));
+        homes.uses_dynamic_shared = !shared.dynamic.is_empty();
+        let align = shared.dynamic.iter().map(|&id| module.variables[id].align_bytes()).max().unwrap_or(1);
+        for &id in &shared.dynamic {
+            homes.insert(id, Home::Shared(narrow(aligned(shared.end, align))));
         }
     }
 }
@@ -262,16 +234,26 @@ fn place_frame(module: &Module, used: &[VariableId], homes: &mut Homes) {
     let mut end = 0;
     for &id in used.iter().filter(|&&id| module.variables[id].space == StateSpace::Local) {
         let offset = place(&module.variables[id], &mut end);
-        homes.frame_align = homes.frame_align.max(module.variables[id].align_bytes() as u32);
+        homes.frame_align = homes.frame_align.max(narrow(module.variables[id].align_bytes()));
         homes.insert(id, Home::Local(offset));
     }
     homes.frame_bytes = end;
 }
 
-fn place(variable: &Variable, end: &mut u32) -> u32 {
-    let offset = end.next_multiple_of(variable.align_bytes().max(1) as u32);
-    *end = offset.saturating_add(u32::try_from(total_bytes(variable)).unwrap_or(u32::MAX));
-    offset
+fn place(variable: &Variable, end: &mut u64) -> u32 {
+    let offset = aligned(*end, variable.align_bytes());
+    *end = offset.saturating_add(total_bytes(variable));
+    narrow(offset)
+}
+
+/// The next multiple of an alignment, or the largest number if there is none.
+pub(crate) fn aligned(end: u64, align: u64) -> u64 {
+    end.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX)
+}
+
+/// An offset for an instruction. One that does not fit belongs to a function that exceeds a limit and is not compiled.
+fn narrow(offset: u64) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
 /// The size of one variable; of a texture or sampler that of its handle.
@@ -284,20 +266,15 @@ fn one_bytes(variable: &Variable) -> u64 {
 
 /// The distance between variables of a parameterized declaration.
 fn stride(variable: &Variable) -> u64 {
-    one_bytes(variable).next_multiple_of(variable.align_bytes().max(1))
+    aligned(one_bytes(variable), variable.align_bytes())
 }
 
 /// The size of all variables of a declaration.
-fn total_bytes(variable: &Variable) -> u64 {
+pub(crate) fn total_bytes(variable: &Variable) -> u64 {
     match variable.count {
         Some(count) => stride(variable).saturating_mul(u64::from(count)),
         None => one_bytes(variable),
     }
-}
-
-fn is_static_shared(module: &Module, id: VariableId) -> bool {
-    let variable = &module.variables[id];
-    variable.space == StateSpace::Shared && variable.linkage != Linkage::Extern && variable.size_bytes().is_some()
 }
 
 fn variables_in(module: &Module, space: StateSpace) -> impl Iterator<Item = VariableId> + '_ {
@@ -317,11 +294,6 @@ pub fn mentioned(function: &Function) -> Vec<VariableId> {
     found.sort_unstable();
     found.dedup();
     found
-}
-
-fn calls_something(module: &Module, function: &Function) -> bool {
-    let calls = |body: &Body| body.instructions.iter().any(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
-    function.body.as_deref().is_some_and(calls)
 }
 
 /// Names for the file: those of module scope as they are, those of functions with the function's in front.

@@ -30,6 +30,7 @@ mod ptx;
 mod recording;
 mod runtime;
 mod select;
+mod shared;
 mod variables;
 mod words;
 

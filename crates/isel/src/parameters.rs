@@ -1,14 +1,18 @@
 //! `.param` variables of functions and calls: not memory, but values.
 //!
-//! Each such variable is as many 32-bit variables as it has words; `st.param` and `ld.param` at fixed offsets assign and read them, and
-//! SSA construction makes moves of it all. Only a parameter whose address a function takes is memory: it is stored into the frame
+//! Each word of such a variable is a 32-bit variable; `st.param` and `ld.param` at fixed offsets assign and read them, and SSA
+//! construction makes moves of it all. Of a large variable only the words that the function touches exist: storing or loading the
+//! others would move undefined values. Only a parameter whose address a function takes is memory: it is stored into the frame
 //! when the function starts.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use oriole_ir::{Class, MemoryAccess, Operand, Space, Value};
 use oriole_ptx::ast::{self, AddressBase, Body, FunctionId, Module, Parameter, VariableId};
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::{ScalarType, StateSpace};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -17,10 +21,93 @@ use crate::select::Select;
 /// Bytes of a register.
 const WORD: u32 = 4;
 
-/// A variable and what of it an access means.
+/// Variables with at most this many words have all of them: they may travel in registers.
+const SMALL_WORDS: u32 = 16;
+/// Most words of a variable that a function passes on whole or keeps in its frame.
+const WHOLE_WORDS: u32 = 1 << 14;
+/// Bytes that the widest access touches.
+const WIDEST_ACCESS: i64 = 32;
+
+/// The words of a `.param` variable that a function touches, by number in ascending order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Words(Vec<(u32, Value)>);
+
+impl Words {
+    pub(crate) fn new(values: impl IntoIterator<Item = Value>) -> Words {
+        Words((0..).zip(values).collect())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Value)> + '_ {
+        self.0.iter().copied()
+    }
+
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        self.0.iter().map(|(number, _)| *number).collect()
+    }
+
+    fn get(&self, number: u32) -> Option<Value> {
+        self.0.binary_search_by_key(&number, |(number, _)| *number).ok().map(|position| self.0[position].1)
+    }
+
+    /// Some consecutive words, if all of them are there.
+    fn range(&self, first: u32, count: u32) -> Option<Vec<Value>> {
+        (first..first.checked_add(count)?).map(|number| self.get(number)).collect()
+    }
+}
+
+/// Which words of a function's `.param` variables exist.
+#[derive(Default)]
+pub(crate) struct TouchedWords {
+    /// Words that accesses touch, or may touch.
+    accessed: FxHashMap<VariableId, BTreeSet<u32>>,
+    /// Variables that the function gets from elsewhere and passes on, or that it keeps in its frame: all words matter.
+    whole: FxHashSet<VariableId>,
+}
+
+impl TouchedWords {
+    /// Looks through a function. `calls` has the results and the arguments of each of its calls.
+    pub(crate) fn of<'m>(
+        module: &Module,
+        id: FunctionId,
+        body: &Body,
+        calls: impl Iterator<Item = (&'m [ast::Operand], &'m [ast::Operand])>,
+    ) -> TouchedWords {
+        let function = &module.functions[id];
+        let mut incoming: FxHashSet<VariableId> = function.parameters.iter().filter_map(parameter_variable).collect();
+        let mut outgoing: FxHashSet<VariableId> = function.returns.iter().filter_map(parameter_variable).collect();
+        let variable = |operand: &ast::Operand| if let ast::Operand::Variable(id) = *operand { Some(id) } else { None };
+        for (results, arguments) in calls {
+            incoming.extend(results.iter().filter_map(variable));
+            outgoing.extend(arguments.iter().filter_map(variable));
+        }
+        let mut whole: FxHashSet<VariableId> = incoming.intersection(&outgoing).copied().collect();
+        whole.extend(address_taken(module, id, body));
+        let mut accessed: FxHashMap<VariableId, BTreeSet<u32>> = FxHashMap::default();
+        for address in &body.addresses {
+            let AddressBase::Variable(id) = address.base else { continue };
+            if module.variables[id].space == StateSpace::Param && (0..i64::from(u32::MAX) - WIDEST_ACCESS).contains(&address.offset) {
+                let words = address.offset / i64::from(WORD)..=(address.offset + WIDEST_ACCESS - 1) / i64::from(WORD);
+                accessed.entry(id).or_default().extend(words.map(|word| word as u32));
+            }
+        }
+        TouchedWords { accessed, whole }
+    }
+
+    /// The words of a variable of this size that exist.
+    fn of_variable(&self, id: VariableId, bytes: u32) -> Option<Vec<u32>> {
+        let count = bytes.div_ceil(WORD);
+        match self.whole.contains(&id) || count <= SMALL_WORDS {
+            true if count > WHOLE_WORDS => None,
+            true => Some((0..count).collect()),
+            false => Some(self.accessed.get(&id).map_or_else(Vec::new, |words| words.range(..count).copied().collect())),
+        }
+    }
+}
+
+/// The words that an access means, and where it starts in the first of them.
 pub(crate) struct ParameterPlace {
     words: Vec<Value>,
-    offset: u32,
+    at: u32,
 }
 
 /// Parameters whose address a function's code takes.
@@ -54,17 +141,21 @@ pub(crate) fn parameter_variable(parameter: &Parameter) -> Option<VariableId> {
 
 impl Select<'_> {
     /// The words of a `.param` variable.
-    pub(crate) fn parameter_words(&mut self, id: VariableId) -> Result<Vec<Value>, Unsupported> {
+    pub(crate) fn parameter_words(&mut self, id: VariableId) -> Result<Rc<Words>, Unsupported> {
         if let Some(words) = self.parameters.get(&id) {
             return Ok(words.clone());
         }
         let variable = &self.frame.module.variables[id];
+        let name = self.frame.module.name(variable.name);
         let bytes = variable.size_bytes().and_then(|bytes| u32::try_from(bytes).ok()).filter(|_| variable.count.is_none());
         let Some(bytes) = bytes else {
-            let name = self.frame.module.name(variable.name);
             return Err(Unsupported::new(format!("accesses to the parameter {name}")));
         };
-        let words: Vec<Value> = (0..bytes.div_ceil(WORD)).map(|_| self.b.value(Class::R)).collect();
+        let Some(numbers) = self.touched_words.of_variable(id, bytes) else {
+            let feature = format!("the parameter {name} of {bytes} bytes, which is passed on or whose address is taken,");
+            return Err(Unsupported::new(feature));
+        };
+        let words = Rc::new(Words(numbers.into_iter().map(|number| (number, self.b.value(Class::R))).collect()));
         self.parameters.insert(id, words.clone());
         Ok(words)
     }
@@ -79,21 +170,21 @@ impl Select<'_> {
             return Ok(None);
         }
         let words = self.parameter_words(id)?;
-        let offset = u32::try_from(address.offset).ok().filter(|offset| offset + bytes <= WORD * words.len() as u32);
-        match offset {
-            Some(offset) if offset % bytes.min(WORD) == 0 => Ok(Some(ParameterPlace { words, offset })),
-            _ => Err(Unsupported::new("an access to a parameter that is outside of it or not aligned")),
+        let offset = u32::try_from(address.offset).ok().filter(|offset| offset % bytes.min(WORD) == 0);
+        let found = offset.and_then(|offset| Some((offset % WORD, words.range(offset / WORD, bytes.div_ceil(WORD))?)));
+        match found {
+            Some((at, words)) => Ok(Some(ParameterPlace { words, at })),
+            None => Err(Unsupported::new("an access to a parameter that is outside of it or not aligned")),
         }
     }
 
     /// Reads a parameter, as registers in the order of memory; narrow values are extended.
     pub(crate) fn read_parameter(&mut self, place: &ParameterPlace, bytes: u32, is_signed: bool) -> Vec<Operand> {
-        let first = (place.offset / WORD) as usize;
         if bytes >= WORD {
-            return (first..first + (bytes / WORD) as usize).map(|word| self.b.whole(place.words[word])).collect();
+            return place.words.iter().map(|&word| self.b.whole(word)).collect();
         }
-        let word = self.b.whole(place.words[first]);
-        vec![self.narrow_field(word, place.offset % WORD, bytes, is_signed)]
+        let word = self.b.whole(place.words[0]);
+        vec![self.narrow_field(word, place.at, bytes, is_signed)]
     }
 
     /// One or two bytes of a word, extended.
@@ -107,17 +198,16 @@ impl Select<'_> {
 
     /// Writes a parameter.
     pub(crate) fn write_parameter(&mut self, place: &ParameterPlace, bytes: u32, value: Operand) {
-        let first = (place.offset / WORD) as usize;
         if bytes >= WORD {
-            for number in 0..(bytes / WORD) as usize {
+            for (number, &variable) in place.words.iter().enumerate() {
                 let word = self.register_of(value, number as u8);
-                self.assign_word(place.words[first + number], word);
+                self.assign_word(variable, word);
             }
             return;
         }
-        let old = self.b.whole(place.words[first]);
-        let new = self.with_field(old, value, place.offset % WORD, bytes);
-        self.assign_word(place.words[first], new);
+        let old = self.b.whole(place.words[0]);
+        let new = self.with_field(old, value, place.at, bytes);
+        self.assign_word(place.words[0], new);
     }
 
     /// A word with one or two of its bytes replaced by the lowest of another.
@@ -135,33 +225,41 @@ impl Select<'_> {
         self.b.assign(word, value);
     }
 
-    /// Stores words to local memory; only the bytes that count are written.
-    pub(crate) fn store_local(&mut self, words: &[Operand], bytes: u32, base: Operand, offset: i64) {
-        for (at, size) in pieces(bytes, offset) {
-            let word = self.in_register(words[(at / WORD) as usize]);
-            let value = if at % WORD == 0 { word } else { self.narrow_field(word, at % WORD, size, false) };
-            let modifier = size_modifier(size);
-            self.b.emit(&format!("STL{modifier} [{{}}+{{}}], {{}}"), &[base, (offset + i64::from(at)).into(), value]);
-            self.b.describe(MemoryAccess::weak(Space::Local, size as u8));
+    /// Stores words of an object with this many bytes to local memory; only the bytes that count are written.
+    pub(crate) fn store_local(&mut self, words: &[(u32, Operand)], bytes: u32, base: Operand, offset: i64) {
+        for &(number, word) in words {
+            let word = self.in_register(word);
+            for (at, size) in pieces(number, bytes, offset) {
+                let value = if at % WORD == 0 { word } else { self.narrow_field(word, at % WORD, size, false) };
+                let modifier = size_modifier(size);
+                self.b.emit(&format!("STL{modifier} [{{}}+{{}}], {{}}"), &[base, (offset + i64::from(at)).into(), value]);
+                self.b.describe(MemoryAccess::weak(Space::Local, size as u8));
+            }
         }
     }
 
-    /// Loads words from local memory. `place` makes the operand for an offset from where they start.
-    pub(crate) fn load_local(&mut self, bytes: u32, base: Operand, offset: i64, place: impl Fn(i64) -> Operand) -> Vec<Operand> {
+    /// Loads words of an object with this many bytes from local memory. `place` makes the operand for an offset from its start.
+    pub(crate) fn load_local(
+        &mut self,
+        numbers: &[u32],
+        bytes: u32,
+        base: Operand,
+        offset: i64,
+        place: impl Fn(i64) -> Operand,
+    ) -> Vec<Operand> {
         let mut words: Vec<Operand> = Vec::new();
-        for (at, size) in pieces(bytes, offset) {
-            let modifier = size_modifier(size);
-            let value = self.b.define(Class::R, &format!("LDL{modifier} $, [{{}}+{{}}]"), &[base, place(offset + i64::from(at))]);
-            self.b.describe(MemoryAccess::weak(Space::Local, size as u8));
-            match words.last_mut() {
-                Some(last) if at % WORD != 0 => {
-                    let old = *last;
-                    let joined = self.with_field(old, value, at % WORD, size);
-                    words.pop();
-                    words.push(joined);
-                }
-                _ => words.push(value),
+        for &number in numbers {
+            let mut word = None;
+            for (at, size) in pieces(number, bytes, offset) {
+                let modifier = size_modifier(size);
+                let value = self.b.define(Class::R, &format!("LDL{modifier} $, [{{}}+{{}}]"), &[base, place(offset + i64::from(at))]);
+                self.b.describe(MemoryAccess::weak(Space::Local, size as u8));
+                word = Some(match word {
+                    Some(old) => self.with_field(old, value, at % WORD, size),
+                    None => value,
+                });
             }
+            words.push(word.unwrap_or(Operand::RZ));
         }
         words
     }
@@ -173,12 +271,12 @@ impl Select<'_> {
     }
 }
 
-/// Naturally aligned parts of some bytes that start at an offset: where each starts among the bytes, and its size.
-fn pieces(bytes: u32, offset: i64) -> Vec<(u32, u32)> {
+/// Naturally aligned parts of a word of an object that starts at an offset: where each starts in the object, and its size.
+fn pieces(number: u32, bytes: u32, offset: i64) -> Vec<(u32, u32)> {
     let mut found = Vec::new();
-    let mut at = 0;
-    while at < bytes {
-        let fits = |size: u32| (offset + i64::from(at)) % i64::from(size) == 0 && at % size == 0 && at + size <= bytes;
+    let (mut at, end) = (number * WORD, bytes.min(number.saturating_add(1).saturating_mul(WORD)));
+    while at < end {
+        let fits = |size: u32| (offset + i64::from(at)) % i64::from(size) == 0 && at % size == 0 && end - at >= size;
         let size = if fits(4) {
             4
         } else if fits(2) {

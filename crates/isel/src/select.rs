@@ -1,6 +1,7 @@
 //! The context of selection, and the walk over a function's statements.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Location, Operand, OperandKind, Target, Value};
 use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterDeclarationId, RegisterId, Statement, VariableId};
@@ -12,6 +13,7 @@ use crate::calls;
 use crate::dispatch;
 use crate::error::Unsupported;
 use crate::integer::Carry;
+use crate::parameters::{TouchedWords, Words};
 use crate::ptx::Ptx;
 use crate::runtime;
 use crate::variables::Homes;
@@ -37,7 +39,7 @@ pub(crate) struct Frame<'m> {
     pub module: &'m Module,
     pub body: &'m Body,
     /// The variable of each register, made when it is first mentioned; elements of vector registers follow one another.
-    registers: Vec<Option<Value>>,
+    registers: FxHashMap<RegisterId, Value>,
     labels: Vec<Option<Block>>,
     /// Where `ret` goes, in an inlined function.
     pub exit: Option<Block>,
@@ -47,14 +49,7 @@ pub(crate) struct Frame<'m> {
 
 impl<'m> Frame<'m> {
     pub(crate) fn new(module: &'m Module, body: &'m Body, exit: Option<Block>) -> Frame<'m> {
-        Frame {
-            module,
-            body,
-            registers: vec![None; body.register_count as usize],
-            labels: vec![None; body.labels.len()],
-            exit,
-            carry: Carry::default(),
-        }
+        Frame { module, body, registers: FxHashMap::default(), labels: vec![None; body.labels.len()], exit, carry: Carry::default() }
     }
 }
 
@@ -93,7 +88,9 @@ pub struct Select<'m> {
     pub(crate) indirect_calls: Mentioned,
     pub(crate) taken_functions: Mentioned,
     /// `.param` variables of functions and calls, word by word.
-    pub(crate) parameters: FxHashMap<VariableId, Vec<Value>>,
+    pub(crate) parameters: FxHashMap<VariableId, Rc<Words>>,
+    /// Which words of them exist.
+    pub(crate) touched_words: TouchedWords,
     /// The same for `.reg` parameters.
     pub(crate) register_words: FxHashMap<RegisterDeclarationId, Vec<Value>>,
     /// Parameters in the frame: offset from the stack pointer.
@@ -142,6 +139,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         indirect_calls: Mentioned::default(),
         taken_functions: Mentioned::default(),
         parameters: FxHashMap::default(),
+        touched_words: TouchedWords::default(),
         register_words: FxHashMap::default(),
         parameter_slots: FxHashMap::default(),
         open_parameter: None,
@@ -155,7 +153,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         unlikely: Vec::new(),
         ended: false,
     };
-    calls::prepare(&mut select, id);
+    calls::prepare(&mut select, id).map_err(|error| vec![error])?;
     let mut errors = select.walk();
     if !is_kernel && let Err(error) = select.write_ends(id) {
         errors.push(error);
@@ -237,7 +235,7 @@ impl<'m> Select<'m> {
 
     /// The variable of a register or of one element of a vector register.
     pub fn variable(&mut self, register: RegisterId, element: u8) -> Value {
-        if let Some(first) = self.frame.registers[register.position()] {
+        if let Some(&first) = self.frame.registers.get(&register) {
             return Value::new(first.position() + usize::from(element));
         }
         let declaration = self.frame.body.declaration_of(register);
@@ -246,7 +244,7 @@ impl<'m> Select<'m> {
         for _ in 1..lanes {
             self.b.value(class_of(ty));
         }
-        self.frame.registers[register.position()] = Some(first);
+        self.frame.registers.insert(register, first);
         Value::new(first.position() + usize::from(element))
     }
 

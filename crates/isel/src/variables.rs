@@ -59,8 +59,6 @@ pub enum SymbolSpace {
 pub(crate) struct ModuleHomes {
     /// Variables in `.const` and `.global`.
     pub(crate) statics: FxHashMap<VariableId, Home>,
-    /// Shared variables that functions other than kernels mention, in kernels that call something and in all functions.
-    pub(crate) common_shared: FxHashMap<VariableId, Home>,
     /// Distance between the variables of a parameterized declaration (`.shared .b32 v<4>`).
     pub(crate) strides: FxHashMap<VariableId, u32>,
     /// What the aliases of the module stand for.
@@ -73,22 +71,20 @@ pub struct Homes {
     /// Variables of this function only.
     homes: FxHashMap<VariableId, Home>,
     pub(crate) module: Arc<ModuleHomes>,
-    /// Whether [`ModuleHomes::common_shared`] holds for this function.
-    pub(crate) has_common_shared: bool,
     /// Bytes of parameters.
-    pub parameter_bytes: u32,
+    pub parameter_bytes: u64,
     /// Bytes of static shared memory, what the system reserves excluded.
-    pub shared_bytes: u32,
+    pub shared_bytes: u64,
     /// The largest alignment in shared memory, dynamic arrays included.
     pub shared_align: u32,
     /// Whether it uses dynamic shared memory.
     pub uses_dynamic_shared: bool,
     /// Bytes of the variables in the frame.
-    pub frame_bytes: u32,
+    pub frame_bytes: u64,
     /// Their largest alignment.
     pub frame_align: u32,
     /// Bytes of constant bank 3.
-    pub constant_bytes: u32,
+    pub constant_bytes: u64,
 }
 
 impl Homes {
@@ -109,8 +105,7 @@ impl Homes {
 
     /// Where a variable lives.
     pub fn get(&self, variable: VariableId) -> Option<&Home> {
-        let common = || self.has_common_shared.then(|| self.module.common_shared.get(&variable)).flatten();
-        self.homes.get(&variable).or_else(|| self.module.statics.get(&variable)).or_else(common)
+        self.homes.get(&variable).or_else(|| self.module.statics.get(&variable))
     }
 }
 
@@ -213,11 +208,11 @@ impl<'m> Select<'m> {
 
     fn variable_place(&mut self, id: VariableId, offset: i64) -> Result<Place, Unsupported> {
         match self.homes.get(id).cloned() {
-            Some(Home::Parameter(start) | Home::Constant(start)) => Ok(Place { base: None, offset: offset + i64::from(start) }),
+            Some(Home::Parameter(start) | Home::Constant(start)) => Ok(Place { base: None, offset: offset.wrapping_add(i64::from(start)) }),
             Some(Home::Local(start)) => {
-                Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start + self.locals_start) })
+                Ok(Place { base: Some(self.stack_pointer()), offset: offset.wrapping_add(i64::from(start + self.locals_start)) })
             }
-            Some(Home::Shared(start)) => Ok(Place { base: self.shared_start(), offset: offset + i64::from(start) }),
+            Some(Home::Shared(start)) => Ok(Place { base: self.shared_start(), offset: offset.wrapping_add(i64::from(start)) }),
             Some(Home::Table(slot)) => {
                 let halves = [slot, slot + 4].map(|at| self.b.define(Class::R, "MOV $, {}", &[Operand::constant(ADDRESS_BANK, at)]));
                 Ok(Place { base: Some(self.b.pack(Class::R2, &halves)), offset })
@@ -233,7 +228,7 @@ impl<'m> Select<'m> {
             }
             None if self.parameter_slots.contains_key(&id) => {
                 let start = self.parameter_slots[&id];
-                Ok(Place { base: Some(self.stack_pointer()), offset: offset + i64::from(start) })
+                Ok(Place { base: Some(self.stack_pointer()), offset: offset.wrapping_add(i64::from(start)) })
             }
             None => {
                 let name = self.frame.module.name(self.frame.module.variables[id].name);

@@ -6,6 +6,13 @@ use std::fmt::Write;
 /// How every kernel test begins.
 pub const FIRST_LINE: &str = "// kernel-test 1";
 const WIDTH: usize = 116;
+/// Elements of all buffers of a test together, so that a header cannot ask for more memory than tests need.
+const MOST_ELEMENTS: usize = 1 << 24;
+/// Blocks of a grid in each direction, and threads of a block, as every GPU since sm_30 has them.
+const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 0xffff, 0xffff];
+const MOST_THREADS: [u32; 3] = [1024, 1024, 64];
+/// Bytes of shared memory of a block that a header may ask for.
+const MOST_SHARED_BYTES: u32 = 1 << 20;
 /// Expected values that the interpreter gives.
 const INTERPRETER: &str = "interpreter";
 
@@ -61,10 +68,16 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
     match words.as_slice() {
         ["about"] => {}
         ["kernel"] => test.kernel = value.to_owned(),
-        ["grid"] => test.grid = read_shape(value)?,
-        ["block"] => test.block = read_shape(value)?,
-        ["shared"] => test.shared_bytes = value.parse().map_err(|_| "no byte count")?,
-        ["param", name] => test.parameters.push(Parameter { name: (*name).to_owned(), value: read_parameter(value)? }),
+        ["grid"] => test.grid = read_shape(value, MOST_BLOCKS)?,
+        ["block"] => test.block = read_shape(value, MOST_THREADS)?,
+        ["shared"] => {
+            let bytes: u32 = value.parse().map_err(|_| "no byte count")?;
+            test.shared_bytes = Some(bytes).filter(|&bytes| bytes <= MOST_SHARED_BYTES).ok_or("more shared memory than any GPU has")?;
+        }
+        ["param", name] => {
+            test.parameters.push(Parameter { name: (*name).to_owned(), value: read_parameter(value)? });
+            check_elements(test)?;
+        }
         ["expect", name] => {
             let (_, count) = test.buffer(name).ok_or("no such buffer")?;
             test.expectations.push(read_expectation(name, value, count)?);
@@ -74,10 +87,27 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn read_shape(text: &str) -> Result<[u32; 3], String> {
+/// Fails if the buffers of a test have more elements than tests need.
+fn check_elements(test: &KernelTest) -> Result<(), String> {
+    let counts = test.parameters.iter().filter_map(|parameter| match parameter.value {
+        Value::Buffer { count, .. } => Some(count),
+        _ => None,
+    });
+    match counts.fold(0, usize::saturating_add) {
+        total if total > MOST_ELEMENTS => Err(format!("the buffers have {total} elements, more than {MOST_ELEMENTS},")),
+        _ => Ok(()),
+    }
+}
+
+fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
     let mut shape = [1; 3];
     for (i, word) in text.split_whitespace().enumerate() {
-        *shape.get_mut(i).ok_or("more than three sizes")? = word.parse().map_err(|_| "a size is no number")?;
+        let size: u32 = word.parse().map_err(|_| "a size is no number")?;
+        let most = most.get(i).ok_or("more than three sizes")?;
+        if size > *most {
+            return Err(format!("a size of {size}, where GPUs have at most {most},"));
+        }
+        shape[i] = size;
     }
     Ok(shape)
 }
@@ -155,9 +185,13 @@ fn read_expectation(name: &str, text: &str, count: usize) -> Result<Expectation,
     let mut expected = Vec::with_capacity(count);
     for word in values.split_whitespace() {
         let (body, times) = match word.split_once('*') {
-            Some((body, times)) => (body, times.parse().map_err(|_| "a repeat count is no number")?),
+            Some((body, times)) => (body, times.parse::<usize>().map_err(|_| "a repeat count is no number")?),
             None => (word, 1),
         };
+        let total = expected.len().saturating_add(times);
+        if total > count {
+            return Err(format!("{total} values or more expected of {count} elements"));
+        }
         expected.extend(std::iter::repeat_n(read_expected(body)?, times));
     }
     if expected.len() != count {
@@ -358,8 +392,27 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let wrong = SAMPLE.replace("nan*2", "nan*3");
-        assert!(parse(&wrong).is_err_and(|message| message.starts_with("7 values expected of 6 elements")));
+        assert!(parse(&wrong).is_err_and(|message| message.starts_with("7 values or more expected of 6 elements")));
+        let few = SAMPLE.replace("nan*2", "nan");
+        assert!(parse(&few).is_err_and(|message| message.starts_with("5 values expected of 6 elements")));
         assert!(parse(&SAMPLE.replace("random:7", "rnd:7")).is_err());
         assert!(parse(".version 8.0").is_err());
+    }
+
+    /// Memory follows what a test can use, not what its header says.
+    #[test]
+    fn sizes_that_no_test_needs_are_refused() {
+        let refused = |old: &str, new: &str, why: &str| {
+            let message = parse(&SAMPLE.replace(old, new)).expect_err(new);
+            assert!(message.contains(why), "{message}");
+        };
+        refused("f32[4]", "f32[18446744073709551615]", "more than 16777216");
+        refused("f32[4]", "f32[16777216]", "more than 16777216");
+        refused("? 0", "?*18446744073709551615", "18446744073709551615 values or more");
+        refused("grid: 2", "grid: 2147483648", "at most 2147483647");
+        refused("block: 64 1 1", "block: 1024 1 65", "at most 64");
+        refused("shared: 128", "shared: 4294967295", "more shared memory");
+        let largest = SAMPLE.replace("f32[4]", "f32[16777210]").replace("grid: 2 1 1", "grid: 2147483647 65535 65535");
+        assert!(parse(&largest).is_ok());
     }
 }

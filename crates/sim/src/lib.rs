@@ -25,3 +25,23 @@ pub struct Launch {
     /// declaration.
     pub arguments: Vec<Vec<u8>>,
 }
+
+/// Threads of a grid that an engine runs; more would take hours.
+const MOST_GRID_THREADS: u64 = 1 << 32;
+
+impl Launch {
+    /// Threads of a block; the largest number if there are more.
+    pub fn threads(&self) -> u64 {
+        self.block.iter().fold(1, |threads, &size| threads.saturating_mul(size.into()))
+    }
+
+    /// Blocks of the grid; the largest number if there are more.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().fold(1, |blocks, &size| blocks.saturating_mul(size.into()))
+    }
+
+    /// Whether the grid has more threads than an engine of this crate runs.
+    pub fn is_too_large(&self) -> bool {
+        self.threads().saturating_mul(self.blocks()) > MOST_GRID_THREADS
+    }
+}

@@ -12,6 +12,8 @@ pub struct Memory {
     /// In ascending order of address.
     allocations: Vec<Allocation>,
     next: u64,
+    /// Bytes that the running program has allocated.
+    heap_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -39,7 +41,7 @@ pub enum FaultKind {
 
 impl Memory {
     pub fn new() -> Self {
-        Memory { allocations: Vec::new(), next: FIRST_ADDRESS }
+        Memory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0 }
     }
 
     /// A new allocation with these contents; its address.
@@ -48,6 +50,15 @@ impl Memory {
         self.next = (base + bytes.len() as u64 + SPACING).next_multiple_of(SPACING);
         self.allocations.push(Allocation { base, name: name.to_owned(), bytes });
         base
+    }
+
+    /// An allocation of the running program: its address, or none if the heap has not as much left of its `limit`. Memory that is
+    /// freed is not used again.
+    pub fn allocate_heap(&mut self, bytes: u64, limit: u64, fill: u8) -> Option<u64> {
+        let left = limit.saturating_sub(self.heap_bytes);
+        let size = usize::try_from(bytes).ok().filter(|_| bytes <= left)?;
+        self.heap_bytes += bytes;
+        Some(self.allocate("heap", vec![fill; size]))
     }
 
     /// Makes sure that there is an allocation at a fixed address, with these contents if it is new.

@@ -6,6 +6,8 @@
 mod arch;
 mod command_line;
 mod generate;
+#[path = "../guard.rs"]
+mod guard;
 mod help;
 mod messages;
 #[path = "../output.rs"]
@@ -25,7 +27,17 @@ use settings::Settings;
 /// Any mistake of the caller's: in PTX, in options, in file names.
 const FAILURE: u8 = 255;
 
+/// How a fault of the compiler itself is reported.
+const PROGRAM: guard::Program = guard::Program { name: "ptxas (Oriole)", prefix: "ptxas fatal   : ", status: FAILURE };
+
 fn main() -> ExitCode {
+    guard::run(&PROGRAM, || {
+        guard::provoke();
+        call()
+    })
+}
+
+fn call() -> ExitCode {
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     match CommandLine::parse(arguments) {
         Ok(line) => run(&line),
@@ -74,7 +86,8 @@ fn compile(line: &CommandLine, inputs: &[Input]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match generate::generate(&modules, &settings, line, &mut messages) {
-        Ok(()) if messages.has_errors() => fail("Ptx assembly aborted due to errors"),
+        Ok(()) if messages.is_aborted() => fail("Ptx assembly aborted due to errors"),
+        Ok(()) if messages.has_errors() => ExitCode::from(FAILURE),
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => fail(&text),
     }

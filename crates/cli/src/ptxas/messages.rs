@@ -6,6 +6,8 @@ use std::io::{self, Write};
 pub struct Messages {
     warnings: Warnings,
     errors: bool,
+    /// Whether there were errors after which ptxas says that it stops.
+    is_aborted: bool,
 }
 
 /// What to do with warnings.
@@ -31,7 +33,7 @@ pub struct Place<'a> {
 impl Messages {
     /// Nothing printed yet.
     pub fn new(warnings: Warnings) -> Self {
-        Messages { warnings, errors: false }
+        Messages { warnings, errors: false, is_aborted: false }
     }
 
     /// Whether an error was printed.
@@ -39,9 +41,20 @@ impl Messages {
         self.errors
     }
 
+    /// Whether ptxas ends with a message that it stopped because of errors.
+    pub fn is_aborted(&self) -> bool {
+        self.is_aborted
+    }
+
+    /// A memory that is too small for the program. ptxas finds out when it has compiled everything, and says nothing more.
+    pub fn too_much(&mut self, text: &str) {
+        self.errors = true;
+        print(None, "error", text);
+    }
+
     /// An error.
     pub fn error(&mut self, place: Option<Place<'_>>, text: &str) {
-        self.errors = true;
+        (self.errors, self.is_aborted) = (true, true);
         print(place, "error", text);
     }
 
@@ -56,7 +69,7 @@ impl Messages {
 
     /// An error after which nothing more happens with the command or a file.
     pub fn fatal(&mut self, text: &str) {
-        self.errors = true;
+        (self.errors, self.is_aborted) = (true, true);
         print(None, "fatal", text);
     }
 }

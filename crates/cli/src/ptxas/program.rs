@@ -162,15 +162,18 @@ fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
 }
 
 fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages) {
-    let text = diag::ptxas_text(finding);
-    let place = Some(Place { file: source.name, line: lines.line_column(finding.span.start).0 });
-    match (finding.code.severity(), finding.code) {
-        (Severity::Error, _) => messages.error(place, &text),
-        // ptxas takes any order without a word, and looks at pragmas only when it generates code. With -Werror these
-        // would refuse what it accepts.
-        (Severity::Warning, Code::ModifierOrder) => {}
-        (Severity::Warning, Code::UnknownPragma) if arch.kind != Kind::Real => {}
-        (Severity::Warning, _) => messages.warning(place, &text),
+    for (span, text) in diag::ptxas_messages(finding) {
+        let place = Some(Place { file: source.name, line: lines.line_column(span.start).0 });
+        match (finding.code.severity(), finding.code) {
+            // ptxas counts constants when it generates code, and so does the driver.
+            (Severity::Error, Code::TooMuchConstantData) => {}
+            (Severity::Error, _) => messages.error(place, &text),
+            // ptxas takes any order without a word, and looks at pragmas only when it generates code. With -Werror these
+            // would refuse what it accepts.
+            (Severity::Warning, Code::ModifierOrder) => {}
+            (Severity::Warning, Code::UnknownPragma) if arch.kind != Kind::Real => {}
+            (Severity::Warning, _) => messages.warning(place, &text),
+        }
     }
 }
 

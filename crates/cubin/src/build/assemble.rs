@@ -218,12 +218,12 @@ impl Maker<'_> {
             Role::Text(k) => Content::Bytes(module.functions[k].code.clone()),
             Role::Shared(k) => {
                 let size = module.functions[k].shared.as_ref().map_or(0, |shared| shared.size);
-                Content::NoBits(if module.is_relocatable() { 0 } else { style.reserved_shared() } + size)
+                Content::NoBits(size.saturating_add(if module.is_relocatable() { 0 } else { style.reserved_shared() }))
             }
             Role::ReservedShared if module.is_relocatable() => Content::NoBits(self.reserved_variable_size()),
             Role::ReservedShared => Content::NoBits(style.reserved_offset() + self.reserved_variable_size()),
             Role::ZeroVariables | Role::SharedVariables => {
-                Content::NoBits(self.variables(role).map(|variable| variable.offset + variable.size).max().unwrap_or(0))
+                Content::NoBits(self.variables(role).map(|variable| variable.offset.saturating_add(variable.size)).max().unwrap_or(0))
             }
             Role::InitializedVariables | Role::ConstantVariables => Content::Bytes(self.initial_values(role)?),
             Role::Addresses => Content::Bytes(vec![0; module.addresses.len() * 8]),

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use oriole_support::strongly_connected;
+
 use super::{Function, Module, UNKNOWN_STACK};
 use crate::info::{Attribute, Code, Value};
 
@@ -110,92 +112,23 @@ impl Graph {
         Graph { callees }
     }
 
-    /// The cost of each function with everything that it may call. Tarjan's algorithm finds the groups of functions that call each other;
-    /// each group is settled once, after all groups that it calls.
+    /// Returns the cost of each function with everything that it may call. Functions that call each other are settled together, after
+    /// all functions that they call; how deep their stack grows is not known.
     fn costs(&self, functions: &[Function]) -> Vec<Cost> {
-        let mut walk = Walk {
-            graph: self,
-            functions,
-            numbers: vec![0; self.callees.len()],
-            reached: 0,
-            open: Vec::new(),
-            costs: vec![None; self.callees.len()],
-        };
-        for start in 0..functions.len() {
-            if walk.numbers[start] == 0 {
-                walk.from(start);
+        let mut costs = vec![Cost::NOTHING; self.callees.len()];
+        for group in strongly_connected(&self.callees) {
+            let mut cost = Cost::NOTHING;
+            // Costs of callees inside the group are still nothing here.
+            for &node in &group {
+                let callees = self.callees[node].iter().fold(Cost::NOTHING, |sum, &callee| sum.either(costs[callee]));
+                cost = cost.either(functions.get(node).map_or(callees, |function| Cost::of(function).calling(callees)));
             }
-        }
-        walk.costs.into_iter().take(functions.len()).map(|cost| cost.unwrap_or(Cost::NOTHING)).collect()
-    }
-}
-
-/// A depth-first walk over the call graph.
-struct Walk<'a> {
-    graph: &'a Graph,
-    functions: &'a [Function],
-    /// When each node was reached first, from 1; 0 if it was not.
-    numbers: Vec<usize>,
-    reached: usize,
-    /// Nodes whose group is not complete yet.
-    open: Vec<usize>,
-    /// Of the nodes whose group is complete.
-    costs: Vec<Option<Cost>>,
-}
-
-/// A node on the current path.
-struct Step {
-    node: usize,
-    next: usize,
-    /// The least number of an open node that is reached from here.
-    least: usize,
-    calls_itself: bool,
-}
-
-impl Walk<'_> {
-    fn enter(&mut self, node: usize) -> Step {
-        self.reached += 1;
-        self.numbers[node] = self.reached;
-        self.open.push(node);
-        Step { node, next: 0, least: self.reached, calls_itself: false }
-    }
-
-    fn from(&mut self, start: usize) {
-        let mut path = vec![self.enter(start)];
-        while let Some(step) = path.last_mut() {
-            if let Some(&callee) = self.graph.callees[step.node].get(step.next) {
-                step.next += 1;
-                step.calls_itself |= callee == step.node;
-                if self.numbers[callee] == 0 {
-                    let entered = self.enter(callee);
-                    path.push(entered);
-                } else if self.costs[callee].is_none() {
-                    step.least = step.least.min(self.numbers[callee]);
-                }
-                continue;
+            if group.len() > 1 || self.callees[group[0]].contains(&group[0]) {
+                cost.stack = None;
             }
-            let Some(done) = path.pop() else { break };
-            if done.least == self.numbers[done.node] {
-                self.close(done.node, done.calls_itself);
-            } else if let Some(caller) = path.last_mut() {
-                caller.least = caller.least.min(done.least);
-            }
+            group.into_iter().for_each(|node| costs[node] = cost);
         }
-    }
-
-    /// Settles the group whose first node is `first`.
-    fn close(&mut self, first: usize, calls_itself: bool) {
-        let start = self.open.iter().rposition(|&node| node == first).unwrap_or(0);
-        let group = self.open.split_off(start);
-        let mut cost = Cost::NOTHING;
-        for &node in &group {
-            let callees = self.graph.callees[node].iter().filter_map(|&callee| self.costs[callee]);
-            let callees = callees.fold(Cost::NOTHING, Cost::either);
-            cost = cost.either(self.functions.get(node).map_or(callees, |function| Cost::of(function).calling(callees)));
-        }
-        if group.len() > 1 || calls_itself {
-            cost.stack = None;
-        }
-        group.into_iter().for_each(|node| self.costs[node] = Some(cost));
+        costs.truncate(functions.len());
+        costs
     }
 }

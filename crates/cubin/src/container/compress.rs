@@ -20,8 +20,14 @@ const LZ4_LIMIT: u64 = 255;
 /// How much of a zstd frame is decoded at a time.
 const STEP: usize = 1 << 20;
 
+/// Bytes of the largest image that is decompressed: more than any cubin has.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// Gives `size` bytes or an error; memory is bounded by what really comes out, not by what the file says.
 pub(super) fn decompress(method: Compression, data: Bytes<'_>, size: u64) -> Result<Vec<u8>> {
+    if method != Compression::None && size > MOST_BYTES {
+        return Err(Error::at(data.place(0), format!("the image has {size:#x} bytes when decompressed, more than {MOST_BYTES:#x}")));
+    }
     let out = match method {
         Compression::None => data.data().to_vec(),
         Compression::Lz4 => lz4(data, size)?,

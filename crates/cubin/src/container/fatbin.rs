@@ -89,6 +89,7 @@ impl Entry {
 pub(super) fn images(data: Bytes<'_>) -> Result<Vec<Image>> {
     let mut images = Vec::new();
     let mut at = 0;
+    let mut budget = data.len().saturating_mul(MOST_GROWTH).max(LEAST_BUDGET);
     while at < data.len() {
         let magic = data.rest(at, "a fatbin")?;
         if magic.data().iter().take(8).all(|&byte| byte == 0) {
@@ -107,13 +108,18 @@ pub(super) fn images(data: Bytes<'_>) -> Result<Vec<Image>> {
             return Err(Error::at(head.place(6), format!("the header of the fatbin has {header_size} bytes instead of 16")));
         }
         let size = head.u64(8, "a size")?;
-        entries(data.window(at.saturating_add(header_size), size, "the entries of a fatbin")?, &mut images)?;
+        entries(data.window(at.saturating_add(header_size), size, "the entries of a fatbin")?, &mut images, &mut budget)?;
         at = at.saturating_add(header_size).saturating_add(size);
     }
     Ok(images)
 }
 
-fn entries(data: Bytes<'_>, images: &mut Vec<Image>) -> Result<()> {
+/// Bytes that all images of a file may have together when they are decompressed: this many for each byte of the file, or in all.
+/// Machine code shrinks to a third at best, so that more than this is no compiler's output.
+const MOST_GROWTH: u64 = 32;
+const LEAST_BUDGET: u64 = 512 << 20;
+
+fn entries(data: Bytes<'_>, images: &mut Vec<Image>, budget: &mut u64) -> Result<()> {
     let mut at = 0;
     while at < data.len() {
         let head = data.window(at, ENTRY_SIZE, "the header of an image")?;
@@ -126,8 +132,12 @@ fn entries(data: Bytes<'_>, images: &mut Vec<Image>) -> Result<()> {
             ));
         }
         let head = data.window(at, header_size, "the header of an image")?;
-        let payload = data.window(at + header_size, size, "an image")?;
-        images.push(image(entry(head)?, head, payload)?);
+        let payload = data.window(at.saturating_add(header_size), size, "an image")?;
+        let image = image(entry(head)?, head, payload)?;
+        *budget = budget
+            .checked_sub(image.bytes.len() as u64)
+            .ok_or_else(|| Error::at(head.place(0), "the images of this file have more bytes when decompressed than Oriole holds"))?;
+        images.push(image);
         at = (at + header_size).saturating_add(size);
     }
     Ok(())

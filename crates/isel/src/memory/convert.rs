@@ -45,7 +45,7 @@ pub(crate) fn isspacep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     let result = match space {
         AccessSpace::Global => {
             let is_global = select.query_space("G", address);
-            let bytes = select.homes.constant_bytes;
+            let bytes = select.homes.constant_bytes as u32;
             let is_constant = select.is_in_window(ptx, AccessSpace::Constant, address, bytes)?;
             select.b.define(Class::P, "PLOP3.LUT $, PT, {}, {}, PT, 0x20, 0x0", &[is_global, is_constant])
         }
@@ -53,11 +53,11 @@ pub(crate) fn isspacep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
         AccessSpace::Cluster => select.query_space("D", address),
         AccessSpace::Local => select.query_space("L", address),
         AccessSpace::Constant => {
-            let bytes = select.homes.constant_bytes;
+            let bytes = select.homes.constant_bytes as u32;
             select.is_in_window(ptx, AccessSpace::Constant, address, bytes)?
         }
         AccessSpace::Parameter => {
-            let bytes = select.homes.parameter_bytes;
+            let bytes = select.homes.parameter_bytes as u32;
             select.is_in_window(ptx, AccessSpace::Parameter, address, bytes)?
         }
         AccessSpace::Generic => return select.unsupported(ptx),

@@ -11,7 +11,7 @@ mod render;
 
 pub use codes::{Code, Severity};
 pub use json::to_json;
-pub use ptxas::{ptxas_lines, ptxas_text};
+pub use ptxas::{ptxas_lines, ptxas_messages, ptxas_text};
 pub use render::{Style, render};
 
 use crate::source::Span;
@@ -36,12 +36,23 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// What to do.
     pub help: Option<String>,
+    /// What ptxas says, for callers that read its output.
+    pub ptxas: Option<PtxasWords>,
+}
+
+/// A finding in ptxas' own words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PtxasWords {
+    /// The place whose line ptxas gives.
+    pub span: Span,
+    /// Its messages, in order.
+    pub messages: Vec<String>,
 }
 
 impl Diagnostic {
     /// A finding without further detail.
     pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
-        Diagnostic { code, span, message: message.into(), label: None, related: Vec::new(), notes: Vec::new(), help: None }
+        Diagnostic { code, span, message: message.into(), label: None, related: Vec::new(), notes: Vec::new(), help: None, ptxas: None }
     }
 
     /// Adds the text at the marked place.
@@ -65,6 +76,12 @@ impl Diagnostic {
     /// Adds advice.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Adds what ptxas says, at a place of its own.
+    pub fn ptxas(mut self, span: Span, messages: impl IntoIterator<Item = String>) -> Self {
+        self.ptxas = Some(PtxasWords { span, messages: messages.into_iter().collect() });
         self
     }
 

@@ -13,6 +13,13 @@ use crate::source::Span;
 use crate::table::Modifier;
 use crate::types::{ScalarType, StateSpace};
 
+/// The largest alignment of a variable, in bytes.
+const LARGEST_ALIGNMENT: u64 = 1 << 31;
+/// Bytes of initial values that a module may have, and with them the size of the file.
+const MOST_INITIAL_BYTES: u128 = 512 << 20;
+/// Bytes of variables of one space that a module may have: addresses have 64 bits, and differences a sign.
+const MOST_BYTES: u128 = 1 << 63;
+
 /// What comes before the names of a declaration.
 pub(super) struct Specifiers {
     pub linkage: Linkage,
@@ -129,13 +136,21 @@ impl Parser<'_> {
         Err(self.report(finding))
     }
 
+    /// The number after `.align`: a power of two up to 2^31, as in ptxas, which reads 32 bits of it.
     pub(super) fn parse_alignment(&mut self) -> Parse<u64> {
         let (align, span) = self.expect_integer("an alignment")?;
-        if !align.is_power_of_two() {
-            let finding = Diagnostic::new(Code::BadAlignment, span, format!("an alignment is a power of two; {align} is not"));
-            return Err(self.report(finding));
+        if align.is_power_of_two() && align <= LARGEST_ALIGNMENT {
+            return Ok(align);
         }
-        Ok(align)
+        let message = match align.is_power_of_two() {
+            true => format!("an alignment is at most {LARGEST_ALIGNMENT} bytes; {align} is more"),
+            false => format!("an alignment is a power of two; {align} is not"),
+        };
+        let overflows = (u64::from(u32::MAX) + 1..=i64::MAX as u64).contains(&align);
+        let is_odd = !(align as u32).is_power_of_two() || !overflows;
+        let words = [overflows.then_some("Constant overflow"), is_odd.then_some("Alignment must be a power of two")];
+        let finding = Diagnostic::new(Code::BadAlignment, span, message).ptxas(span, words.into_iter().flatten().map(str::to_owned));
+        Err(self.report(finding))
     }
 
     fn parse_attributes(&mut self, attributes: &mut Vec<Attribute>) -> Parse<()> {
@@ -449,6 +464,7 @@ impl Parser<'_> {
             self.symbols.replace(name, symbol, span);
         }
         self.count_constants(&variable, span);
+        self.count_bytes(&variable, span);
         let id = self.module.variables.push(variable);
         if self.function.active {
             self.push_statement(Statement::Variable(id), statement);
@@ -462,11 +478,36 @@ impl Parser<'_> {
         if variable.space != StateSpace::Const {
             return;
         }
-        let size = variable.size_bytes().unwrap_or(0).saturating_mul(u128::from(variable.count.unwrap_or(1)));
         let before = self.globals.constant_bytes;
-        self.globals.constant_bytes = before.saturating_add(size);
-        if before <= MOST && self.globals.constant_bytes > MOST {
-            self.report(Diagnostic::new(Code::TooMuchConstantData, span, "a module has at most 64 KiB of `.const` variables"));
+        let start = before.next_multiple_of(u128::from(variable.align_bytes().max(1)));
+        let total = start.saturating_add(declared_bytes(variable)).min(MOST_BYTES);
+        self.globals.constant_bytes = total;
+        if before <= MOST && total > MOST {
+            let message = format!("a module has at most 64 KiB of `.const` variables; with this one it has {total} bytes");
+            self.report(Diagnostic::new(Code::TooMuchConstantData, span, message));
+        }
+    }
+
+    /// Keeps sizes within what 64-bit sums and the output file can hold.
+    fn count_bytes(&mut self, variable: &Variable, span: Span) {
+        let bytes = declared_bytes(variable);
+        let total = self.globals.variable_bytes.saturating_add(bytes).saturating_add(u128::from(variable.align_bytes()));
+        if self.globals.variable_bytes < MOST_BYTES && total >= MOST_BYTES {
+            let message = format!("variables take less than 2^63 bytes; with this one they take {total}");
+            self.report(Diagnostic::new(Code::BadArray, span, message));
+        }
+        self.globals.variable_bytes = total;
+        if variable.initializer.is_none() {
+            return;
+        }
+        let before = self.globals.initial_bytes;
+        let total = before.saturating_add(bytes);
+        self.globals.initial_bytes = total;
+        if before <= MOST_INITIAL_BYTES && total > MOST_INITIAL_BYTES {
+            let message = format!("initial values take at most {MOST_INITIAL_BYTES} bytes; with this one they take {total}");
+            let finding = Diagnostic::new(Code::BadArray, span, message)
+                .help("declare the variable without an initial value, and set its elements when the program starts");
+            self.report(finding);
         }
     }
 
@@ -552,7 +593,8 @@ impl Parser<'_> {
         }
         if let Some(align) = specifiers.align.filter(|&align| align > 128 && space == StateSpace::Param) {
             let message = format!("`.param` variables of a function are aligned to at most 128 bytes, not {align}");
-            self.report(Diagnostic::new(Code::BadAlignment, specifiers.span, message));
+            let words = illegal_alignment(self.module.names.resolve(declarator.name));
+            self.report(Diagnostic::new(Code::BadAlignment, specifiers.span, message).ptxas(specifiers.span, [words]));
         }
     }
 
@@ -583,6 +625,16 @@ impl Parser<'_> {
         }
         Ok(self.module.variables.push(variable))
     }
+}
+
+/// Bytes of all variables of a declaration.
+fn declared_bytes(variable: &Variable) -> u128 {
+    variable.size_bytes().unwrap_or(0).saturating_mul(u128::from(variable.count.unwrap_or(1)))
+}
+
+/// ptxas' words for a parameter with an alignment that the ABI does not have.
+pub(super) fn illegal_alignment(name: &str) -> String {
+    format!("Parameter '{name}' has illegal alignment (must be aligned to 1, 2, 4, 8, 16, 32, 64, or 128 bytes)")
 }
 
 use crate::target::{PtxVersion, Requirement, Suffix, TargetNeed};

@@ -88,16 +88,20 @@ impl Parser<'_> {
         let id = FunctionId::new(self.module.functions.len());
         self.declare_function(&function, id, name_span, has_body, depth);
         self.module.functions.push(function);
+        let mut end = name_span;
         if has_body {
             self.function.active = true;
             self.function.kind = Some(kind);
-            self.parse_body();
+            end = self.parse_body();
             let mut body = std::mem::take(&mut self.function.body);
             body.shrink_to_fit();
             self.module.functions[id].body = Some(Box::new(body));
         } else {
             self.symbols.close();
             self.eat(b';');
+        }
+        if kind == FunctionKind::Entry {
+            self.check_parameter_space(id, name_span, end);
         }
         Ok(Some(id))
     }
@@ -122,9 +126,6 @@ impl Parser<'_> {
         let name = self.intern(name_span);
         let has_parameter_list = self.at(b'(');
         let parameters = if has_parameter_list { self.parse_parameters(kind, false)? } else { Vec::new() };
-        if kind == FunctionKind::Entry {
-            self.check_parameter_space(&parameters, name_span);
-        }
         let bounds = match kind {
             FunctionKind::Entry => self.parse_launch_bounds()?,
             FunctionKind::Function => self.parse_function_directives(&returns)?,
@@ -145,8 +146,10 @@ impl Parser<'_> {
         }
     }
 
-    fn check_parameter_space(&mut self, parameters: &[Parameter], name: Span) {
-        let sizes = parameters.iter().map(|parameter| match parameter {
+    /// Whether a kernel's parameters fit. ptxas looks when the function ends.
+    fn check_parameter_space(&mut self, id: FunctionId, name: Span, end: Span) {
+        let function = &self.module.functions[id];
+        let sizes = function.parameters.iter().map(|parameter| match parameter {
             Parameter::Variable(variable) => {
                 let variable = &self.module.variables[*variable];
                 (variable.size_bytes().unwrap_or(8), u128::from(variable.align_bytes().max(1)))
@@ -157,8 +160,14 @@ impl Parser<'_> {
         let large = self.platform.has_large_parameter_space();
         let most = if large { PARAMETER_BYTES } else { OLD_PARAMETER_BYTES };
         if total > most {
+            let text = self.module.names.resolve(function.name);
+            let mut words = vec![format!("Entry function '{text}' uses too much parameter space ({total:#x} bytes, {most:#x} max).")];
+            if !large {
+                words.push(format!("Feature 'Kernel parameter size larger than {most} bytes' requires PTX ISA .version 8.1 or later"));
+            }
             let finding = Diagnostic::new(Code::TooManyParameters, name, format!("the parameters take {total} bytes; a kernel has {most}"))
-                .help("pass a pointer to a larger structure");
+                .help("pass a pointer to a larger structure")
+                .ptxas(end, words);
             self.report(finding);
         }
     }
@@ -283,11 +292,11 @@ impl Parser<'_> {
                 self.error(Code::IncompleteArray, name, "an array parameter of a kernel needs a length")
             }
             VariableType::Scalar(_) => match specifiers.align {
-                Some(align) if align > 128 && kind == FunctionKind::Function => self.error(
-                    Code::BadAlignment,
-                    specifiers.span,
-                    format!("parameters of functions are aligned to at most 128 bytes, not {align}"),
-                ),
+                Some(align) if align > 128 && kind == FunctionKind::Function => {
+                    let message = format!("parameters of functions are aligned to at most 128 bytes, not {align}");
+                    let words = super::declare::illegal_alignment(self.module.names.resolve(declarator.name));
+                    Err(self.report(Diagnostic::new(Code::BadAlignment, specifiers.span, message).ptxas(specifiers.span, [words])))
+                }
                 _ => Ok(()),
             },
             _ if kind == FunctionKind::Function => {

@@ -7,7 +7,7 @@ use super::{Parser, Reported};
 use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType, VariableType};
 use crate::diag::{Code, Diagnostic};
 use crate::source::Span;
-use crate::table::{ImmediateRange, SPECIAL_REGISTERS, Selectors};
+use crate::table::{ImmediateRange, Opcode, SPECIAL_REGISTERS, Selectors};
 use crate::types::{AddressSpace, ScalarType};
 use oriole_support::closest;
 
@@ -79,7 +79,8 @@ impl Parser<'_> {
         values.dedup();
         let what = format!("operand {} of `{}`", operand_name(form, mismatch.operand), form.opcode.spelling());
         let list: Vec<String> = values.iter().map(ToString::to_string).collect();
-        Diagnostic::new(Code::ImmediateRange, mismatch.part.span, format!("{what} must be {}", list.join(" or ")))
+        let finding = Diagnostic::new(Code::ImmediateRange, mismatch.part.span, format!("{what} must be {}", list.join(" or ")));
+        in_ptxas_words(finding, form.opcode, mismatch)
     }
 
     /// All lengths that some form of the head would take.
@@ -125,7 +126,9 @@ impl Parser<'_> {
                     _ => finding.help("put it into a register first"),
                 }
             }
-            Reason::ImmediateRange(range) => new(Code::ImmediateRange, format!("{what} must be {}", describe_range(range))),
+            Reason::ImmediateRange(range) => {
+                in_ptxas_words(new(Code::ImmediateRange, format!("{what} must be {}", describe_range(range))), form.opcode, mismatch)
+            }
             Reason::ImmediateRequired => new(Code::ImmediateRequired, format!("{what} must be a constant")).label(self.describe(part)),
             Reason::RegisterRequired if writes(form, operand) => {
                 new(Code::RegisterRequired, format!("{what} must be a register, since it takes the result")).label(self.describe(part))
@@ -374,4 +377,18 @@ pub(super) fn operand_names(form: &Form) -> String {
         })
         .collect();
     names.join(", ")
+}
+
+/// Adds ptxas' words about a constant that exceeds what the machine has.
+fn in_ptxas_words(finding: Diagnostic, opcode: Opcode, mismatch: Mismatch) -> Diagnostic {
+    let Facts::Integer { value, .. } = mismatch.part.facts else { return finding };
+    let value = value as u64;
+    let words = match (opcode, mismatch.operand) {
+        (Opcode::Bar | Opcode::Barrier, 0) => format!("Barrier number '{value}' out of range, expected to be in range [0..15]"),
+        (Opcode::Alloca, 2) if (value as u32).is_power_of_two() => "Alignment value too large, exceeds 2^23".to_owned(),
+        (Opcode::Alloca, 2) => "Alignment must be a power of two".to_owned(),
+        _ => return finding,
+    };
+    let span = finding.span;
+    finding.ptxas(span, [words])
 }

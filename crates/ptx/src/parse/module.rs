@@ -24,6 +24,9 @@ pub(crate) struct Globals {
     pub signatures: FxHashMap<SignatureKey, u32>,
     pub signature_numbers: FxHashMap<FunctionId, u32>,
     pub constant_bytes: u128,
+    /// Bytes of all variables, and of those with initial values.
+    pub variable_bytes: u128,
+    pub initial_bytes: u128,
     pub files: FxHashMap<u32, Span>,
     /// Files that a `.loc` names, and where first.
     pub used_files: FxHashMap<u32, Span>,

@@ -28,8 +28,9 @@ impl Parser<'_> {
     }
 
     /// A body from its `{` to its `}`. The scope of the parameters, already open, is the scope of the body.
-    pub(super) fn parse_body(&mut self) {
+    pub(super) fn parse_body(&mut self) -> Span {
         let open = self.span();
+        let mut close = open;
         self.lexer.advance();
         self.function.labels.open_scope();
         let mut scopes: Vec<Span> = Vec::new();
@@ -68,6 +69,7 @@ impl Parser<'_> {
                     let span = self.span();
                     self.lexer.advance();
                     self.leave_scope();
+                    close = span;
                     if scopes.pop().is_none() {
                         break;
                     }
@@ -77,6 +79,7 @@ impl Parser<'_> {
             }
         }
         self.settle_labels();
+        close
     }
 
     fn leave_scope(&mut self) {

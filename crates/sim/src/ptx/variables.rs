@@ -54,9 +54,14 @@ pub(crate) struct Variables {
     globals: Vec<Global>,
     constants: Vec<u8>,
     constant_addresses: Vec<StoredAddress>,
+    /// Bytes of all variables so far.
+    memory_bytes: u64,
     /// Bytes of static shared memory, and so the start of the dynamic part.
     pub(crate) shared_bytes: u32,
 }
+
+/// Bytes of variables that the interpreter holds.
+const MOST_MEMORY: u64 = 256 << 20;
 
 /// Addresses of a loaded program's global variables, and its constants.
 pub(crate) struct Image {
@@ -86,7 +91,8 @@ impl Variables {
         for &id in &all {
             variables.place(module, id, &mut dynamic_align)?;
         }
-        variables.shared_bytes = variables.shared_bytes.next_multiple_of(dynamic_align);
+        let dynamic_start = variables.shared_bytes.checked_next_multiple_of(dynamic_align);
+        variables.shared_bytes = dynamic_start.ok_or("the shared variables are too large")?;
         for &id in &all {
             let variable = &module.variables[id];
             let is_dynamic = variable.space == StateSpace::Shared && variable.size_bytes().is_none_or(|bytes| bytes == 0);
@@ -114,18 +120,23 @@ impl Variables {
             return Ok(());
         }
         let bytes = variable_bytes(variable).ok_or_else(too_large)?;
+        self.memory_bytes += u64::from(bytes);
+        if self.memory_bytes > MOST_MEMORY {
+            return Err(format!("the variables of the module take more than {MOST_MEMORY} bytes, which the interpreter does not hold"));
+        }
         let home = match variable.space {
             StateSpace::Global => {
                 self.globals.push(Global { name: name.to_owned(), bytes: vec![0; bytes as usize], addresses: Vec::new() });
                 Home::Global(self.globals.len() as u32 - 1)
             }
             StateSpace::Const => {
-                let start = (self.constants.len() as u32).next_multiple_of(align);
-                self.constants.resize((start + bytes) as usize, 0);
+                let start = (self.constants.len() as u32).checked_next_multiple_of(align).ok_or_else(too_large)?;
+                let end = start.checked_add(bytes).filter(|&end| u64::from(end) <= MOST_MEMORY).ok_or_else(too_large)?;
+                self.constants.resize(end as usize, 0);
                 Home::Constant(start)
             }
             StateSpace::Shared => {
-                let start = self.shared_bytes.next_multiple_of(align);
+                let start = self.shared_bytes.checked_next_multiple_of(align).ok_or_else(too_large)?;
                 self.shared_bytes = start.checked_add(bytes).ok_or_else(too_large)?;
                 Home::Shared(start)
             }
@@ -219,7 +230,7 @@ pub(crate) fn variable_bytes(variable: &Variable) -> Option<u32> {
 /// How far the variables of a parameterized declaration are apart.
 pub(crate) fn member_stride(variable: &Variable) -> u32 {
     let bytes = variable.size_bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
-    bytes.next_multiple_of(u32::try_from(variable.align_bytes().max(1)).unwrap_or(1))
+    bytes.checked_next_multiple_of(u32::try_from(variable.align_bytes().max(1)).unwrap_or(1)).unwrap_or(u32::MAX)
 }
 
 struct Writer<'m> {

@@ -34,7 +34,7 @@ pub(super) fn build(name: &str, registers: u16) -> Action {
         "malloc" => access(|warp, world, mask| {
             let sizes = parameter(warp, 0);
             for lane in lanes_of(mask) {
-                let address = usize::try_from(sizes[lane]).map_or(0, |size| world.memory.allocate("heap", vec![HEAP_GARBAGE; size]));
+                let address = world.memory.allocate_heap(sizes[lane], HEAP_BYTES, HEAP_GARBAGE).unwrap_or(0);
                 warp.write_lane(Row::destination(Some(PARAMETERS)), lane, address as u32);
                 warp.write_lane(Row::destination(Some(PARAMETERS + 1)), lane, (address >> 32) as u32);
             }
@@ -51,6 +51,8 @@ pub(super) fn build(name: &str, registers: u16) -> Action {
     }
 }
 
+/// Bytes of the heap, as the CUDA driver has it unless a program changes it.
+const HEAP_BYTES: u64 = 8 << 20;
 /// What fresh heap memory holds.
 const HEAP_GARBAGE: u8 = 0x3c;
 

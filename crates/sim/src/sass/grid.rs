@@ -53,7 +53,7 @@ pub struct Report {
 impl Code {
     /// Runs a kernel to its end.
     pub fn run<O: Observer>(&self, launch: &Launch, memory: &mut Memory, options: &Options, observer: &mut O) -> Result<Report, Error> {
-        let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
+        let blocks = launch.blocks();
         self.run_blocks(launch, memory, options, observer, 0..blocks)
     }
 

@@ -16,6 +16,9 @@ const DESCRIPTOR: u64 = 0x0000_1000_0000_0fde;
 const PROCESSORS: u32 = 132;
 /// Most threads of a block.
 const MAX_THREADS: u64 = 1024;
+/// Bytes of local memory of a thread, and more shared memory than any GPU has.
+const MOST_STACK: u32 = 512 << 10;
+const MOST_SHARED: u32 = 1 << 20;
 /// Shared memory that the driver keeps for itself where the block's own does not start behind it.
 const RESERVED_BEHIND: u32 = 1024;
 /// What `SR_CgaSize` says of a launch without clusters.
@@ -35,9 +38,16 @@ pub(super) struct Prepared {
 impl Code {
     pub(super) fn prepare(&self, launch: &Launch, kernel: &Kernel) -> Result<Prepared, Error> {
         let wrong = |message: String| Error::new(ErrorKind::Launch, format!("{}: {message}", launch.kernel));
-        let threads: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
+        let threads = launch.threads();
         if threads == 0 || threads > MAX_THREADS || launch.grid.contains(&0) {
             return Err(wrong(format!("cannot launch a grid of {:?} blocks of {:?} threads", launch.grid, launch.block)));
+        }
+        if launch.is_too_large() {
+            return Err(wrong(format!("a grid of {:?} blocks is too large for the simulator", launch.grid)));
+        }
+        if kernel.stack > MOST_STACK || kernel.shared.saturating_add(launch.shared_bytes) > MOST_SHARED {
+            let (stack, shared) = (kernel.stack, kernel.shared.saturating_add(launch.shared_bytes));
+            return Err(wrong(format!("has {stack} bytes of stack and {shared} of shared memory, which is more than any GPU has")));
         }
         if kernel.required_block.is_some_and(|required| required != launch.block) {
             return Err(wrong(format!("needs blocks of {:?} threads", kernel.required_block.unwrap_or_default())));

@@ -118,6 +118,17 @@ impl Code {
     }
 }
 
+/// Bytes of a section without content that the simulator holds.
+const MOST_ZEROS: u64 = 256 << 20;
+
+/// The content of a section that a file has no bytes of.
+fn zeros(name: &str, size: u64) -> Result<Vec<u8>, Error> {
+    if size > MOST_ZEROS {
+        return Err(Error::new(ErrorKind::Load, format!("{name} has {size} bytes; the simulator holds at most {MOST_ZEROS}")));
+    }
+    Ok(vec![0; size as usize])
+}
+
 /// Sections while they are placed and patched; by index in the file.
 pub(super) struct Sections {
     pub located: Vec<Located>,
@@ -135,7 +146,9 @@ impl Sections {
         let (mut code, mut data) = (CODE_START, GLOBALS_START);
         for (index, section) in cubin.sections().iter().enumerate() {
             let bytes = match &section.content {
-                Content::NoBits(size) => Some(vec![0; usize::try_from(*size).unwrap_or(0)]),
+                // Shared memory belongs to a block, and is not part of the image.
+                Content::NoBits(_) if matches!(section.kind(), SectionKind::Shared(_)) => Some(Vec::new()),
+                Content::NoBits(size) => Some(zeros(&section.name, *size)?),
                 _ => cubin.bytes_of(index).map(<[u8]>::to_vec),
             };
             let Some(bytes) = bytes else { continue };

@@ -278,7 +278,7 @@ impl Decoder<'_> {
                 self.place_in_frame(id);
             }
         }
-        self.frame_bytes = self.frame_bytes.next_multiple_of(16);
+        self.frame_bytes = self.frame_bytes.checked_next_multiple_of(16).unwrap_or(u32::MAX);
         if let Some(id) = open {
             self.frame.insert(id, self.frame_bytes);
         }
@@ -290,7 +290,7 @@ impl Decoder<'_> {
         let Some(bytes) = variable_bytes(variable) else { return false };
         let align = u32::try_from(variable.align_bytes().max(1)).unwrap_or(1);
         self.frame_align = self.frame_align.max(align);
-        let start = self.frame_bytes.next_multiple_of(align);
+        let start = self.frame_bytes.checked_next_multiple_of(align).unwrap_or(u32::MAX);
         self.frame.insert(id, start);
         self.frame_bytes = start.saturating_add(bytes);
         true
@@ -303,16 +303,18 @@ impl Decoder<'_> {
             let Parameter::Variable(id) = *parameter else { continue };
             let variable = &self.module.variables[id];
             let bytes = variable_bytes(variable).unwrap_or(8);
-            let start = end.next_multiple_of(u32::try_from(variable.align_bytes().max(1)).unwrap_or(1));
+            // The checker has refused parameters that take more than some KiB.
+            let start = end.checked_next_multiple_of(u32::try_from(variable.align_bytes().max(1)).unwrap_or(1)).unwrap_or(0);
             self.kernel_parameters.insert(id, start);
             parameters.push((start, bytes));
-            end = start + bytes;
+            end = start.saturating_add(bytes);
         }
         let three = |sizes: &Vec<u32>| -> [u32; 3] { std::array::from_fn(|axis| sizes.get(axis).copied().unwrap_or(1).max(1)) };
         let bounds = &function.bounds;
         let cluster = bounds.required_cluster.as_ref().map(three);
         let required_block = bounds.required_threads.as_ref().map(three);
-        let most_threads = bounds.max_threads.as_ref().map(|sizes| three(sizes).map(u64::from).iter().product());
+        let most_threads =
+            bounds.max_threads.as_ref().map(|sizes| three(sizes).iter().fold(1_u64, |threads, &size| threads.saturating_mul(size.into())));
         Kernel { parameters, parameter_bytes: end, cluster, required_block, most_threads }
     }
 

@@ -73,13 +73,15 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     check_callees(program, number)?;
     let Target::Code(function) = &program.functions[number as usize] else { return Err(unknown()) };
     let Some(kernel) = &function.kernel else { return Err(unknown()) };
-    let threads: u64 = launch.block.iter().map(|&size| u64::from(size)).product();
-    let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
+    let (threads, blocks) = (launch.threads(), launch.blocks());
     let is_refused =
         kernel.required_block.is_some_and(|size| size != launch.block) || kernel.most_threads.is_some_and(|most| threads > most);
     if !(1..=1024).contains(&threads) || blocks == 0 || is_refused {
         let Launch { kernel, grid, block, .. } = launch;
         return Err(Error::Launch(format!("{kernel} cannot be launched with a grid of {grid:?} blocks of {block:?} threads")));
+    }
+    if launch.is_too_large() {
+        return Err(Error::Launch(format!("a grid of {:?} blocks is too large for the interpreter", launch.grid)));
     }
     let shared_bytes = program.variables.shared_bytes.saturating_add(launch.shared_bytes);
     if u64::from(function.frame_bytes) >= MOST_LOCAL || shared_bytes > MOST_SHARED {
