@@ -384,7 +384,13 @@ fn parts(raw: &RawHeader, sections: &[Section], places: &[Place]) -> Vec<Part> {
             _ => (place.offset, place.size > 0, index, 0),
         };
         before = key;
-        parts.push(Part { key, piece: Piece::Section(index), offset: place.offset, size: place.size, alignment: file_alignment(section.alignment) });
+        parts.push(Part {
+            key,
+            piece: Piece::Section(index),
+            offset: place.offset,
+            size: place.size,
+            alignment: file_alignment(section.alignment),
+        });
     }
     let mut table = |piece, offset, size| {
         parts.push(Part { key: (offset, true, usize::MAX, 0), piece, offset, size, alignment: TABLE_ALIGNMENT });

@@ -95,7 +95,8 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     }
     let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
     let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
-    let global_bytes = layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
+    let global_bytes =
+        layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
     let constants: u64 = layouts.iter().map(|layout| layout.constant_bytes).sum();
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];

@@ -33,7 +33,8 @@ pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl F
     };
     let mut results = thread::scope(|scope| {
         // Where the system gives no more threads, those that there are do the work.
-        let others: Vec<_> = (1..threads).filter_map(|_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok()).collect();
+        let others: Vec<_> =
+            (1..threads).filter_map(|_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok()).collect();
         let mut results = worker();
         for other in others {
             results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));

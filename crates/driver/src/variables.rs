@@ -36,7 +36,8 @@ pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) -> Result
     let initialized = file.variables.iter().filter(|variable| matches!(variable.home, Home::Initialized(_)));
     let end = initialized.map(|variable| variable.offset.saturating_add(variable.size)).max().unwrap_or(0);
     if end > MOST_INITIALIZED {
-        let what = format!("initialized variables with their alignments take {end} bytes, more than the {MOST_INITIALIZED} that files hold");
+        let what =
+            format!("initialized variables with their alignments take {end} bytes, more than the {MOST_INITIALIZED} that files hold");
         return Err(Fault::Limit(what));
     }
     Ok(())

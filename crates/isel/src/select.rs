@@ -49,14 +49,7 @@ pub(crate) struct Frame<'m> {
 
 impl<'m> Frame<'m> {
     pub(crate) fn new(module: &'m Module, body: &'m Body, exit: Option<Block>) -> Frame<'m> {
-        Frame {
-            module,
-            body,
-            registers: FxHashMap::default(),
-            labels: vec![None; body.labels.len()],
-            exit,
-            carry: Carry::default(),
-        }
+        Frame { module, body, registers: FxHashMap::default(), labels: vec![None; body.labels.len()], exit, carry: Carry::default() }
     }
 }
 
@@ -163,10 +156,13 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         unlikely: Vec::new(),
         ended: false,
     };
-    calls::prepare(&mut select, id).map_err(|error| vec![error])?;
+    // What is no single statement's fault is reported at the first one.
+    let start = (0..body.statements.len()).find_map(|number| body.position(number));
+    let at_start = |error: Unsupported| Unsupported { span: error.span.or(start), ..error };
+    calls::prepare(&mut select, id).map_err(|error| vec![at_start(error)])?;
     let mut errors = select.walk();
     if !is_kernel && let Err(error) = select.write_ends(id) {
-        errors.push(error);
+        errors.push(at_start(error));
     }
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
 }

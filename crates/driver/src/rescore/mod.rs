@@ -338,7 +338,7 @@ impl Work<'_> {
     /// Warps of a scheduler that can be resident, as far as the file says what a launch needs.
     fn resident_warps(&self, function: &str) -> usize {
         let words = |code: Code| match self.cubin.attribute(&format!(".nv.info.{function}"), code) {
-            Some(Value::Words(words)) => Some(words.iter().product::<u32>()),
+            Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
             _ => None,
         };
         let machine = self.machine.machine;

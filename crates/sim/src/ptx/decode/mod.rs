@@ -313,7 +313,8 @@ impl Decoder<'_> {
         let bounds = &function.bounds;
         let cluster = bounds.required_cluster.as_ref().map(three);
         let required_block = bounds.required_threads.as_ref().map(three);
-        let most_threads = bounds.max_threads.as_ref().map(|sizes| three(sizes).iter().fold(1_u64, |threads, &size| threads.saturating_mul(size.into())));
+        let most_threads =
+            bounds.max_threads.as_ref().map(|sizes| three(sizes).iter().fold(1_u64, |threads, &size| threads.saturating_mul(size.into())));
         Kernel { parameters, parameter_bytes: end, cluster, required_block, most_threads }
     }
 
