@@ -1,5 +1,6 @@
 //! `oriole rescore`: new control words for machine code that is there already.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -148,7 +149,7 @@ fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), Stri
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
     let program = Program::new(&cubin)?;
     for section in rescored.sections.iter_mut().filter(|section| section.obstacle.is_none()) {
-        let Some(code) = program.sections.iter().find(|code| code.index == section.index) else { continue };
+        let Some(code) = program.position(section.index).map(|position| &program.sections[position]) else { continue };
         let mut round = 0;
         loop {
             let hazards = hazards(&program, code, section, model);
@@ -177,11 +178,14 @@ fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), Stri
 fn verify(rescored: &mut Rescored) -> Result<(), String> {
     loop {
         let report = verify_cubin(&rescored.bytes(), &Verifier::ALL)?;
+        let mut first_findings: HashMap<&str, String> = HashMap::new();
+        for (section, finding) in report.findings() {
+            first_findings.entry(&section.name).or_insert_with(|| finding.to_string());
+        }
         let mut has_old_order = false;
         for section in rescored.sections.iter_mut().filter(|section| section.obstacle.is_none()) {
             let name = format!(".text.{}", section.function);
-            let found = report.findings().find(|(other, _)| other.name == name);
-            let Some((_, finding)) = found else { continue };
+            let Some(finding) = first_findings.get(name.as_str()) else { continue };
             let reason = format!("a verifier does not like the new words: {finding}");
             if section.restore_order(reason.clone()) {
                 has_old_order = true;

@@ -110,7 +110,7 @@ impl Cubin {
     pub fn push_section(&mut self, section: Section) -> usize {
         let index = self.sections.len();
         self.sections.push(section);
-        let end = self.layout.iter().position(|piece| matches!(piece, Piece::SectionHeaders)).unwrap_or(self.layout.len());
+        let end = self.layout.iter().rposition(|piece| matches!(piece, Piece::SectionHeaders)).unwrap_or(self.layout.len());
         self.layout.insert(end, Piece::Section(index));
         index
     }

@@ -9,6 +9,7 @@
 //! | find the images in a file of any kind | [`open`], [`Image`] |
 //! | take a cubin apart and put it together | [`Cubin::read`], [`Cubin::write`] |
 //! | list kernels and their code | [`Cubin::kernels`], [`Cubin::functions`] |
+//! | ask about every function in turn | [`Index`] |
 //! | know the target | [`Cubin::target`], [`target`] |
 //! | read or change attributes | [`Cubin::function_attributes`], [`Cubin::set_attribute`], [`info`] |
 //! | replace code | [`Cubin::replace_code`], [`Cubin::set_register_count`] |
@@ -41,6 +42,7 @@ pub mod container;
 mod cubin;
 mod edit;
 mod error;
+mod index;
 pub mod info;
 pub mod note;
 mod read;
@@ -55,5 +57,6 @@ mod write;
 pub use container::{Compression, Image, ImageKind, open};
 pub use cubin::{Cubin, EM_CUDA, FileType, Function, Header, OS_ABI};
 pub use error::{Error, Result};
+pub use index::Index;
 pub use strings::StringTable;
 pub use target::Target;

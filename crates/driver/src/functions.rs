@@ -1,11 +1,12 @@
 //! Which functions of a module go into the file, and what the file says about those that are defined elsewhere.
 
 use oriole_cubin::build::Extern;
-use oriole_isel::{prototype, resolved_name};
-use oriole_ptx::ast::{AddressBase, Alias, Body, Function, FunctionId, FunctionKind, Initializer, Item, Linkage, Module, Operand};
+use oriole_isel::prototype;
+use oriole_ptx::ast::{AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_sched::backend::tree::{CallCosts, Callee};
-use rustc_hash::FxHashSet;
+use oriole_support::Name;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Options;
 
@@ -21,35 +22,101 @@ pub fn is_drivers(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name)
 }
 
-/// A function that is used here and defined elsewhere.
-pub fn external(module: &Module, name: &str) -> Extern {
-    let declared = module.functions.iter().find(|function| module.name(function.name) == name);
-    let text = declared.map(|function| prototype(module, &function.returns, &function.parameters));
-    let text = text.map(|text| if is_drivers(name) { format!("{text}{DRIVER_CONVENTION}{DRIVER_LOSES:064x}") } else { text });
-    Extern { prototype: text, ..Extern::function(name) }
+/// The functions of a module by name. Names are interned, so comparing their numbers is enough.
+pub struct Index<'m> {
+    module: &'m Module,
+    /// The first declaration or definition.
+    declared: FxHashMap<&'m str, FunctionId>,
+    defined: FxHashMap<Name, FunctionId>,
+    /// What aliases stand for.
+    aliases: FxHashMap<Name, Name>,
+    /// Other names of functions that other files can see, in the order of the source.
+    visible_aliases: FxHashMap<Name, Vec<Name>>,
+}
+
+impl<'m> Index<'m> {
+    /// Looks through a module.
+    pub fn of(module: &'m Module) -> Index<'m> {
+        let mut index = Index {
+            module,
+            declared: FxHashMap::default(),
+            defined: FxHashMap::default(),
+            aliases: FxHashMap::default(),
+            visible_aliases: FxHashMap::default(),
+        };
+        for (id, function) in module.functions.iter_enumerated() {
+            index.declared.entry(module.name(function.name)).or_insert(id);
+            if function.body.is_some() {
+                index.defined.entry(function.name).or_insert(id);
+            }
+        }
+        for alias in oriole_isel::aliases(module) {
+            index.aliases.entry(alias.name).or_insert(alias.target);
+            let declared = index.declared.get(module.name(alias.name));
+            if declared.is_some_and(|&id| module.functions[id].linkage == Linkage::Visible) {
+                index.visible_aliases.entry(alias.target).or_default().push(alias.name);
+            }
+        }
+        index
+    }
+
+    /// What a name stands for.
+    fn resolved(&self, name: Name) -> Name {
+        self.aliases.get(&name).copied().unwrap_or(name)
+    }
+
+    /// The definition of what a name stands for.
+    fn definition(&self, name: Name) -> Option<FunctionId> {
+        self.defined.get(&self.resolved(name)).copied()
+    }
+
+    /// Whether the module has a body for a function, under this name.
+    pub fn is_defined(&self, name: &str) -> bool {
+        self.declared.get(name).is_some_and(|&id| self.defined.contains_key(&self.module.functions[id].name))
+    }
+
+    /// Whether the module knows a function, not a kernel, of this name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.declared.get(name).is_some_and(|&id| self.module.functions[id].kind == FunctionKind::Function)
+    }
+
+    /// A function that is used here and defined elsewhere.
+    pub fn external(&self, name: &str) -> Extern {
+        let declared = self.declared.get(name).map(|&id| &self.module.functions[id]);
+        let text = declared.map(|function| prototype(self.module, &function.returns, &function.parameters));
+        let text = text.map(|text| if is_drivers(name) { format!("{text}{DRIVER_CONVENTION}{DRIVER_LOSES:064x}") } else { text });
+        Extern { prototype: text, ..Extern::function(name) }
+    }
+
+    /// Other names of a function that other files can see.
+    pub fn aliases(&self, function: Name) -> impl Iterator<Item = &'m str> {
+        self.visible_aliases.get(&function).into_iter().flatten().map(|&alias| self.module.name(alias))
+    }
+
+    /// The functions whose addresses are among the first bytes of variables.
+    pub fn taken_by_variables(&self) -> Vec<&'m str> {
+        let names = in_initializers(self.module).into_iter().map(|name| self.module.name(self.resolved(name)));
+        names.filter(|name| self.declared.contains_key(name)).collect()
+    }
 }
 
 /// The functions with a body that the file needs, in the order of the source: kernels, what others can see, and what these reach by
 /// calls or addresses.
-pub fn wanted(module: &Module, options: &Options) -> Vec<FunctionId> {
+pub fn wanted(index: &Index<'_>, options: &Options) -> Vec<FunctionId> {
+    let module = index.module;
+    let entries: FxHashSet<&str> = options.entries.iter().map(String::as_str).collect();
     let is_root = |function: &Function| match function.kind {
-        FunctionKind::Entry => options.entries.is_empty() || options.entries.iter().any(|entry| entry == module.name(function.name)),
+        FunctionKind::Entry => entries.is_empty() || entries.contains(module.name(function.name)),
         FunctionKind::Function => function.linkage != Linkage::Internal,
     };
     let mut work: Vec<FunctionId> =
         module.functions.iter_enumerated().filter(|(_, function)| is_root(function)).map(|(id, _)| id).collect();
-    let mut in_variables = Vec::new();
-    for variable in &module.variables {
-        if let Some(initializer) = variable.initializer.as_deref() {
-            addresses(module, initializer, &mut in_variables);
-        }
-    }
-    work.extend(in_variables.iter().flat_map(|name| defined(module, name)));
+    work.extend(in_initializers(module).into_iter().filter_map(|name| index.definition(name)));
     let mut found: FxHashSet<FunctionId> = FxHashSet::default();
     while let Some(id) = work.pop() {
         let function = &module.functions[id];
         if function.body.is_some() && found.insert(id) {
-            work.extend(mentioned(module, function).iter().flat_map(|name| defined(module, name)));
+            work.extend(mentioned(function).filter_map(|id| index.definition(module.functions[id].name)));
         }
     }
     let mut found: Vec<FunctionId> = found.into_iter().collect();
@@ -73,96 +140,83 @@ pub struct Facts {
 
 impl Facts {
     /// Looks through a module.
-    pub fn of(module: &Module) -> Facts {
-        Facts { gathering: gathering(module), calls: call_costs(module) }
+    pub fn of(index: &Index<'_>) -> Facts {
+        Facts { gathering: gathering(index), calls: call_costs(index) }
     }
 }
 
 /// Functions in which threads may wait for all others of their warp: at a `barrier` without `.aligned`, there or in what they call.
-fn gathering(module: &Module) -> FxHashSet<String> {
+fn gathering(index: &Index<'_>) -> FxHashSet<String> {
+    let module = index.module;
     let waits = |body: &Body| {
         body.instructions
             .iter()
             .map(|instruction| &module.forms[instruction.form])
             .any(|form| form.opcode == Opcode::Barrier && !form.modifiers.iter().any(|value| value.modifier == Modifier::Aligned))
     };
-    let mut found: FxHashSet<String> = FxHashSet::default();
-    let name = |function: &Function| module.name(function.name).to_owned();
-    let with_body = || module.functions.iter().filter_map(|function| Some((function, function.body.as_deref()?)));
-    found.extend(with_body().filter(|(_, body)| waits(body)).map(|(function, _)| name(function)));
-    let mut known = 0;
-    while known < found.len() {
-        known = found.len();
-        let callers: Vec<String> = with_body()
-            .filter(|(function, _)| mentioned(module, function).iter().any(|callee| found.contains(resolved_name(module, callee))))
-            .map(|(function, _)| name(function))
-            .collect();
-        found.extend(callers);
+    let mut callers: FxHashMap<Name, Vec<Name>> = FxHashMap::default();
+    let mut work = Vec::new();
+    for function in &module.functions {
+        let Some(body) = function.body.as_deref() else { continue };
+        if waits(body) {
+            work.push(function.name);
+        }
+        for callee in mentioned(function) {
+            callers.entry(index.resolved(module.functions[callee].name)).or_default().push(function.name);
+        }
     }
-    found
+    let mut found: FxHashSet<Name> = FxHashSet::default();
+    while let Some(name) = work.pop() {
+        if found.insert(name) {
+            work.extend(callers.get(&name).into_iter().flatten());
+        }
+    }
+    found.into_iter().map(|name| module.name(name).to_owned()).collect()
 }
 
 /// Cycles that a statement of a callee takes, about: nobody has compiled it yet.
 const CYCLES_OF_STATEMENT: u32 = 5;
 
 /// About how long each function of a module takes, with all that it calls.
-fn call_costs(module: &Module) -> CallCosts {
+fn call_costs(index: &Index<'_>) -> CallCosts {
+    let module = index.module;
     let callees = module.functions.iter().filter_map(|function| {
         let body = function.body.as_deref()?;
+        let has_calls = has_calls(module, function);
         let own_cycles = CYCLES_OF_STATEMENT.saturating_mul(body.instructions.len() as u32);
-        let calls = if has_calls(module, function) { mentioned(module, function) } else { Vec::new() };
-        let calls = calls.iter().map(|name| resolved_name(module, name).to_owned()).collect();
+        let calls = mentioned(function).filter(|_| has_calls).map(|id| index.resolved(module.functions[id].name));
+        let calls = calls.map(|name| module.name(name).to_owned()).collect();
         Some(Callee { name: module.name(function.name).to_owned(), own_cycles, calls })
     });
     CallCosts::propagate(&callees.collect::<Vec<_>>())
 }
 
-/// Other names of a function that other files can see.
-pub fn aliases(module: &Module, name: &str) -> Vec<String> {
-    let aliases = module.items.iter().filter_map(|item| if let Item::Alias(alias) = item { Some(alias) } else { None });
-    let is_visible = |alias: &&Alias| {
-        let declared = module.functions.iter().find(|function| function.name == alias.name);
-        declared.is_some_and(|function| function.linkage == Linkage::Visible)
-    };
-    aliases.filter(|alias| module.name(alias.target) == name).filter(is_visible).map(|alias| module.name(alias.name).to_owned()).collect()
-}
-
-/// The definition of a function by name.
-fn defined(module: &Module, name: &str) -> Option<FunctionId> {
-    let name = resolved_name(module, name);
-    module.functions.iter_enumerated().find(|(_, function)| function.body.is_some() && module.name(function.name) == name).map(|(id, _)| id)
-}
-
 /// The functions that a function's code names.
-fn mentioned(module: &Module, function: &Function) -> Vec<String> {
-    let Some(body) = function.body.as_deref() else { return Vec::new() };
-    let in_operands = body.operands.iter().filter_map(|operand| if let Operand::Function(id) = *operand { Some(id) } else { None });
-    let in_addresses = body.addresses.iter().filter_map(|address| match address.base {
-        AddressBase::Function(id) => Some(id),
-        _ => None,
-    });
-    let in_lists = body.target_lists.iter().flat_map(|list| &list.targets);
-    let in_lists = in_lists.filter_map(|operand| if let Operand::Function(id) = *operand { Some(id) } else { None });
-    let ids = in_operands.chain(in_addresses).chain(in_lists);
-    ids.map(|id| module.name(module.functions[id].name).to_owned()).collect()
+fn mentioned(function: &Function) -> impl Iterator<Item = FunctionId> + '_ {
+    let as_function = |operand: &Operand| if let Operand::Function(id) = *operand { Some(id) } else { None };
+    function.body.as_deref().into_iter().flat_map(move |body| {
+        let in_addresses = body.addresses.iter().filter_map(|address| match address.base {
+            AddressBase::Function(id) => Some(id),
+            _ => None,
+        });
+        let in_lists = body.target_lists.iter().flat_map(|list| &list.targets).filter_map(as_function);
+        body.operands.iter().filter_map(as_function).chain(in_addresses).chain(in_lists)
+    })
 }
 
-/// The functions whose addresses are among the first bytes of variables.
-pub fn taken_by_variables(module: &Module) -> Vec<String> {
+/// The names whose addresses are among the first bytes of variables.
+fn in_initializers(module: &Module) -> Vec<Name> {
     let mut names = Vec::new();
-    for variable in &module.variables {
-        if let Some(initializer) = variable.initializer.as_deref() {
-            addresses(module, initializer, &mut names);
-        }
+    for initializer in module.variables.iter().filter_map(|variable| variable.initializer.as_deref()) {
+        addresses(initializer, &mut names);
     }
-    names.retain(|name| module.functions.iter().any(|function| module.name(function.name) == *name));
     names
 }
 
-fn addresses(module: &Module, initializer: &Initializer, names: &mut Vec<String>) {
+fn addresses(initializer: &Initializer, names: &mut Vec<Name>) {
     match initializer {
-        Initializer::Address { symbol, .. } => names.push(resolved_name(module, module.name(*symbol)).to_owned()),
-        Initializer::List(items) => items.iter().for_each(|item| addresses(module, item, names)),
+        Initializer::Address { symbol, .. } => names.push(*symbol),
+        Initializer::List(items) => items.iter().for_each(|item| addresses(item, names)),
         _ => {}
     }
 }

@@ -9,10 +9,10 @@ use oriole_isel::{Home, Homes, Layout, Linking};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, Module, Parameter, Statement};
 use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{CompileError, Excess, Fault, LimitedMemory};
-use crate::functions::Facts;
+use crate::functions::{Facts, Index};
 use crate::passes::{self, Finished};
 use crate::variables;
 use crate::{Compiled, FunctionReport, Options, SchedulingReport, account, convention, functions, parallel, registers};
@@ -64,30 +64,37 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         return Err(vec![CompileError { module: 0, function: String::new(), span: None, fault }]);
     }
     let mut layouts = layouts(modules, options)?;
-    let mut jobs = jobs(modules, &layouts, options);
+    let mut indices: Vec<Index<'_>> = modules.iter().map(|module| Index::of(module)).collect();
+    let mut jobs = jobs(modules, &indices, &layouts, options);
     let excesses = excesses(&jobs, &layouts, options);
     if !excesses.is_empty() {
         return Err(excesses);
     }
-    let (mut finished, mut errors) = compile_functions(&jobs, options);
+    let (mut finished, mut errors) = compile_functions(&jobs, &indices, options);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if errors.is_empty() {
         let first = jobs.len();
         add_runtime(modules, layouts, &mut jobs, &finished)?;
-        let (runtime, failures) = compile_functions(&jobs[first..], options);
+        indices.extend(modules[indices.len()..].iter().map(|module| Index::of(module)));
+        let (runtime, failures) = compile_functions(&jobs[first..], &indices, options);
         finished.extend(runtime);
         errors.extend(failures);
     }
     if !options.relocatable {
-        errors.extend(unresolved(modules, &jobs, &finished));
+        errors.extend(unresolved(&indices, &jobs, &finished));
     }
     if !errors.is_empty() {
         return Err(errors);
     }
     let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
     let failed = |fault| vec![CompileError { module: 0, function: String::new(), span: None, fault }];
-    let file = file(modules, layouts, &jobs, &finished, options).map_err(failed)?;
-    let functions: Vec<FunctionReport> = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, &file, options)).collect();
+    let file = file(modules, &indices, layouts, &jobs, &finished, options).map_err(failed)?;
+    let mut settled: FxHashMap<&str, &build::Function> = FxHashMap::default();
+    for function in &file.functions {
+        settled.entry(&function.name).or_insert(function);
+    }
+    let reports = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, settled.get(job.name()).copied(), options));
+    let functions: Vec<FunctionReport> = reports.collect();
     let scheduling = finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options)).collect();
     let mut cubin = file.build().map_err(|error| internal(error.to_string()))?;
     if options.reports.record {
@@ -144,10 +151,10 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
 }
 
 /// Compiles functions in parallel.
-fn compile_functions(jobs: &[Job<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
+fn compile_functions(jobs: &[Job<'_>], indices: &[Index<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
     let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
     for job in jobs {
-        facts.entry(job.module_number).or_insert_with(|| Facts::of(job.module));
+        facts.entry(job.module_number).or_insert_with(|| Facts::of(&indices[job.module_number]));
     }
     let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
     let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &facts[&job.module_number], options);
@@ -206,10 +213,10 @@ fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<Co
     Ok(layouts)
 }
 
-fn jobs<'m>(modules: &[&'m Module], layouts: &[Layout], options: &Options) -> Vec<Job<'m>> {
+fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], options: &Options) -> Vec<Job<'m>> {
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
-        jobs.extend(functions::wanted(module, options).into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
+        jobs.extend(functions::wanted(&indices[number], options).into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
     }
     limit_registers(&mut jobs, options);
     jobs
@@ -228,9 +235,9 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
 }
 
 /// Functions that are called and defined nowhere.
-fn unresolved(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
-    let is_known =
-        |name: &String| functions::is_drivers(name) || oriole_isel::is_runtime(name) || jobs.iter().any(|job| job.name() == name.as_str());
+fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+    let compiled: FxHashSet<&str> = jobs.iter().map(Job::name).collect();
+    let is_known = |name: &str| functions::is_drivers(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         for name in function.callees.iter().chain(&function.taken_functions).filter(|name| !is_known(name)) {
@@ -238,16 +245,15 @@ fn unresolved(modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) -> V
             errors.push(CompileError { module: job.module_number, function: job.name().to_owned(), span: None, fault });
         }
     }
-    for (number, module) in modules.iter().enumerate() {
-        for name in functions::taken_by_variables(module).into_iter().filter(|name| !is_known(name)) {
-            errors.push(CompileError { module: number, function: String::new(), span: None, fault: Fault::Unresolved(name) });
+    for (number, index) in indices.iter().enumerate() {
+        for name in index.taken_by_variables().into_iter().filter(|name| !is_known(name)) {
+            errors.push(CompileError { module: number, function: String::new(), span: None, fault: Fault::Unresolved(name.to_owned()) });
         }
     }
     errors
 }
 
-fn report(job: &Job<'_>, function: &Finished, file: &build::Module, options: &Options) -> FunctionReport {
-    let settled = file.functions.iter().find(|known| known.name == job.name());
+fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {
     FunctionReport {
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
@@ -277,6 +283,7 @@ const FEWEST: u32 = 4;
 
 fn file(
     modules: &[&Module],
+    indices: &[Index<'_>],
     layouts: &[Layout],
     jobs: &[Job<'_>],
     finished: &[Finished],
@@ -287,9 +294,10 @@ fn file(
     };
     let mut functions: Vec<build::Function> = Vec::new();
     for (job, function) in jobs.iter().zip(finished).rev() {
-        let built = built(job, function, &layouts[job.module_number], target, options);
+        let index = &indices[job.module_number];
+        let built = built(job, function, index, &layouts[job.module_number], target, options);
         if options.relocatable {
-            functions.extend(functions::aliases(job.module, job.name()).into_iter().map(|alias| copy_named(&built, alias)));
+            functions.extend(index.aliases(job.function().name).map(|alias| copy_named(&built, alias.to_owned())));
         }
         functions.push(built);
     }
@@ -298,14 +306,14 @@ fn file(
     if options.relocatable {
         module.file_type = oriole_cubin::FileType::Relocatable;
     }
-    for (source, layout) in modules.iter().zip(layouts) {
+    for ((source, index), layout) in modules.iter().zip(indices).zip(layouts) {
         if options.relocatable {
             variables::add_shared(&mut module, source, layout);
         }
-        variables::add(&mut module, source, layout)?;
+        variables::add(&mut module, source, index, layout)?;
     }
-    add_externs(&mut module, modules, jobs, finished);
-    mark_taken(&mut module, modules);
+    add_externs(&mut module, indices, jobs, finished);
+    mark_taken(&mut module, indices);
     if !options.relocatable {
         module.settle_calls();
         mark_unknown_stacks(&mut module);
@@ -314,21 +322,20 @@ fn file(
 }
 
 /// Functions that are used here and defined elsewhere.
-fn add_externs(file: &mut build::Module, modules: &[&Module], jobs: &[Job<'_>], finished: &[Finished]) {
-    let mut used: Vec<(&Module, String)> = Vec::new();
+fn add_externs(file: &mut build::Module, indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
+    let mut used: Vec<(&Index<'_>, &str)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
-        used.extend(function.callees.iter().chain(&function.taken_functions).map(|name| (job.module, name.clone())));
+        let names = function.callees.iter().chain(&function.taken_functions);
+        used.extend(names.map(|name| (&indices[job.module_number], name.as_str())));
     }
-    for &module in modules {
-        used.extend(functions::taken_by_variables(module).into_iter().map(|name| (module, name)));
+    for index in indices {
+        used.extend(index.taken_by_variables().into_iter().map(|name| (index, name)));
     }
-    for (module, name) in used {
-        let is_defined = file.functions.iter().any(|known| known.name == name);
-        let is_known = file.externs.iter().any(|known| known.name == name);
-        if !is_defined && !is_known {
-            file.externs.push(functions::external(module, &name));
-        }
-    }
+    let mut known: FxHashSet<&str> = file.functions.iter().map(|function| function.name.as_str()).collect();
+    known.extend(file.externs.iter().map(|external| external.name.as_str()));
+    let added: Vec<build::Extern> =
+        used.into_iter().filter(|(_, name)| known.insert(name)).map(|(index, name)| index.external(name)).collect();
+    file.externs.extend(added);
 }
 
 /// The stack of a kernel whose calls nobody can follow has no fixed size.
@@ -341,9 +348,9 @@ fn mark_unknown_stacks(file: &mut build::Module) {
 }
 
 /// Marks the functions whose addresses code or variables hold.
-fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
-    let mut taken: Vec<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
-    taken.extend(modules.iter().flat_map(|module| functions::taken_by_variables(module)));
+fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
+    let mut taken: FxHashSet<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
+    taken.extend(indices.iter().flat_map(Index::taken_by_variables).map(str::to_owned));
     for function in file.functions.iter_mut().filter(|function| taken.contains(&function.name)) {
         function.is_address_taken = true;
     }
@@ -352,7 +359,14 @@ fn mark_taken(file: &mut build::Module, modules: &[&Module]) {
     }
 }
 
-fn built(job: &Job<'_>, function: &Finished, layout: &Layout, target: &'static oriole_cubin::Target, options: &Options) -> build::Function {
+fn built(
+    job: &Job<'_>,
+    function: &Finished,
+    index: &Index<'_>,
+    layout: &Layout,
+    target: &'static oriole_cubin::Target,
+    options: &Options,
+) -> build::Function {
     let bounds = &job.function().bounds;
     let code_size = function.code.bytes.len() as u64;
     let mut extra = Vec::new();
@@ -380,7 +394,7 @@ fn built(job: &Job<'_>, function: &Finished, layout: &Layout, target: &'static o
         attributes: if job.is_kernel() { kernel_attributes(target, &job.parameters, extra) } else { function_attributes(target, extra) },
         parameter_bytes: job.homes.parameter_bytes as u16,
         relocations: relocations(function, options),
-        externs: function.callees.iter().filter(|name| is_extern(job, name)).cloned().collect(),
+        externs: function.callees.iter().filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name)).cloned().collect(),
         calls: function.callees.clone(),
         indirect_calls: function.indirect_calls.clone(),
         takes_address_of: function.taken_functions.clone(),
@@ -398,11 +412,6 @@ fn copy_named(function: &build::Function, name: String) -> build::Function {
         relocation.symbol.clone_from(&copy.name);
     }
     copy
-}
-
-fn is_extern(job: &Job<'_>, name: &str) -> bool {
-    !oriole_isel::is_runtime(name)
-        && !job.module.functions.iter().any(|function| function.body.is_some() && job.module.name(function.name) == name)
 }
 
 fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {

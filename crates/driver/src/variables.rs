@@ -4,26 +4,28 @@ use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, H
 use oriole_isel::{Data, DataAddress, Layout, Static};
 use oriole_ptx::ast::{Attribute, Function, FunctionKind, Linkage, Module, Statement, VariableId};
 use oriole_ptx::types::StateSpace;
-use oriole_support::Index;
+use oriole_support::Index as _;
+use rustc_hash::FxHashSet;
 
 use crate::error::Fault;
+use crate::functions::Index;
 
 /// Bytes of the section with initialized variables, what alignments need included.
 const MOST_INITIALIZED: u64 = 1 << 29;
 
 /// Adds what a module defines and refers to. Fails if the file would become too large.
-pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) -> Result<(), Fault> {
+pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout: &Layout) -> Result<(), Fault> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
         let home = match &global.initial {
             Some(data) if data.bytes.iter().any(|&byte| byte != 0) || !data.addresses.is_empty() => Home::Initialized(data.bytes.clone()),
             _ => Home::Zero,
         };
-        variables.push(variable(module, global, home));
+        variables.push(variable(module, index, global, home));
     }
     for constant in &layout.constants {
         let bytes = constant.initial.as_ref().map_or_else(|| vec![0; constant.bytes as usize], |data| data.bytes.clone());
-        variables.push(Variable { offset: u64::from(constant.offset), ..variable(module, constant, Home::Constant(bytes)) });
+        variables.push(Variable { offset: u64::from(constant.offset), ..variable(module, index, constant, Home::Constant(bytes)) });
     }
     // Those that other files can see come first.
     variables.sort_by_key(|variable| variable.linkage != build::Linkage::Global);
@@ -45,13 +47,14 @@ pub fn add(file: &mut build::Module, module: &Module, layout: &Layout) -> Result
 
 /// Shared variables in a file for the linker, which places them.
 pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
-    let mentioned: Vec<VariableId> = module.functions.iter().flat_map(oriole_isel::mentioned).collect();
-    let of_kernels: Vec<VariableId> = module
+    let mentioned: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::mentioned).collect();
+    let of_kernels: FxHashSet<VariableId> = module
         .functions
         .iter()
         .filter(|function| function.kind == FunctionKind::Entry)
         .flat_map(|kernel| own_shared(module, kernel))
         .collect();
+    let mut externs: FxHashSet<String> = file.externs.iter().map(|known| known.name.clone()).collect();
     for (position, variable) in module.variables.iter().enumerate() {
         let id = VariableId::new(position);
         let (StateSpace::Shared, Some(name)) = (variable.space, layout.name(id)) else { continue };
@@ -63,7 +66,7 @@ pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
                 linkage: linkage(variable.linkage, false),
                 ..Variable::new(name, Home::Shared, bytes, variable.align_bytes().max(1))
             }),
-            _ if file.externs.iter().any(|known| known.name == name) => {}
+            _ if !externs.insert(name.to_owned()) => {}
             _ => file.externs.push(Extern::new(name, ExternKind::DynamicShared)),
         }
     }
@@ -84,8 +87,9 @@ fn own_shared(module: &Module, function: &Function) -> Vec<VariableId> {
     let statements = function.body.as_deref().map_or(&[][..], |body| &body.statements);
     let declared = statements.iter().filter_map(|statement| if let Statement::Variable(id) = *statement { Some(id) } else { None });
     let is_static = |id: &VariableId| module.variables[*id].space == StateSpace::Shared && module.variables[*id].linkage != Linkage::Extern;
+    // Sorted.
     let mentioned = oriole_isel::mentioned(function);
-    declared.filter(is_static).filter(|id| mentioned.contains(id)).collect()
+    declared.filter(is_static).filter(|id| mentioned.binary_search(id).is_ok()).collect()
 }
 
 fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
@@ -103,26 +107,24 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     }
 }
 
-fn variable(module: &Module, found: &Static, home: Home) -> Variable {
+fn variable(module: &Module, index: &Index<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
         linkage: linkage(source.linkage, false),
         is_managed: source.attributes.contains(&Attribute::Managed),
-        relocations: found.initial.as_ref().map(|data| relocations(module, data)).unwrap_or_default(),
+        relocations: found.initial.as_ref().map(|data| relocations(index, data)).unwrap_or_default(),
         ..Variable::new(found.name.clone(), home, found.bytes, found.align)
     }
 }
 
-fn relocations(module: &Module, data: &Data) -> Vec<DataRelocation> {
-    data.addresses.iter().map(|address| relocation(module, address)).collect()
+fn relocations(index: &Index<'_>, data: &Data) -> Vec<DataRelocation> {
+    data.addresses.iter().map(|address| relocation(index, address)).collect()
 }
 
-fn relocation(module: &Module, address: &DataAddress) -> DataRelocation {
-    let is_function =
-        module.functions.iter().any(|function| function.kind == FunctionKind::Function && module.name(function.name) == address.symbol);
+fn relocation(index: &Index<'_>, address: &DataAddress) -> DataRelocation {
     let kind = match address.byte {
         Some(byte) => DataPatch::GenericByte(byte),
-        None if is_function => DataPatch::Function,
+        None if index.has_function(&address.symbol) => DataPatch::Function,
         None => DataPatch::Generic,
     };
     DataRelocation { offset: address.offset, kind, symbol: address.symbol.clone(), addend: address.addend }
@@ -130,16 +132,10 @@ fn relocation(module: &Module, address: &DataAddress) -> DataRelocation {
 
 /// Offsets of global variables in their sections; those of constants are fixed already.
 fn place_globals(file: &mut build::Module) {
-    let fixed: Vec<(String, u64)> = file
-        .variables
-        .iter()
-        .filter(|variable| matches!(variable.home, Home::Constant(_)))
-        .map(|variable| (variable.name.clone(), variable.offset))
-        .collect();
+    let is_constant = |variable: &Variable| matches!(variable.home, Home::Constant(_));
+    let fixed: Vec<u64> = file.variables.iter().filter(|variable| is_constant(variable)).map(|variable| variable.offset).collect();
     file.place_variables();
-    for (name, offset) in fixed {
-        if let Some(variable) = file.variables.iter_mut().find(|variable| variable.name == name) {
-            variable.offset = offset;
-        }
+    for (variable, offset) in file.variables.iter_mut().filter(|variable| is_constant(variable)).zip(fixed) {
+        variable.offset = offset;
     }
 }

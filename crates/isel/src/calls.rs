@@ -275,8 +275,7 @@ impl<'m> Select<'m> {
     pub(crate) fn callee_name(&mut self, id: FunctionId) -> String {
         let module = self.frame.module;
         let own = module.functions[id].name;
-        let aliases = self.aliases.get_or_insert_with(|| aliases(module).map(|alias| (alias.name, alias.target)).rev().collect());
-        module.name(aliases.get(&own).copied().unwrap_or(own)).to_owned()
+        module.name(self.homes.module.aliases.get(&own).copied().unwrap_or(own)).to_owned()
     }
 
     /// The address of a function.
@@ -520,11 +519,7 @@ impl<'m> Select<'m> {
     }
 }
 
-/// What a name stands for.
-pub fn resolved_name<'m>(module: &'m Module, name: &'m str) -> &'m str {
-    aliases(module).find(|alias| module.name(alias.name) == name).map_or(name, |alias| module.name(alias.target))
-}
-
-fn aliases(module: &Module) -> impl DoubleEndedIterator<Item = &ast::Alias> {
+/// The aliases of a module, in the order of the source.
+pub fn aliases(module: &Module) -> impl DoubleEndedIterator<Item = &ast::Alias> {
     module.items.iter().filter_map(|item| if let ast::Item::Alias(alias) = item { Some(alias) } else { None })
 }

@@ -2,7 +2,7 @@
 
 use oriole_ptx::ast::{Initializer, Module, VariableId, VariableType};
 use oriole_ptx::types::{ScalarType, StateSpace};
-use oriole_support::Index;
+use oriole_support::Name;
 
 use crate::error::Unsupported;
 use crate::layout::{Layout, Linking};
@@ -80,13 +80,12 @@ impl Writer<'_> {
             Initializer::Constant(constant) => constant_bits(*constant, self.ty),
             Initializer::MaskedNumber { mask, value } => (*value as u64 & mask) >> mask.trailing_zeros().min(63),
             Initializer::Address { symbol, offset: addend, generic, mask } => {
-                let name = self.module.name(*symbol);
-                if let Some(known) = self.known_address(name, *generic) {
+                if let Some(known) = self.known_address(*symbol, *generic) {
                     let address = known.wrapping_add_signed(*addend);
                     mask.map_or(address, |mask| (address & mask) >> mask.trailing_zeros().min(63))
                 } else {
                     let byte = mask.map(|mask| (mask.trailing_zeros() / 8) as u8);
-                    let symbol = self.file_name(name);
+                    let symbol = self.file_name(*symbol);
                     let address =
                         DataAddress { offset: offset as u64, bytes: bytes as u32, symbol, addend: *addend, is_generic: *generic, byte };
                     self.data.addresses.push(address);
@@ -110,24 +109,19 @@ impl Writer<'_> {
     }
 
     /// The address of a constant in its own space, which is an offset in bank 3.
-    fn known_address(&self, name: &str, generic: bool) -> Option<u64> {
+    fn known_address(&self, name: Name, generic: bool) -> Option<u64> {
         if generic || self.layout.linking == Linking::Relocatable {
             return None;
         }
-        let id = self.variable(name)?;
+        let id = self.layout.variable(name)?;
         if self.module.variables[id].space != StateSpace::Const {
             return None;
         }
         self.layout.constant_offset(id).map(u64::from)
     }
 
-    fn variable(&self, name: &str) -> Option<VariableId> {
-        let found = self.module.variables.iter().position(|variable| self.module.name(variable.name) == name);
-        found.map(VariableId::new)
-    }
-
-    fn file_name(&self, name: &str) -> String {
-        let known = self.variable(name).and_then(|id| self.layout.name(id));
-        known.unwrap_or(name).to_owned()
+    fn file_name(&self, name: Name) -> String {
+        let known = self.layout.variable(name).and_then(|id| self.layout.name(id));
+        known.unwrap_or_else(|| self.module.name(name)).to_owned()
     }
 }

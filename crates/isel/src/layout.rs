@@ -8,17 +8,21 @@
 //!
 //! **Relocatable files.** Only parameters and frames are placed; the linker does the rest, and addresses are references.
 
+use std::sync::Arc;
+
 use oriole_ptx::ast::{
     AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable, VariableId,
     VariableType,
 };
 use oriole_ptx::types::StateSpace;
-use oriole_support::Index;
+use oriole_support::{Index, Name};
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::calls;
 use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
 use crate::shared::{self, SharedPlan};
-use crate::variables::{Home, Homes, SymbolSpace};
+use crate::variables::{Home, Homes, ModuleHomes, SymbolSpace};
 
 /// Whether addresses are known now or when files are linked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +67,10 @@ pub struct Layout {
     pub addresses: Vec<String>,
     /// Shared memory of each function.
     shared: SharedPlan,
+    /// What all functions share.
+    homes: Arc<ModuleHomes>,
+    /// The first variable of each name.
+    by_name: FxHashMap<Name, VariableId>,
     /// The name that each variable has in the file.
     names: Vec<Option<String>>,
 }
@@ -81,26 +89,49 @@ impl Layout {
             externs: Vec::new(),
             addresses: Vec::new(),
             shared: SharedPlan::default(),
+            homes: Arc::default(),
+            by_name: FxHashMap::default(),
             names: names_of(module),
         };
+        for (position, variable) in module.variables.iter().enumerate() {
+            layout.by_name.entry(variable.name).or_insert(VariableId::new(position));
+        }
         layout.place_constants(module)?;
+        let mut externs: FxHashSet<String> = layout.externs.iter().cloned().collect();
+        let mut slots: FxHashMap<String, u32> = FxHashMap::default();
+        let mut homes = ModuleHomes::default();
         for id in variables_in(module, StateSpace::Global) {
             let variable = &module.variables[id];
             let Some(name) = layout.names[id.position()].clone() else { continue };
             if variable.linkage == Linkage::Extern && variable.initializer.is_none() {
-                if !layout.externs.contains(&name) {
+                if externs.insert(name.clone()) {
                     layout.externs.push(name.clone());
                 }
             } else {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
-            if linking == Linking::Whole && !layout.addresses.contains(&name) {
-                layout.addresses.push(name);
-            }
+            let home = match linking {
+                Linking::Whole => {
+                    let next = layout.addresses.len() as u32;
+                    let slot = *slots.entry(name.clone()).or_insert_with(|| {
+                        layout.addresses.push(name);
+                        next
+                    });
+                    Home::Table(8 * slot)
+                }
+                Linking::Relocatable => Home::Symbol { name, space: SymbolSpace::Global },
+            };
+            homes.statics.insert(id, home);
         }
         if linking == Linking::Whole {
             layout.shared = shared::plan(module);
         }
+        homes.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
+        for (position, variable) in module.variables.iter().enumerate().filter(|(_, variable)| variable.count.is_some()) {
+            homes.strides.insert(VariableId::new(position), narrow(stride(variable)));
+        }
+        homes.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
+        layout.homes = Arc::new(homes);
         Ok(layout)
     }
 
@@ -136,39 +167,26 @@ impl Layout {
 
     /// The offset of a constant that is placed.
     pub(crate) fn constant_offset(&self, id: VariableId) -> Option<u32> {
-        self.constants.iter().find(|constant| constant.id == id).map(|constant| constant.offset)
+        let position = self.constants.binary_search_by_key(&id, |constant| constant.id).ok()?;
+        Some(self.constants[position].offset)
+    }
+
+    /// The first variable of a name.
+    pub(crate) fn variable(&self, name: Name) -> Option<VariableId> {
+        self.by_name.get(&name).copied()
     }
 
     /// Where a function finds its variables.
     pub fn homes(&self, module: &Module, id: FunctionId) -> Homes {
         let function = &module.functions[id];
-        let mut homes = Homes::default();
+        let mut homes = Homes::of(Arc::clone(&self.homes));
         (homes.shared_align, homes.frame_align, homes.constant_bytes) = (1, 4, self.constant_bytes);
         if function.kind == FunctionKind::Entry {
             place_parameters(module, function, &mut homes);
         }
-        for constant in &self.constants {
-            homes.insert(constant.id, self.of_static(constant, SymbolSpace::Constant));
-        }
-        for id in variables_in(module, StateSpace::Global) {
-            let Some(name) = self.names[id.position()].clone() else { continue };
-            let slot = self.addresses.iter().position(|known| *known == name);
-            homes.insert(
-                id,
-                match slot {
-                    Some(slot) => Home::Table(8 * slot as u32),
-                    None => Home::Symbol { name, space: SymbolSpace::Global },
-                },
-            );
-        }
         let used = mentioned(function);
         place_frame(module, &used, &mut homes);
         self.place_shared(module, id, &used, &mut homes);
-        for (position, variable) in module.variables.iter().enumerate() {
-            if variable.count.is_some() {
-                homes.set_stride(VariableId::new(position), narrow(stride(variable)));
-            }
-        }
         homes
     }
 

@@ -54,7 +54,7 @@ mod special;
 mod stack;
 mod warp;
 
-pub use calls::resolved_name;
+pub use calls::aliases;
 pub use convention::{DYNAMIC_STACK, KEPT_STACK, RETURN_ADDRESS, prototype};
 pub use error::Unsupported;
 pub use initializer::{Data, DataAddress};

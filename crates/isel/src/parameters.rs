@@ -112,7 +112,7 @@ pub(crate) struct ParameterPlace {
 
 /// Parameters whose address a function's code takes.
 pub(crate) fn address_taken(module: &Module, id: FunctionId, body: &Body) -> Vec<VariableId> {
-    let own: Vec<VariableId> = module.functions[id].parameters.iter().filter_map(parameter_variable).collect();
+    let mut unseen: FxHashSet<VariableId> = module.functions[id].parameters.iter().filter_map(parameter_variable).collect();
     let mut found = Vec::new();
     for instruction in &body.instructions {
         if module.forms[instruction.form].opcode == Opcode::Call {
@@ -127,7 +127,7 @@ pub(crate) fn address_taken(module: &Module, id: FunctionId, body: &Body) -> Vec
                 },
                 _ => None,
             };
-            if let Some(id) = base.filter(|id| own.contains(id) && !found.contains(id)) {
+            if let Some(id) = base.filter(|id| unseen.remove(id)) {
                 found.push(id);
             }
         }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Location, Operand, OperandKind, Target, Value};
 use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterDeclarationId, RegisterId, Statement, VariableId};
 use oriole_ptx::types::ScalarType;
-use oriole_support::{Index, Name};
+use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::calls;
@@ -87,8 +87,6 @@ pub struct Select<'m> {
     pub(crate) callees: Mentioned,
     pub(crate) indirect_calls: Mentioned,
     pub(crate) taken_functions: Mentioned,
-    /// What the aliases of the module stand for, once something is called.
-    pub(crate) aliases: Option<FxHashMap<Name, Name>>,
     /// `.param` variables of functions and calls, word by word.
     pub(crate) parameters: FxHashMap<VariableId, Rc<Words>>,
     /// Which words of them exist.
@@ -140,7 +138,6 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         callees: Mentioned::default(),
         indirect_calls: Mentioned::default(),
         taken_functions: Mentioned::default(),
-        aliases: None,
         parameters: FxHashMap::default(),
         touched_words: TouchedWords::default(),
         register_words: FxHashMap::default(),

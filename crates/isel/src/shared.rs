@@ -11,10 +11,10 @@
 use oriole_ptx::ast::{Body, Function, FunctionId, FunctionKind, Linkage, Module, Operand, Statement, VariableId};
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
-use oriole_support::Index;
+use oriole_support::{Index, Name};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::calls::resolved_name;
+use crate::calls::aliases;
 use crate::layout::{aligned, mentioned, total_bytes};
 
 /// Shared memory as one function sees it.
@@ -145,7 +145,10 @@ impl<'m> Planner<'m> {
             self.reached.iter().flat_map(|(_, reached)| reached).copied().filter(|id| has_dynamic(plan, id)).collect();
         let reaches = |reached: &[FunctionId]| reached.iter().any(|id| functions.contains(id));
         let kernels: Vec<FunctionId> = self.reached.iter().filter(|(_, reached)| reaches(reached)).map(|(kernel, _)| *kernel).collect();
-        let end = kernels.iter().filter_map(|kernel| plan.get(kernel)).map(|shared| shared.end).max().unwrap_or(0);
+        let members = || kernels.iter().chain(&functions).filter_map(|id| plan.get(id));
+        let arrays = members().flat_map(|shared| &shared.dynamic);
+        let align = arrays.map(|&variable| self.module.variables[variable].align_bytes()).max().unwrap_or(1);
+        let end = aligned(members().map(|shared| shared.end).max().unwrap_or(0), align);
         for id in kernels.iter().chain(&functions) {
             if let Some(shared) = plan.get_mut(id) {
                 shared.end = end;
@@ -185,11 +188,15 @@ fn shared_variables(module: &Module, function: &Function) -> Vec<VariableId> {
 /// The functions that each function may call. A call through a pointer may reach every function that is not a kernel.
 fn callees(module: &Module) -> FxHashMap<FunctionId, Vec<FunctionId>> {
     let is_callable = |function: &Function| function.body.is_some() && function.kind == FunctionKind::Function;
-    let by_name: FxHashMap<&str, FunctionId> =
-        module.functions.iter_enumerated().filter(|(_, f)| is_callable(f)).map(|(id, f)| (module.name(f.name), id)).collect();
+    let by_name: FxHashMap<Name, FunctionId> =
+        module.functions.iter_enumerated().filter(|(_, f)| is_callable(f)).map(|(id, f)| (f.name, id)).collect();
+    let aliases: FxHashMap<Name, Name> = aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
     let mut all: Vec<FunctionId> = by_name.values().copied().collect();
     all.sort_unstable();
-    let target = |id: FunctionId| by_name.get(resolved_name(module, module.name(module.functions[id].name))).copied();
+    let target = |id: FunctionId| {
+        let name = module.functions[id].name;
+        by_name.get(aliases.get(&name).unwrap_or(&name)).copied()
+    };
     let of_body = |body: &Body| {
         if calls_by_pointer(module, body) {
             return all.clone();

@@ -4,9 +4,12 @@
 //! register and the system's reserved part give, local memory from the stack pointer, constants from the start of bank 3. Addresses of
 //! global variables are in constant bank 4, one slot of eight bytes each, or references that the linker fills in.
 
+use std::sync::Arc;
+
 use oriole_ir::{Class, File, Operand, OperandKind, Reference, ReferenceKind, Symbol};
 use oriole_isa::SharedWindow;
 use oriole_ptx::ast::{self, AddressBase, VariableId};
+use oriole_support::Name;
 use rustc_hash::FxHashMap;
 
 use crate::error::Unsupported;
@@ -50,12 +53,24 @@ pub enum SymbolSpace {
     Constant,
 }
 
+/// What is the same for all functions of a module. Functions share it: a copy for each would make the time to compile a module grow with the
+/// product of its functions and variables.
+#[derive(Default, Debug)]
+pub(crate) struct ModuleHomes {
+    /// Variables in `.const` and `.global`.
+    pub(crate) statics: FxHashMap<VariableId, Home>,
+    /// Distance between the variables of a parameterized declaration (`.shared .b32 v<4>`).
+    pub(crate) strides: FxHashMap<VariableId, u32>,
+    /// What the aliases of the module stand for.
+    pub(crate) aliases: FxHashMap<Name, Name>,
+}
+
 /// Where the variables of a module, as one function sees them, live, and what they take.
 #[derive(Clone, Default, Debug)]
 pub struct Homes {
+    /// Variables of this function only.
     homes: FxHashMap<VariableId, Home>,
-    /// Distance between the variables of a parameterized declaration (`.shared .b32 v<4>`).
-    strides: FxHashMap<VariableId, u32>,
+    pub(crate) module: Arc<ModuleHomes>,
     /// Bytes of parameters.
     pub parameter_bytes: u64,
     /// Bytes of static shared memory, what the system reserves excluded.
@@ -73,19 +88,24 @@ pub struct Homes {
 }
 
 impl Homes {
+    /// Those of the module only.
+    pub(crate) fn of(module: Arc<ModuleHomes>) -> Homes {
+        Homes { module, ..Homes::default() }
+    }
+
     /// Says where a variable lives.
     pub fn insert(&mut self, variable: VariableId, home: Home) {
         self.homes.insert(variable, home);
     }
 
-    /// Says how far the variables of a parameterized declaration are apart.
-    pub fn set_stride(&mut self, variable: VariableId, bytes: u32) {
-        self.strides.insert(variable, bytes);
+    /// How far the variables of a parameterized declaration are apart.
+    pub(crate) fn stride(&self, variable: VariableId) -> Option<u32> {
+        self.module.strides.get(&variable).copied()
     }
 
     /// Where a variable lives.
     pub fn get(&self, variable: VariableId) -> Option<&Home> {
-        self.homes.get(&variable)
+        self.homes.get(&variable).or_else(|| self.module.statics.get(&variable))
     }
 }
 
@@ -179,7 +199,7 @@ impl<'m> Select<'m> {
             AddressBase::Absolute => Ok(Place { base: None, offset }),
             AddressBase::Variable(id) => self.variable_place(id, offset),
             AddressBase::VariableMember(id, member) => {
-                let stride = self.homes.strides.get(&id).copied().unwrap_or_default();
+                let stride = self.homes.stride(id).unwrap_or_default();
                 self.variable_place(id, offset.wrapping_add(i64::from(stride) * i64::from(member)))
             }
             AddressBase::Function(id) => Ok(Place { base: Some(self.function_address(id, 0)), offset }),

@@ -1,7 +1,7 @@
 //! The inputs of one call: read, checked one by one and against each other, like ptxas, which compiles them as one
 //! program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 
@@ -69,7 +69,7 @@ struct Program {
     modules: Vec<Parsed>,
     /// Functions and variables defined, and whether other modules see them.
     definitions: BTreeMap<String, bool>,
-    kernels: Vec<String>,
+    kernels: BTreeSet<String>,
     /// Why the first module that cannot be compiled for the architecture cannot.
     refusal: Option<String>,
 }
@@ -89,7 +89,7 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages) -> 
     if let Some(refusal) = program.refusal {
         return Err(refusal);
     }
-    match settings.entries.iter().find(|entry| !program.kernels.contains(entry)) {
+    match settings.entries.iter().find(|entry| !program.kernels.contains(*entry)) {
         Some(missing) => Err(format!("Unknown function {missing}")),
         None => Ok(program.modules),
     }
@@ -116,7 +116,7 @@ impl Program {
             let name = module.name(function.name).to_string();
             let is_kernel = function.kind == FunctionKind::Entry;
             if is_kernel {
-                self.kernels.push(name.clone());
+                self.kernels.insert(name.clone());
             }
             found.push((name, "function", is_kernel || function.linkage == Linkage::Visible));
         }
@@ -128,11 +128,12 @@ impl Program {
                 found.push((module.name(variable.name).to_string(), "variable", variable.linkage == Linkage::Visible));
             }
         }
-        for (name, kind, visible) in &found {
-            if self.definitions.get(name).is_some_and(|earlier| *earlier || *visible) {
-                let place = Place { file: source.name, line: line_of(source.text, name) };
-                messages.error(Some(place), &format!("Duplicate definition of {kind} '{name}'"));
-            }
+        let is_twice = |(name, _, visible): &&(String, &str, bool)| self.definitions.get(name).is_some_and(|earlier| *earlier || *visible);
+        let twice: Vec<_> = found.iter().filter(is_twice).collect();
+        let lines = if twice.is_empty() { BTreeMap::new() } else { first_lines(source.text) };
+        for (name, kind, _) in twice {
+            let place = Place { file: source.name, line: lines.get(name).copied().unwrap_or(1) };
+            messages.error(Some(place), &format!("Duplicate definition of {kind} '{name}'"));
         }
         for (name, _, visible) in found {
             *self.definitions.entry(name).or_default() |= visible;
@@ -140,17 +141,19 @@ impl Program {
     }
 }
 
-/// The line of the first mention of a name outside of functions.
-fn line_of(text: &[u8], name: &str) -> u32 {
+/// The line of the first mention of each name outside of functions.
+fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
+    let lines = LineIndex::new(text);
+    let mut found = BTreeMap::new();
     let mut lexer = Lexer::new(text);
     let mut depth = 0_u32;
     loop {
         match lexer.token.kind {
-            TokenKind::End => return 1,
+            TokenKind::End => return found,
             TokenKind::Punctuation(b'{') => depth += 1,
             TokenKind::Punctuation(b'}') => depth = depth.saturating_sub(1),
-            TokenKind::Identifier if depth == 0 && lexer.text() == name => {
-                return LineIndex::new(text).line_column(lexer.token.span.start).0;
+            TokenKind::Identifier if depth == 0 => {
+                found.entry(lexer.text().to_owned()).or_insert_with(|| lines.line_column(lexer.token.span.start).0);
             }
             _ => {}
         }
@@ -176,12 +179,12 @@ fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, ar
 
 #[cfg(test)]
 mod tests {
-    use super::line_of;
+    use super::first_lines;
 
     #[test]
     fn names_are_found_at_module_scope() {
         let text = b".version 8.0\n.target sm_80\n.func f() { call g; }\n// g\n.func g() { ret; }\n";
-        assert_eq!(line_of(text, "g"), 5);
-        assert_eq!(line_of(text, "missing"), 1);
+        let lines = first_lines(text);
+        assert_eq!((lines.get("g"), lines.get("missing")), (Some(&5), None));
     }
 }

@@ -37,11 +37,16 @@ pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
     let missing = || general("the listing has no .skeleton: `oriole disasm --control` prints it behind the code".into());
     let skeleton = source.skeleton.as_deref().ok_or_else(missing)?;
     let mut cubin = Cubin::read(skeleton).map_err(|error| general(format!("the skeleton is no cubin: {error}")))?;
+    // Replacing code moves no section in the table.
+    let mut indices: HashMap<String, usize> = HashMap::new();
+    for (index, section) in cubin.sections().iter().enumerate() {
+        indices.entry(section.name.clone()).or_insert(index);
+    }
     let (mut problems, mut notes) = (Vec::new(), Vec::new());
     for section in &source.sections {
         match assemble_section(section, target) {
             Ok(words) => {
-                if let Err(message) = replace(&mut cubin, section, &words, &mut notes) {
+                if let Err(message) = replace(&mut cubin, &indices, section, &words, &mut notes) {
                     problems.push(Problem { line: section.line, column: 1, message });
                 }
             }
@@ -108,12 +113,18 @@ fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
 }
 
 /// Puts the code of a section into the cubin; what refers to places in it follows.
-fn replace(cubin: &mut Cubin, section: &SourceSection<'_>, words: &[u128], notes: &mut Vec<String>) -> Result<(), String> {
+fn replace(
+    cubin: &mut Cubin,
+    indices: &HashMap<String, usize>,
+    section: &SourceSection<'_>,
+    words: &[u128],
+    notes: &mut Vec<String>,
+) -> Result<(), String> {
     let SectionKind::Text(function) = SectionKind::of(section.name) else {
         return Err(format!("{} is not a section of code; those are called .text.NAME", section.name));
     };
     let missing = || format!("the skeleton has no section {}", section.name);
-    let index = cubin.find(section.name).ok_or_else(missing)?;
+    let index = *indices.get(section.name).ok_or_else(missing)?;
     let old_length = cubin.bytes_of(index).map_or(0, <[u8]>::len) as u64;
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend(&section.tail);

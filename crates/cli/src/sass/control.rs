@@ -37,9 +37,7 @@ impl<'p> ControlListing<'p> {
 
     /// What the analysis says about each instruction of a section; what it says instead if it gives up.
     fn reasons(&self, section: &CodeSection<'_>) -> Result<Vec<Explained>, String> {
-        let cubin = self.program.cubin;
-        let function = cubin.functions().find(|function| function.section == section.index).ok_or("there is no such function")?;
-        explain(cubin, &function, self.program.target).map_err(|obstacle| obstacle.to_string())
+        explain(&self.program.index, &section.as_function(), self.program.target).map_err(|obstacle| obstacle.to_string())
     }
 
     /// The code of the functions that `wanted` asks for, and the rest of the file.

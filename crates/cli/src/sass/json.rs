@@ -83,7 +83,7 @@ pub fn file(program: &Program<'_>, labels: &Labels, name: Option<String>, wanted
             let label = labels.of_section(position).name(address);
             lines.push(line(program, word, address, label, &text, known));
         }
-        let is_kernel = program.cubin.kernels().any(|kernel| kernel.section == section.index);
+        let is_kernel = section.is_kernel;
         functions.push(Function {
             function_name: section.function.to_string(),
             section: section.name.to_string(),

@@ -81,12 +81,12 @@ impl Labels {
 /// The position of a symbol's section among the code sections.
 pub fn section_of(program: &Program<'_>, symbol: &Symbol) -> Option<usize> {
     let SymbolSection::Section(index) = symbol.section else { return None };
-    program.sections.iter().position(|section| section.index == index as usize)
+    program.position(index as usize)
 }
 
 /// Relocations that patch something else than code: debug sections and data.
 fn other_relocations(program: &Program<'_>) -> Vec<Relocation> {
-    let is_code = |index: usize| program.sections.iter().any(|section| section.index == index);
+    let is_code = |index: usize| program.position(index).is_some();
     let mut all = Vec::new();
     for table in program.cubin.sections().iter().filter(|table| !is_code(table.info as usize)) {
         if let Content::Relocations(list) = &table.content {

@@ -1,10 +1,11 @@
 //! The code of a cubin, ready to be listed: sections, the symbols and relocations inside them, and where branches go.
 
-use oriole_cubin::Cubin;
+use std::collections::HashMap;
+
 use oriole_cubin::info::{Code as AttributeCode, Value};
 use oriole_cubin::relocation::Relocation;
-use oriole_cubin::section::Content;
-use oriole_cubin::symbol::{Symbol, SymbolSection};
+use oriole_cubin::symbol::Symbol;
+use oriole_cubin::{Cubin, Index};
 use oriole_isa::table::{Core, Format};
 use oriole_isa::{Target, form_of};
 
@@ -17,8 +18,11 @@ const STT_SECTION: u8 = 3;
 /// Every code section of a cubin.
 pub struct Program<'c> {
     pub cubin: &'c Cubin,
+    pub index: Index<'c>,
     pub target: Target,
     pub sections: Vec<CodeSection<'c>>,
+    /// Positions in `sections` by the index in the cubin.
+    positions: HashMap<usize, usize>,
 }
 
 /// A section `.text.NAME`.
@@ -29,6 +33,11 @@ pub struct CodeSection<'c> {
     pub name: &'c str,
     /// Name of the function it is for.
     pub function: &'c str,
+    /// Whether that is a kernel.
+    pub is_kernel: bool,
+    /// Index of its symbol.
+    symbol: usize,
+    code: &'c [u8],
     /// Its instructions.
     pub words: Vec<u128>,
     /// Bytes behind the last whole instruction; none in files that a compiler made.
@@ -48,22 +57,35 @@ impl<'c> Program<'c> {
         let name = cubin.target_name();
         let unknown = || format!("there is no table of instructions for {name}");
         let target = Target::parse(&name).ok_or_else(unknown)?;
-        let sections = cubin.functions().map(|function| section(cubin, &function)).collect();
-        Ok(Program { cubin, target, sections })
+        let index = Index::new(cubin);
+        let sections: Vec<CodeSection<'_>> = cubin.functions().map(|function| section(&index, &function)).collect();
+        let mut positions = HashMap::new();
+        for (position, section) in sections.iter().enumerate() {
+            positions.entry(section.index).or_insert(position);
+        }
+        Ok(Program { cubin, index, target, sections, positions })
+    }
+
+    /// The position of a section of the cubin among the code sections.
+    pub fn position(&self, index: usize) -> Option<usize> {
+        self.positions.get(&index).copied()
     }
 }
 
-fn section<'c>(cubin: &'c Cubin, function: &oriole_cubin::Function<'c>) -> CodeSection<'c> {
+fn section<'c>(index: &Index<'c>, function: &oriole_cubin::Function<'c>) -> CodeSection<'c> {
     let (words, tail) = words_of(function.code);
     CodeSection {
         index: function.section,
-        name: &cubin.sections()[function.section].name,
+        name: &index.cubin().sections()[function.section].name,
         function: function.name,
+        is_kernel: function.is_kernel,
+        symbol: function.symbol,
+        code: function.code,
         words,
         tail,
-        symbols: symbols_in(cubin, function.section),
-        relocations: relocations_of(cubin, function.section),
-        indirect: indirect_branches(cubin, function.name),
+        symbols: symbols_in(index, function.section),
+        relocations: index.relocations(function.section),
+        indirect: indirect_branches(index, function.name),
     }
 }
 
@@ -73,30 +95,17 @@ pub fn words_of(bytes: &[u8]) -> (Vec<u128>, &[u8]) {
     (words.iter().map(|word| u128::from_le_bytes(*word)).collect(), tail)
 }
 
-fn symbols_in(cubin: &Cubin, section: usize) -> Vec<usize> {
-    let all = cubin.symbols();
-    let inside = |symbol: &Symbol| matches!(symbol.section, SymbolSection::Section(index) if index as usize == section);
-    let is_shown = |symbol: &Symbol| (symbol.is_function() || symbol.symbol_type == STT_SECTION) && inside(symbol);
-    let mut symbols: Vec<usize> = (0..all.len()).rev().filter(|&index| is_shown(&all[index])).collect();
-    symbols.sort_by_key(|&index| all[index].value);
+fn symbols_in(index: &Index<'_>, section: usize) -> Vec<usize> {
+    let all = index.symbols();
+    let is_shown = |symbol: &Symbol| symbol.is_function() || symbol.symbol_type == STT_SECTION;
+    let mut symbols: Vec<usize> = index.symbols_in(section).iter().rev().copied().filter(|&symbol| is_shown(&all[symbol])).collect();
+    symbols.sort_by_key(|&symbol| all[symbol].value);
     symbols
 }
 
-fn relocations_of(cubin: &Cubin, section: usize) -> Vec<Relocation> {
-    let tables = cubin.sections().iter().filter(|table| table.info as usize == section);
-    let lists = tables.filter_map(|table| match &table.content {
-        Content::Relocations(list) => Some(list),
-        _ => None,
-    });
-    let is_own = |relocation: &&Relocation| !relocation.relocation_type.is_mercury();
-    let mut relocations: Vec<Relocation> = lists.flatten().filter(is_own).copied().collect();
-    relocations.sort_by_key(|relocation| relocation.offset);
-    relocations
-}
-
-fn indirect_branches<'c>(cubin: &'c Cubin, function: &str) -> Vec<(u64, &'c [u32])> {
+fn indirect_branches<'c>(index: &Index<'c>, function: &str) -> Vec<(u64, &'c [u32])> {
     let mut branches = Vec::new();
-    for attribute in cubin.function_attributes(function) {
+    for attribute in index.function_attributes(function) {
         if let (AttributeCode::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {
             branches.extend(list.iter().map(|branch| (u64::from(branch.branch), &branch.targets[..])));
         }
@@ -106,6 +115,12 @@ fn indirect_branches<'c>(cubin: &'c Cubin, function: &str) -> Vec<(u64, &'c [u32
 }
 
 impl CodeSection<'_> {
+    /// The function that the section is for.
+    pub fn as_function(&self) -> oriole_cubin::Function<'_> {
+        let CodeSection { function: name, symbol, index: section, is_kernel, code, .. } = *self;
+        oriole_cubin::Function { name, symbol, section, is_kernel, code }
+    }
+
     /// The relocations of the instruction at an address.
     pub fn relocations_at(&self, address: u64) -> &[Relocation] {
         let start = self.relocations.partition_point(|relocation| relocation.offset < address);

@@ -9,7 +9,7 @@ use super::attributes::rank;
 use super::calls::Prototypes;
 use super::frame::{self, MERCURY_UNIT, SASS_UNIT};
 use super::relocations::{Group, groups};
-use super::roles::{Addends, Role};
+use super::roles::{Addends, Patched, Role};
 use super::segments::segments;
 use super::symbols::{RESERVED_ALIGNMENT, SymbolRole};
 use super::{Frame, Home, Module, Variable};
@@ -88,6 +88,7 @@ pub(super) struct Maker<'a> {
     pub symbols: Vec<SymbolRole>,
     roles: Vec<Role>,
     groups: Vec<Group>,
+    group_indices: HashMap<(Patched, Addends), usize>,
     prototypes: Prototypes,
     section_indices: HashMap<Role, u32>,
     symbol_indices: HashMap<SymbolRole, u32>,
@@ -112,7 +113,8 @@ impl Maker<'_> {
         }
         let (section_indices, symbol_indices) = (numbered(&roles), numbered(&symbols));
         let prototypes = module.prototype_offsets();
-        Maker { module, symbols, roles, groups, prototypes, section_indices, symbol_indices, named }
+        let group_indices = groups.iter().enumerate().map(|(index, group)| ((group.patched, group.addends), index)).collect();
+        Maker { module, symbols, roles, groups, group_indices, prototypes, section_indices, symbol_indices, named }
     }
 
     /// Index of a section; 0 if the file does not have it.
@@ -203,8 +205,8 @@ impl Maker<'_> {
             Role::Prototypes => Content::Bytes(self.prototype_pairs()?),
             Role::RelocationActions => Content::Bytes(RELOCATION_ACTIONS.to_vec()),
             Role::Relocations(patched, addends) => {
-                let group = self.groups.iter().find(|group| group.patched == patched && group.addends == addends);
-                Content::Relocations(group.map_or(Ok(Vec::new()), |group| self.resolve(group))?)
+                let group = self.group_indices.get(&(patched, addends));
+                Content::Relocations(group.map_or(Ok(Vec::new()), |&group| self.resolve(&self.groups[group]))?)
             }
             Role::Parameters(k) => {
                 let size = usize::from(style.parameter_base()) + usize::from(module.functions[k].parameter_bytes);

@@ -138,23 +138,26 @@ impl Module {
     /// What the declarations of variables bring into being, in order: sections, and symbols that do not come at the end.
     pub(super) fn declarations(&self) -> Vec<SymbolRole> {
         let mut list = Vec::new();
+        // The few sections that are in the list already.
+        let mut sections: Vec<Role> = Vec::new();
+        let mut add_section = |list: &mut Vec<SymbolRole>, section: Role| {
+            if !sections.contains(&section) {
+                sections.push(section);
+                list.push(SymbolRole::Section(section));
+            }
+        };
         for (v, variable) in self.variables.iter().enumerate() {
             let Some(home) = variable.home.role() else { continue };
-            let section = SymbolRole::Section(home);
-            if !list.contains(&section) {
-                list.push(section);
-            }
+            add_section(&mut list, home);
             list.extend((variable.linkage != Linkage::Global).then_some(SymbolRole::Variable(v)));
             // The table of addresses comes with the first variable in global memory.
-            let table = SymbolRole::Section(Role::Addresses);
             let in_global = [Role::ZeroVariables, Role::InitializedVariables].contains(&home);
-            if in_global && !self.addresses.is_empty() && !list.contains(&table) {
-                list.push(table);
+            if in_global && !self.addresses.is_empty() {
+                add_section(&mut list, Role::Addresses);
             }
         }
-        let table = SymbolRole::Section(Role::Addresses);
-        if !self.addresses.is_empty() && !list.contains(&table) {
-            list.push(table);
+        if !self.addresses.is_empty() {
+            add_section(&mut list, Role::Addresses);
         }
         list
     }

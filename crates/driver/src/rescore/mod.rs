@@ -33,14 +33,13 @@ mod tests;
 pub mod why;
 mod words;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::Content;
-use oriole_cubin::symbol::SymbolSection;
+use oriole_cubin::{Cubin, Index};
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_hardware::units::Rates;
@@ -51,7 +50,7 @@ use rayon::prelude::*;
 
 use graph::Surroundings;
 pub use order::Part;
-use places::{Patch, Site};
+use places::{File, Patch, Site};
 use predict::Figures;
 use reorder::Limits;
 pub use reorder::{Schedule, When};
@@ -216,15 +215,17 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != target) {
         return Err(format!("the hardware profile is for {}, not for {target}", profile.target));
     }
-    let work = Work { data, cubin: &cubin, target, machine: Figured::of(target, options), schedule: options.schedule };
-    if let Some(missing) = options.functions.iter().find(|wanted| cubin.functions().all(|function| function.name != **wanted)) {
+    let names: HashSet<&str> = cubin.functions().map(|function| function.name).collect();
+    if let Some(missing) = options.functions.iter().find(|wanted| !names.contains(wanted.as_str())) {
         return Err(format!("the cubin has no function `{missing}`"));
     }
     let places = cubin.places().map_err(|error| error.to_string())?;
-    let wanted: Vec<oriole_cubin::Function<'_>> = cubin
-        .functions()
-        .filter(|function| options.functions.is_empty() || options.functions.iter().any(|wanted| wanted == function.name))
-        .collect();
+    let index = Index::new(&cubin);
+    let file = File::new(data, &index, &places);
+    let work = Work { file: &file, index: &index, target, machine: Figured::of(target, options), schedule: options.schedule };
+    let chosen: HashSet<&str> = options.functions.iter().map(String::as_str).collect();
+    let wanted: Vec<oriole_cubin::Function<'_>> =
+        cubin.functions().filter(|function| chosen.is_empty() || chosen.contains(function.name)).collect();
     let sections = wanted.par_iter().map(|function| {
         let offset = places[function.section].offset as usize;
         if data.get(offset..offset + function.code.len()) != Some(function.code) {
@@ -257,8 +258,8 @@ impl Figured<'_> {
 
 /// What all sections of a file share.
 struct Work<'a> {
-    data: &'a [u8],
-    cubin: &'a Cubin,
+    file: &'a File<'a>,
+    index: &'a Index<'a>,
     target: Target,
     machine: Figured<'a>,
     schedule: Option<When>,
@@ -290,12 +291,12 @@ impl Work<'_> {
         let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
         let read = |(at, &word): (usize, &u128)| decode(word, self.target).ok_or_else(|| unknown(at));
         let decoded: Vec<Instruction> = section.old.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        let branches = indirect_branches(self.cubin, function.name);
-        let relocated = relocated(self.cubin, function.section);
+        let branches = indirect_branches(self.index, function.name);
+        let relocated = relocated(self.index, function.section);
         let is_relocated = |number: usize| relocated.binary_search(&number).is_ok();
         let around = Surroundings {
-            entries: entries(self.cubin, function.section),
-            indirect: &|number| branches.iter().find(|(branch, _)| *branch == number).map(|(_, targets)| targets.clone()),
+            entries: entries(self.index, function.section),
+            indirect: &|number| branches.get(&number).cloned(),
             is_relocated: &is_relocated,
         };
         let graph = graph::build(&decoded, &around)?;
@@ -303,8 +304,8 @@ impl Work<'_> {
         let controls = words::assign_words(&decoded, &graph, &waits, self.machine.model);
         section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
         if let Some(when) = self.schedule {
-            let site = Site { data: self.data, cubin: self.cubin, name: function.name, section: function.section };
-            let limits = |cuts| Limits { cuts, is_relocated: &is_relocated, warps: self.resident_warps(function.name), when };
+            let site = Site { file: self.file, name: function.name, symbol: function.symbol, section: function.section };
+            let limits = |cuts| Limits { cuts, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
             let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
             section.schedule = Some(reordered.unwrap_or_else(|reason| Schedule { kept: Some(reason), ..Schedule::default() }));
         }
@@ -336,15 +337,16 @@ impl Work<'_> {
     }
 
     /// Warps of a scheduler that can be resident, as far as the file says what a launch needs.
-    fn resident_warps(&self, function: &str) -> usize {
-        let words = |code: Code| match self.cubin.attribute(&format!(".nv.info.{function}"), code) {
+    fn resident_warps(&self, function: &oriole_cubin::Function<'_>) -> usize {
+        let attributes = self.index.function_attributes(function.name);
+        let words = |code: Code| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
             Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
             _ => None,
         };
         let machine = self.machine.machine;
         let most = machine.warps_per_scheduler();
-        let registers = self.cubin.register_count(function).unwrap_or(0).max(1);
-        let shared = self.cubin.section_named(&format!(".nv.shared.{function}")).map_or(0, |section| match section.content {
+        let registers = self.index.register_count(function.symbol).unwrap_or(0).max(1);
+        let shared = self.index.section_named(&format!(".nv.shared.{}", function.name)).map_or(0, |section| match section.content {
             Content::NoBits(size) => size as u32,
             _ => 0,
         });
@@ -362,28 +364,24 @@ fn with_control(word: u128, control: Control) -> u128 {
 }
 
 /// Where the functions of a section begin, in numbers of instructions.
-fn entries(cubin: &Cubin, section: usize) -> Vec<usize> {
-    let inside = |place: &SymbolSection| matches!(place, SymbolSection::Section(index) if *index as usize == section);
-    let functions = cubin.symbols().iter().filter(|symbol| symbol.is_function() && inside(&symbol.section));
-    functions.map(|symbol| symbol.value as usize / SIZE).collect()
+fn entries(index: &Index<'_>, section: usize) -> Vec<usize> {
+    index.functions_in(section).map(|symbol| symbol.value as usize / SIZE).collect()
 }
 
 /// Instructions that are filled in later, in ascending order.
-fn relocated(cubin: &Cubin, section: usize) -> Vec<usize> {
-    let tables = cubin.sections().iter().filter(|table| table.info as usize == section);
-    let lists = tables.filter_map(|table| if let Content::Relocations(list) = &table.content { Some(list) } else { None });
-    let own = lists.flatten().filter(|relocation| !relocation.relocation_type.is_mercury());
-    let mut numbers: Vec<usize> = own.map(|relocation| relocation.offset as usize / SIZE).collect();
-    numbers.sort_unstable();
-    numbers
+fn relocated(index: &Index<'_>, section: usize) -> Vec<usize> {
+    index.relocations(section).iter().map(|relocation| relocation.offset as usize / SIZE).collect()
 }
 
-fn indirect_branches(cubin: &Cubin, function: &str) -> Vec<(usize, Vec<usize>)> {
-    let mut branches = Vec::new();
-    for attribute in cubin.function_attributes(function) {
+/// The targets of indirect branches, in numbers of instructions.
+fn indirect_branches(index: &Index<'_>, function: &str) -> HashMap<usize, Vec<usize>> {
+    let mut branches = HashMap::new();
+    for attribute in index.function_attributes(function) {
         if let (Code::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {
-            let numbers = |targets: &[u32]| targets.iter().map(|&target| target as usize / SIZE).collect();
-            branches.extend(list.iter().map(|branch| (branch.branch as usize / SIZE, numbers(&branch.targets))));
+            for branch in list {
+                let targets = branch.targets.iter().map(|&target| target as usize / SIZE).collect();
+                branches.entry(branch.branch as usize / SIZE).or_insert(targets);
+            }
         }
     }
     branches

@@ -5,11 +5,13 @@
 //! * Line tables say for each address where it came from, and some attributes hold places in ways that are not known. Functions that have
 //!   such keep their order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use oriole_cubin::Cubin;
+use oriole_cubin::Index;
 use oriole_cubin::info::Code;
-use oriole_cubin::section::{Content, SectionType};
+use oriole_cubin::relocation::Relocation;
+use oriole_cubin::section::{Content, Section, SectionType};
+use oriole_cubin::segment::Place;
 use oriole_cubin::symbol::SymbolSection;
 use oriole_isa::{Instruction, Opcode, Value};
 
@@ -22,14 +24,101 @@ pub struct Patch {
     pub bytes: Vec<u8>,
 }
 
+/// A file with what refers to places in its code, by the index of the code section. It is made once for all functions.
+pub struct File<'a> {
+    data: &'a [u8],
+    index: &'a Index<'a>,
+    /// Where the sections are.
+    places: &'a [Place],
+    /// Places that relocations refer to.
+    referred: HashMap<usize, Vec<u64>>,
+    /// What `.debug_frame` says of unwinding, by the place of the start address.
+    frame_programs: HashMap<usize, &'a [u8]>,
+    /// Its relocations.
+    frames: HashMap<usize, Vec<FrameStart>>,
+    /// The line tables that the file has, and the code that they are about.
+    line_tables: Vec<(&'static str, Lines)>,
+}
+
+/// A relocation of `.debug_frame`.
+struct FrameStart {
+    /// The place in the code.
+    start: u64,
+    /// The place in `.debug_frame`.
+    offset: usize,
+}
+
+/// The code that a line table is about.
+#[derive(Default)]
+struct Lines {
+    sections: HashSet<usize>,
+    /// A relocation refers to no symbol of the file, so it may be about any code.
+    is_about_any: bool,
+}
+
+impl<'a> File<'a> {
+    pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [Place]) -> File<'a> {
+        let mut referred: HashMap<usize, Vec<u64>> = HashMap::new();
+        for section in index.cubin().sections() {
+            for (relocation, symbol) in located(index, section) {
+                if !relocation.relocation_type.is_mercury()
+                    && let Some((section, place)) = symbol
+                {
+                    referred.entry(section).or_default().push(place);
+                }
+            }
+        }
+        let mut frames: HashMap<usize, Vec<FrameStart>> = HashMap::new();
+        for (relocation, symbol) in relocations_for(index, ".debug_frame") {
+            if let Some((section, start)) = symbol {
+                frames.entry(section).or_default().push(FrameStart { start, offset: relocation.offset as usize });
+            }
+        }
+        let mut line_tables = Vec::new();
+        for name in LINE_TABLES.into_iter().filter(|name| index.find(name).is_some()) {
+            let mut lines = Lines::default();
+            for (relocation, symbol) in relocations_for(index, name) {
+                lines.is_about_any |= index.symbols().get(relocation.symbol as usize).is_none();
+                lines.sections.extend(symbol.map(|(section, _)| section));
+            }
+            line_tables.push((name, lines));
+        }
+        let frame_bytes = index.find(".debug_frame").and_then(|table| index.cubin().bytes_of(table));
+        let frame_programs = frame_programs(frame_bytes.unwrap_or_default());
+        File { data, index, places, referred, frame_programs, frames, line_tables }
+    }
+}
+
+/// The relocations in a section, each with the section and the place that it refers to.
+fn located<'a>(index: &'a Index<'a>, section: &'a Section) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
+    let list = if let Content::Relocations(list) = &section.content { list.as_slice() } else { &[] };
+    list.iter().map(|relocation| {
+        let symbol = index.symbols().get(relocation.symbol as usize);
+        let place = symbol.and_then(|symbol| match symbol.section {
+            SymbolSection::Section(section) => Some((section as usize, symbol.value.wrapping_add_signed(relocation.addend.unwrap_or(0)))),
+            _ => None,
+        });
+        (relocation, place)
+    })
+}
+
+/// The relocations of the section with this name.
+fn relocations_for<'a>(index: &'a Index<'a>, name: &str) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
+    let tables = index.find(name).map_or(&[][..], |section| index.relocation_tables(section));
+    tables.iter().flat_map(|&table| located(index, &index.cubin().sections()[table]))
+}
+
 /// A function in its file.
 pub struct Site<'a> {
-    pub data: &'a [u8],
-    pub cubin: &'a Cubin,
+    pub file: &'a File<'a>,
     pub name: &'a str,
+    /// Index of its symbol.
+    pub symbol: usize,
     /// Index of its section.
     pub section: usize,
 }
+
+const LINE_TABLES: [&str; 2] = [".debug_line", ".nv_debug_line_sass"];
 
 /// Attributes that hold no places.
 const WITHOUT_PLACES: [&str; 44] = [
@@ -100,15 +189,10 @@ fn record_words(code: Code) -> Result<Option<usize>, String> {
 }
 
 impl Site<'_> {
-    fn is_inside(&self, place: &SymbolSection) -> bool {
-        matches!(place, SymbolSection::Section(index) if *index as usize == self.section)
-    }
-
     /// The bytes of a section, and where they are in the file.
     fn bytes_of(&self, section: usize, size: usize) -> Result<(usize, &[u8]), String> {
-        let places = self.cubin.places().map_err(|error| error.to_string())?;
-        let offset = places[section].offset as usize;
-        let bytes = self.data.get(offset..offset + size).ok_or_else(|| "a section is not where the file says".to_owned())?;
+        let offset = self.file.places[section].offset as usize;
+        let bytes = self.file.data.get(offset..offset + size).ok_or_else(|| "a section is not where the file says".to_owned())?;
         Ok((offset, bytes))
     }
 }
@@ -121,7 +205,8 @@ pub fn follow(site: &Site<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
         let place = places.get(old as usize / SIZE)?;
         Some((place * SIZE) as u64 + old % SIZE as u64)
     };
-    for (index, table) in site.cubin.sections().iter().enumerate().filter(|(_, table)| table.info as usize == site.section) {
+    for &index in site.file.index.relocation_tables(site.section) {
+        let table = &site.file.index.cubin().sections()[index];
         let Content::Relocations(list) = &table.content else { continue };
         let size = if table.section_type == SectionType::RELA { 24 } else { 16 };
         let (start, _) = site.bytes_of(index, list.len() * size)?;
@@ -153,13 +238,12 @@ fn sized_attributes(bytes: &[u8]) -> Vec<Sized> {
 }
 
 fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>) -> Result<(), String> {
-    let Some(index) = site.cubin.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
-    for attribute in site.cubin.function_attributes(site.name) {
+    let Some(index) = site.file.index.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
+    for attribute in site.file.index.function_attributes(site.name) {
         record_words(attribute.code)?;
     }
-    let size = site.cubin.bytes_of(index).map(<[u8]>::len);
-    let file_places = site.cubin.places().map_err(|error| error.to_string())?;
-    let (start, bytes) = site.bytes_of(index, size.unwrap_or(file_places[index].size as usize))?;
+    let size = site.file.index.cubin().bytes_of(index).map(<[u8]>::len);
+    let (start, bytes) = site.bytes_of(index, size.unwrap_or(site.file.places[index].size as usize))?;
     let attributes = sized_attributes(bytes);
     let masks = attributes.iter().find(|(code, _)| code.name() == Some("COOP_GROUP_MASK_REGIDS"));
     for (code, range) in &attributes {
@@ -191,34 +275,18 @@ fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>
 
 /// Line tables have an entry for each place where the line changes; they are not rewritten.
 fn refuse_line_tables(site: &Site<'_>) -> Result<(), String> {
-    const TABLES: [&str; 2] = [".debug_line", ".nv_debug_line_sass"];
-    let sections = site.cubin.sections();
-    for name in TABLES {
-        let Some(table) = site.cubin.find(name) else { continue };
-        let mut relocations = sections.iter().filter(|list| list.info as usize == table).filter_map(|list| match &list.content {
-            Content::Relocations(list) => Some(list),
-            _ => None,
-        });
-        let speaks_of_it = |symbol: u32| site.cubin.symbols().get(symbol as usize).is_none_or(|symbol| site.is_inside(&symbol.section));
-        if relocations.any(|list| list.iter().any(|relocation| speaks_of_it(relocation.symbol))) {
-            return Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g"));
-        }
+    match site.file.line_tables.iter().find(|(_, lines)| lines.is_about_any || lines.sections.contains(&site.section)) {
+        Some((name, _)) => Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Instructions whose places somebody may know, by number: nothing moves past them.
 pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>, String> {
     let mut places: BTreeSet<u64> = BTreeSet::new();
-    let symbols = site.cubin.symbols();
-    places.extend(symbols.iter().filter(|symbol| site.is_inside(&symbol.section)).map(|symbol| symbol.value));
-    for section in site.cubin.sections() {
-        let Content::Relocations(list) = &section.content else { continue };
-        for relocation in list.iter().filter(|relocation| !relocation.relocation_type.is_mercury()) {
-            let symbol = symbols.get(relocation.symbol as usize).filter(|symbol| site.is_inside(&symbol.section));
-            places.extend(symbol.map(|symbol| symbol.value.wrapping_add_signed(relocation.addend.unwrap_or(0))));
-        }
-    }
+    let (index, symbols) = (site.file.index, site.file.index.symbols());
+    places.extend(index.symbols_in(site.section).iter().map(|&symbol| symbols[symbol].value));
+    places.extend(site.file.referred.get(&site.section).into_iter().flatten());
     for (number, instruction) in decoded.iter().enumerate() {
         let next = (number as u64 + 1) * SIZE as u64;
         places.extend(instruction.operands.iter().filter_map(|operand| match operand.value {
@@ -254,38 +322,37 @@ fn goes_anywhere(instruction: &Instruction) -> bool {
 
 /// Where the rules for unwinding change. Nobody unwinds out of a kernel without a frame.
 fn unwinding_rows(site: &Site<'_>) -> Result<Vec<u64>, String> {
-    let has_frame = site.cubin.function_value(site.name, Code::FRAME_SIZE).is_none_or(|size| size != 0);
-    let Some(table) = site.cubin.find(".debug_frame").filter(|_| has_frame) else { return Ok(Vec::new()) };
-    let Some(bytes) = site.cubin.bytes_of(table) else { return Ok(Vec::new()) };
+    let index = site.file.index;
+    let has_frame = index.function_value(site.symbol, Code::FRAME_SIZE).is_none_or(|size| size != 0);
     let mut rows = Vec::new();
-    for list in site.cubin.sections().iter().filter(|list| list.info as usize == table) {
-        let Content::Relocations(list) = &list.content else { continue };
-        for relocation in list {
-            let symbol = site.cubin.symbols().get(relocation.symbol as usize).filter(|symbol| site.is_inside(&symbol.section));
-            let Some(symbol) = symbol else { continue };
-            let start = symbol.value.wrapping_add_signed(relocation.addend.unwrap_or(0));
-            if let Some(program) = frame_program(bytes, relocation.offset as usize) {
-                let found = rows_of(program).ok_or("its rules for unwinding cannot be read")?;
-                rows.extend(found.into_iter().map(|row| start + row));
-            }
+    for frame in site.file.frames.get(&site.section).into_iter().flatten().filter(|_| has_frame) {
+        if let Some(program) = site.file.frame_programs.get(&frame.offset) {
+            let found = rows_of(program).ok_or("its rules for unwinding cannot be read")?;
+            rows.extend(found.into_iter().map(|row| frame.start + row));
         }
     }
     Ok(rows)
 }
 
-/// The program of the frame description whose start address is at a place. Other places have relocations as well.
-fn frame_program(bytes: &[u8], address: usize) -> Option<&[u8]> {
+/// The programs of the frame descriptions, by the place of the start address. Other places have relocations as well.
+fn frame_programs(bytes: &[u8]) -> HashMap<usize, &[u8]> {
     const LENGTH: usize = 12;
     const IS_COMMON: u64 = u64::MAX;
-    let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let mut at = 0;
-    loop {
-        let end = at + LENGTH + usize::try_from(word(at + 4)?).ok()?;
-        if at + LENGTH + 8 == address && word(at + LENGTH)? != IS_COMMON {
-            return bytes.get(address + 16..end);
+    let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?));
+    let mut programs = HashMap::new();
+    let mut at = 0_usize;
+    while let Some(length) = word(at + 4).and_then(|length| usize::try_from(length).ok()) {
+        let Some(end) = (at + LENGTH).checked_add(length) else { break };
+        let Some(kind) = word(at + LENGTH) else { break };
+        let address = at + LENGTH + 8;
+        if kind != IS_COMMON
+            && let Some(program) = bytes.get(address + 16..end)
+        {
+            programs.insert(address, program);
         }
         at = end;
     }
+    programs
 }
 
 /// Rows of a program, counted from the start of the code.

@@ -3,7 +3,7 @@
 use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_first};
 use oriole_ctrl::flow::waits::{Part as Awaited, Wait};
 use oriole_ctrl::flow::{Code, assign_with_reasons};
-use oriole_cubin::Cubin;
+use oriole_cubin::Index;
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode};
 
@@ -20,7 +20,7 @@ pub struct Explained {
 }
 
 /// Explains the code of a function. Where it stands in the file has no influence.
-pub fn explain(cubin: &Cubin, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
+pub fn explain(index: &Index<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
     let (words, tail) = function.code.as_chunks::<SIZE>();
     if !tail.is_empty() {
         return Err(Obstacle::NotWhole);
@@ -31,11 +31,11 @@ pub fn explain(cubin: &Cubin, function: &oriole_cubin::Function<'_>, target: Tar
         Ok(instruction)
     };
     let instructions: Vec<Instruction> = words.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    let branches = indirect_branches(cubin, function.name);
-    let relocated = relocated(cubin, function.section);
+    let branches = indirect_branches(index, function.name);
+    let relocated = relocated(index, function.section);
     let around = Surroundings {
-        entries: entries(cubin, function.section),
-        indirect: &|number| branches.iter().find(|(branch, _)| *branch == number).map(|(_, targets)| targets.clone()),
+        entries: entries(index, function.section),
+        indirect: &|number| branches.get(&number).cloned(),
         is_relocated: &|number| relocated.binary_search(&number).is_ok(),
     };
     let graph = build(&instructions, &around)?;

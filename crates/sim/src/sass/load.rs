@@ -3,10 +3,10 @@
 //! Addresses are fixed: functions follow each other from [`CODE_START`] on, variables from [`GLOBALS_START`] on. So everything but the
 //! parameters is known before a launch. Functions of the driver (`vprintf`) have addresses, too.
 
-use oriole_cubin::Cubin;
 use oriole_cubin::info::{Attribute, Code as InfoCode, Value};
 use oriole_cubin::section::{Content, SectionKind};
 use oriole_cubin::symbol::SymbolSection;
+use oriole_cubin::{Cubin, Index};
 use oriole_isa::{Instruction, Target, decode};
 use rustc_hash::FxHashMap;
 
@@ -220,20 +220,20 @@ impl Sections {
 /// What the attributes say about each kernel.
 fn kernels(cubin: &Cubin, functions: &[Function]) -> FxHashMap<String, Kernel> {
     let mut kernels = FxHashMap::default();
+    let known = Index::new(cubin);
+    let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();
+    for (index, function) in functions.iter().enumerate() {
+        by_name.entry(&function.name).or_insert(index);
+    }
     for function in cubin.kernels() {
-        let Some(index) = functions.iter().position(|candidate| candidate.name == function.name) else { continue };
-        let of_symbol = |code: InfoCode| {
-            cubin.module_attributes().iter().find_map(|attribute| match attribute.value {
-                Value::PerSymbol { symbol, value } if attribute.code == code && symbol as usize == function.symbol => Some(value),
-                _ => None,
-            })
-        };
-        let attributes = cubin.function_attributes(function.name);
+        let Some(&index) = by_name.get(function.name) else { continue };
+        let of_symbol = |code: InfoCode| known.function_value(function.symbol, code);
+        let attributes = known.function_attributes(function.name);
         let stack = match of_symbol(InfoCode::MIN_STACK_SIZE).or(of_symbol(InfoCode::FRAME_SIZE)) {
             Some(UNKNOWN_STACK) => OPEN_STACK,
             size => size.unwrap_or(0),
         };
-        let shared = cubin.section_named(&format!(".nv.shared.{}", function.name)).map_or(0, |section| match section.content {
+        let shared = known.section_named(&format!(".nv.shared.{}", function.name)).map_or(0, |section| match section.content {
             Content::NoBits(size) => size as u32,
             _ => 0,
         });

@@ -14,7 +14,6 @@
 use std::collections::BTreeSet;
 
 use oriole_cubin::info::{Code, Value as AttributeValue};
-use oriole_cubin::symbol::SymbolSection;
 use oriole_isa::{File, Instruction, Opcode, Value, accesses};
 
 use crate::hazard::Problem;
@@ -90,7 +89,7 @@ fn branch_lists(section: &Section<'_>, reached: &[bool], ledger: &mut Ledger) {
 }
 
 fn registers(section: &Section<'_>, ledger: &mut Ledger) {
-    let Some(allowed) = section.cubin.register_count(section.function) else { return };
+    let Some(allowed) = section.register_count else { return };
     for (number, instruction) in section.instructions() {
         for access in accesses(instruction).iter().filter(|access| access.file == File::General) {
             let last = access.first + access.count - 1;
@@ -99,8 +98,7 @@ fn registers(section: &Section<'_>, ledger: &mut Ledger) {
             }
         }
     }
-    let index = section.cubin.find(section.name).unwrap_or_default();
-    let in_header = u32::from(section.cubin.sections()[index].text_info().registers());
+    let in_header = u32::from(section.index.cubin().sections()[section.number].text_info().registers());
     if in_header != 0 && in_header != allowed {
         ledger.note("registers", None, format!("has {allowed} registers by its attribute and {in_header} by its section"));
     }
@@ -153,9 +151,7 @@ fn exits(section: &Section<'_>, listed: &[u32], ledger: &mut Ledger) {
 
 fn places(section: &Section<'_>, ledger: &mut Ledger) {
     let end = (section.words.len() * INSTRUCTION_BYTES) as u64;
-    let index = section.cubin.find(section.name);
-    let inside = |place: SymbolSection| matches!(place, SymbolSection::Section(other) if Some(other as usize) == index);
-    for symbol in section.cubin.symbols().iter().filter(|symbol| symbol.is_function() && inside(symbol.section)) {
+    for symbol in section.index.functions_in(section.number) {
         ledger.count(1);
         if !symbol.value.is_multiple_of(INSTRUCTION_BYTES as u64) || symbol.value.saturating_add(symbol.size) > end {
             let message = format!("`{}` is at {:#x} with {:#x} bytes; the section has {end:#x}", symbol.name, symbol.value, symbol.size);

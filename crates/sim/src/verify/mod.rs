@@ -37,7 +37,7 @@ mod section;
 
 use std::fmt;
 
-use oriole_cubin::Cubin;
+use oriole_cubin::{Cubin, Index};
 use oriole_isa::Target;
 
 pub use crate::hazard::Severity;
@@ -271,8 +271,9 @@ pub fn verify_cubin(bytes: &[u8], verifiers: &[Verifier]) -> Result<Report, Stri
 pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<Report, String> {
     let name = cubin.target_name();
     let target = Target::parse(&name).ok_or_else(|| format!("there is no table of instructions for {name}"))?;
+    let index = Index::new(cubin);
     let sections = cubin.functions().map(|function| {
-        let section = Section::new(cubin, &function, target);
+        let section = Section::new(&index, &function, target);
         let mut report =
             SectionReport { name: section.name.to_owned(), words: section.words.clone(), tallies: Vec::new(), findings: Vec::new() };
         for &verifier in verifiers {

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use oriole_cubin::info::{Attribute, Code, Value as AttributeValue};
 use oriole_cubin::relocation::Relocation;
-use oriole_cubin::section::Content;
-use oriole_cubin::symbol::SymbolSection;
-use oriole_cubin::{Cubin, Function};
+use oriole_cubin::{Function, Index};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Target, decode};
 
@@ -19,7 +17,11 @@ pub(crate) const INSTRUCTION_BYTES: usize = 16;
 
 /// The code of a function with what the cubin says about it.
 pub struct Section<'c> {
-    pub(super) cubin: &'c Cubin,
+    pub(super) index: &'c Index<'c>,
+    /// Index of the section in the file.
+    pub(super) number: usize,
+    /// Registers that the file gives it.
+    pub(super) register_count: Option<u32>,
     pub(super) target: Target,
     pub(super) model: &'static Model,
     /// Name of the section.
@@ -48,28 +50,28 @@ pub struct Section<'c> {
 }
 
 impl<'c> Section<'c> {
-    pub(super) fn new(cubin: &'c Cubin, function: &Function<'c>, target: Target) -> Section<'c> {
+    pub(super) fn new(index: &'c Index<'c>, function: &Function<'c>, target: Target) -> Section<'c> {
         let (words, tail) = function.code.as_chunks::<INSTRUCTION_BYTES>();
         let words: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
         let decoded = words.iter().map(|&word| decode(word, target)).collect();
-        let inside = |section: SymbolSection| matches!(section, SymbolSection::Section(index) if index as usize == function.section);
-        let mut entries: Vec<u64> =
-            cubin.symbols().iter().filter(|symbol| symbol.is_function() && inside(symbol.section)).map(|symbol| symbol.value).collect();
+        let mut entries: Vec<u64> = index.functions_in(function.section).map(|symbol| symbol.value).collect();
         entries.sort_unstable();
         entries.dedup();
-        let attributes = cubin.function_attributes(function.name);
+        let attributes = index.function_attributes(function.name);
         Section {
-            cubin,
+            index,
+            number: function.section,
+            register_count: index.register_count(function.symbol),
             target,
             model: Model::of(target),
-            name: &cubin.sections()[function.section].name,
+            name: &index.cubin().sections()[function.section].name,
             function: function.name,
             is_kernel: function.is_kernel,
             words,
             odd_bytes: tail.len(),
             decoded,
             entries,
-            relocations: relocations_of(cubin, function.section),
+            relocations: index.relocations(function.section),
             indirect: indirect_branches(attributes),
             attributes,
             code: OnceCell::new(),
@@ -122,17 +124,6 @@ impl<'c> Section<'c> {
         let at = self.relocations.partition_point(|relocation| relocation.offset < offset);
         self.relocations.get(at).is_some_and(|relocation| relocation.offset < offset + INSTRUCTION_BYTES as u64)
     }
-}
-
-fn relocations_of(cubin: &Cubin, section: usize) -> Vec<Relocation> {
-    let tables = cubin.sections().iter().filter(|table| table.info as usize == section);
-    let lists = tables.filter_map(|table| match &table.content {
-        Content::Relocations(list) => Some(list),
-        _ => None,
-    });
-    let mut relocations: Vec<Relocation> = lists.flatten().filter(|relocation| !relocation.relocation_type.is_mercury()).copied().collect();
-    relocations.sort_by_key(|relocation| relocation.offset);
-    relocations
 }
 
 fn indirect_branches(attributes: &[Attribute]) -> BTreeMap<u32, Vec<u32>> {

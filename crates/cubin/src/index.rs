@@ -1,0 +1,111 @@
+//! Lookup in a cubin that many questions are asked about.
+//!
+//! [`Cubin`] can be changed at any time, so its own methods look through all sections and symbols. Whoever asks for each function in turn
+//! makes an [`Index`] first; then the time for a file grows with its size and not with the square of its functions.
+
+use std::collections::HashMap;
+
+use crate::cubin::Cubin;
+use crate::info::{Attribute, Code, Value};
+use crate::relocation::Relocation;
+use crate::section::{Content, Section};
+use crate::symbol::{Symbol, SymbolSection};
+
+/// What the parts of a cubin have to do with each other.
+#[derive(Debug)]
+pub struct Index<'c> {
+    cubin: &'c Cubin,
+    symbols: &'c [Symbol],
+    /// The first section of each name.
+    by_name: HashMap<&'c str, usize>,
+    /// By the index of the section that the relocations patch: the tables, in the order of the file.
+    tables: HashMap<usize, Vec<usize>>,
+    /// By section: the symbols that are defined in it, in the order of the table.
+    symbols_in: HashMap<usize, Vec<usize>>,
+    /// What `.nv.info` says of symbols: registers, frame size, stack size.
+    values: HashMap<(Code, usize), u32>,
+}
+
+impl<'c> Index<'c> {
+    pub fn new(cubin: &'c Cubin) -> Index<'c> {
+        let symbols = cubin.symbols();
+        let (mut by_name, mut tables, mut symbols_in, mut values) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        for (index, section) in cubin.sections().iter().enumerate() {
+            by_name.entry(section.name.as_str()).or_insert(index);
+            if matches!(section.content, Content::Relocations(_)) {
+                tables.entry(section.info as usize).or_insert_with(Vec::new).push(index);
+            }
+        }
+        for (index, symbol) in symbols.iter().enumerate() {
+            if let SymbolSection::Section(section) = symbol.section {
+                symbols_in.entry(section as usize).or_insert_with(Vec::new).push(index);
+            }
+        }
+        for attribute in cubin.module_attributes() {
+            if let Value::PerSymbol { symbol, value } = attribute.value {
+                values.entry((attribute.code, symbol as usize)).or_insert(value);
+            }
+        }
+        Index { cubin, symbols, by_name, tables, symbols_in, values }
+    }
+
+    pub fn cubin(&self) -> &'c Cubin {
+        self.cubin
+    }
+
+    /// The symbols of `.symtab`.
+    pub fn symbols(&self) -> &'c [Symbol] {
+        self.symbols
+    }
+
+    /// Index of the section with this name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    pub fn section_named(&self, name: &str) -> Option<&'c Section> {
+        self.cubin.section(self.find(name)?)
+    }
+
+    /// The attributes of `.nv.info.NAME`.
+    pub fn function_attributes(&self, name: &str) -> &'c [Attribute] {
+        self.section_named(&format!(".nv.info.{name}")).and_then(Section::attributes).unwrap_or_default()
+    }
+
+    /// The number that `.nv.info` holds for the function with this symbol: registers, frame size, stack size.
+    pub fn function_value(&self, symbol: usize, code: Code) -> Option<u32> {
+        self.values.get(&(code, symbol)).copied()
+    }
+
+    /// Registers for each thread of the function with this symbol.
+    pub fn register_count(&self, symbol: usize) -> Option<u32> {
+        self.function_value(symbol, Code::REGCOUNT)
+    }
+
+    /// Indices of the sections with relocations for a section.
+    pub fn relocation_tables(&self, section: usize) -> &[usize] {
+        self.tables.get(&section).map_or(&[], Vec::as_slice)
+    }
+
+    /// The relocations of a section by offset, without those of its Mercury form.
+    pub fn relocations(&self, section: usize) -> Vec<Relocation> {
+        let lists = self.relocation_tables(section).iter().filter_map(|&table| match &self.cubin.section(table)?.content {
+            Content::Relocations(list) => Some(list),
+            _ => None,
+        });
+        let is_own = |relocation: &&Relocation| !relocation.relocation_type.is_mercury();
+        let mut relocations: Vec<Relocation> = lists.flatten().filter(is_own).copied().collect();
+        relocations.sort_by_key(|relocation| relocation.offset);
+        relocations
+    }
+
+    /// Indices of the symbols that are defined in a section, in the order of the table.
+    pub fn symbols_in(&self, section: usize) -> &[usize] {
+        self.symbols_in.get(&section).map_or(&[], Vec::as_slice)
+    }
+
+    /// The functions that begin in a section.
+    pub fn functions_in(&self, section: usize) -> impl Iterator<Item = &'c Symbol> + '_ {
+        self.symbols_in(section).iter().map(|&symbol| &self.symbols[symbol]).filter(|symbol| symbol.is_function())
+    }
+}
