@@ -114,7 +114,7 @@ impl Account {
 pub(crate) fn declared_launch(module: &Module, id: FunctionId, homes: &Homes, barriers: u32) -> Option<Launch> {
     let function = &module.functions[id];
     let sizes = function.bounds.required_threads.as_ref().or(function.bounds.max_threads.as_ref())?;
-    let threads = sizes.iter().product::<u32>();
+    let threads = sizes.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size));
     let is_kernel = function.kind == FunctionKind::Entry;
     is_kernel.then_some(Launch { threads, static_shared: homes.shared_bytes as u32, barriers, ..Launch::default() })
 }

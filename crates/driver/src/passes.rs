@@ -266,7 +266,8 @@ fn allocate<'a>(ordered: Ordered<'a>, environment: &Environment) -> Result<Sched
     }
     convention::write_return_addresses(&mut way.function);
     convention::clear_barriers(&mut way.function, options.target);
-    prologue::run(&mut way.function, options.target).map_err(|excess| vec![(None, Fault::TooMuch(excess))])?;
+    let has_spills = allocation.spill_store_bytes + allocation.spill_load_bytes > 0;
+    prologue::run(&mut way.function, options.target, has_spills).map_err(|excess| vec![(None, Fault::TooMuch(excess))])?;
     way.after(PROLOGUE)?;
     if let Some(plan) = plan {
         let stats = schedule::after_allocation(&mut way.function, plan, way.context, environment, options)

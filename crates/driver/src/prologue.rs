@@ -20,8 +20,9 @@ const LEAST_UNIT: u32 = 8;
 /// A register that holds nothing when a function starts or ends.
 const SCRATCH: u16 = 0;
 
-/// Inserts the prologue, and epilogues before every return. Fails if the frame is too large for the target.
-pub fn run(function: &mut Function, target: Target) -> Result<(), Excess> {
+/// Inserts the prologue, and epilogues before every return. Fails if the frame is too large for the target; `has_spills` says whether
+/// values are spilled to it.
+pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<(), Excess> {
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !uses_stack(function) {
         return Ok(());
@@ -31,7 +32,9 @@ pub fn run(function: &mut Function, target: Target) -> Result<(), Excess> {
     let slots = (registers.len() + barriers.len()) as u32;
     let unit = if is_kernel && !convention::calls_something(function) { LEAST_UNIT } else { FRAME_UNIT }.max(function.frame_align);
     let frame = (u64::from(saved_at) + 4 * u64::from(slots)).next_multiple_of(u64::from(unit));
-    if let Some(excess) = Excess::find(LimitedMemory::Local, frame, target.profile().limits.frame, is_kernel) {
+    let limits = &target.profile().limits;
+    let most = if has_spills || slots > 0 { limits.frame_with_slots } else { limits.frame };
+    if let Some(excess) = Excess::find(LimitedMemory::Local, frame, most, is_kernel) {
         return Err(excess);
     }
     let frame = frame as u32;

@@ -42,6 +42,8 @@ pub struct Limits {
     /// Bytes of the frame of a function. ptxas has no limit of its own and fails at 2 GiB; the CUDA driver refuses to load a kernel
     /// that needs more than 512 KiB for each thread.
     pub frame: u64,
+    /// Bytes of the frame of a function with spilled or saved registers: their offsets have 24 bits with the sign.
+    pub frame_with_slots: u64,
 }
 
 /// Where shared memory appears in the generic address space.
@@ -54,7 +56,8 @@ pub enum SharedWindow {
 }
 
 /// The same for sm_75 to sm_121.
-const LIMITS: Limits = Limits { static_shared: 0xc000, constants: 0x1_0000, parameters: 0x7ffc, frame: 0x7fff_fff0 };
+const LIMITS: Limits =
+    Limits { static_shared: 0xc000, constants: 0x1_0000, parameters: 0x7ffc, frame: 0x7fff_fff0, frame_with_slots: 0x7f_fff0 };
 
 const TURING: Profile = Profile {
     parameters: 0x160,

@@ -115,6 +115,10 @@ pub(crate) fn call(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
 /// is smaller.
 const FRAME_END: u64 = 1 << 31;
 
+/// Parameters on the caller's stack are loaded by their offset from the stack pointer if they end within this many bytes of it. Spilled
+/// and saved registers move them further away, and offsets of loads have 24 bits with the sign.
+const NEAR_BYTES: i64 = 1 << 22;
+
 /// Lays out what a function's frame has to hold for its calls, and for parameters whose address it takes.
 pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Unsupported> {
     let (module, body) = (select.frame.module, select.frame.body);
@@ -444,8 +448,15 @@ impl<'m> Select<'m> {
         let symbol = self.b.symbol(&own);
         for (words, shape, seat, _) in parameters {
             let Seat::Stack(at) = *seat else { continue };
-            let incoming = |offset: i64| Reference { symbol, offset: offset as i32, kind: ReferenceKind::Incoming }.into();
-            let values = self.load_local(&words.numbers(), shape.bytes, stack_pointer, i64::from(at), incoming);
+            let incoming = |offset: i64| Operand::from(Reference { symbol, offset: offset as i32, kind: ReferenceKind::Incoming });
+            let (numbers, at) = (words.numbers(), i64::from(at));
+            let is_far = i64::from(self.b.function.frame_bytes) + at + i64::from(shape.bytes) > NEAR_BYTES;
+            let values = if is_far && !numbers.is_empty() {
+                let base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[stack_pointer, incoming(at)]);
+                self.load_local(&numbers, shape.bytes, base, at, |offset| Operand::from(offset - at))
+            } else {
+                self.load_local(&numbers, shape.bytes, stack_pointer, at, incoming)
+            };
             for ((_, word), value) in words.iter().zip(values) {
                 self.b.assign(word, value);
             }

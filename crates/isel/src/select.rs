@@ -153,10 +153,13 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         unlikely: Vec::new(),
         ended: false,
     };
-    calls::prepare(&mut select, id).map_err(|error| vec![error])?;
+    // What is no single statement's fault is reported at the first one.
+    let start = (0..body.statements.len()).find_map(|number| body.position(number));
+    let at_start = |error: Unsupported| Unsupported { span: error.span.or(start), ..error };
+    calls::prepare(&mut select, id).map_err(|error| vec![at_start(error)])?;
     let mut errors = select.walk();
     if !is_kernel && let Err(error) = select.write_ends(id) {
-        errors.push(error);
+        errors.push(at_start(error));
     }
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
 }

@@ -143,7 +143,10 @@ impl<'m> Planner<'m> {
             self.reached.iter().flat_map(|(_, reached)| reached.iter()).copied().filter(|id| has_dynamic(plan, id)).collect();
         let reaches = |reached: &[FunctionId]| reached.iter().any(|id| functions.contains(id));
         let kernels: Vec<FunctionId> = self.reached.iter().filter(|(_, reached)| reaches(reached)).map(|(kernel, _)| *kernel).collect();
-        let end = kernels.iter().filter_map(|kernel| plan.get(kernel)).map(|shared| shared.end).max().unwrap_or(0);
+        let members = || kernels.iter().chain(&functions).filter_map(|id| plan.get(id));
+        let arrays = members().flat_map(|shared| &shared.dynamic);
+        let align = arrays.map(|&variable| self.module.variables[variable].align_bytes()).max().unwrap_or(1);
+        let end = aligned(members().map(|shared| shared.end).max().unwrap_or(0), align);
         for id in kernels.iter().chain(&functions) {
             if let Some(shared) = plan.get_mut(id) {
                 shared.end = end;

@@ -200,7 +200,7 @@ impl<'m> Select<'m> {
             AddressBase::Variable(id) => self.variable_place(id, offset),
             AddressBase::VariableMember(id, member) => {
                 let stride = self.homes.stride(id).unwrap_or_default();
-                self.variable_place(id, offset + i64::from(stride) * i64::from(member))
+                self.variable_place(id, offset.wrapping_add(i64::from(stride) * i64::from(member)))
             }
             AddressBase::Function(id) => Ok(Place { base: Some(self.function_address(id, 0)), offset }),
         }

@@ -340,7 +340,7 @@ impl Work<'_> {
     fn resident_warps(&self, function: &oriole_cubin::Function<'_>) -> usize {
         let attributes = self.index.function_attributes(function.name);
         let words = |code: Code| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
-            Some(Value::Words(words)) => Some(words.iter().product::<u32>()),
+            Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
             _ => None,
         };
         let machine = self.machine.machine;

@@ -148,11 +148,11 @@ impl Select<'_> {
     fn load_bank(&mut self, ptx: &Ptx<'_>, bank: u8, start: u32, bytes: u32, is_signed: bool) -> Result<Vec<Operand>, Unsupported> {
         let place = self.bracket(ptx.operand(1))?;
         let Some(base) = place.base else {
-            let offset = (i64::from(start) + place.offset) as u32;
+            let offset = i64::from(start).wrapping_add(place.offset) as u32;
             return Ok(self.load_fixed(bank, offset, bytes, is_signed));
         };
         let mut base = self.low(base);
-        let mut offset = i64::from(start) + place.offset;
+        let mut offset = i64::from(start).wrapping_add(place.offset);
         if !(0..0x8000).contains(&offset) {
             base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[base, Operand::from(place.offset as u32)]);
             offset = i64::from(start);
@@ -177,9 +177,9 @@ impl Select<'_> {
                 self.b.describe(MemoryAccess { constant: true, ..MemoryAccess::weak(Space::Constant, bytes.min(4) as u8) });
                 value
             };
-            return (0..bytes.div_ceil(4)).map(|word| offset + 4 * word).map(load).collect();
+            return (0..bytes.div_ceil(4)).map(|word| offset.wrapping_add(4 * word)).map(load).collect();
         }
-        let word = |word: u32| self.b.define(Class::R, "MOV $, {}", &[Operand::constant(bank, offset + 4 * word)]);
+        let word = |word: u32| self.b.define(Class::R, "MOV $, {}", &[Operand::constant(bank, offset.wrapping_add(4 * word))]);
         (0..bytes / 4).map(word).collect()
     }
 
