@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use oriole_isa::Target;
-use oriole_ptx_fuzz::generate::generate;
+use oriole_ptx_fuzz::features::{Feature, Features};
+use oriole_ptx_fuzz::generate::{Options, generate_with};
 use oriole_ptx_fuzz::judge::{self, Configuration, Failure};
 use oriole_ptx_fuzz::print;
 use oriole_ptx_fuzz::program::Program;
@@ -44,9 +45,30 @@ struct Seeds {
     /// How many programs.
     #[arg(long, default_value_t = 100)]
     count: u64,
+    #[command(flatten)]
+    kind: Kind,
+}
+
+#[derive(Args)]
+struct Kind {
     /// About how many instructions; random if not given.
     #[arg(long)]
     size: Option<usize>,
+    /// Features that no program has, such as `b128` or `large-constants`. With this option a seed is another program.
+    #[arg(long, value_delimiter = ',', value_parser = feature)]
+    without: Vec<Feature>,
+}
+
+impl Kind {
+    fn program(&self, seed: u64) -> Program {
+        let without: Features = self.without.iter().copied().collect();
+        generate_with(seed, &Options { size: self.size, without })
+    }
+}
+
+fn feature(name: &str) -> Result<Feature, String> {
+    let names = || Feature::ALL.map(Feature::name).join(", ");
+    Feature::from_name(name).ok_or_else(|| format!("no feature {name}; there are {}", names()))
 }
 
 #[derive(Args)]
@@ -74,6 +96,9 @@ struct Run {
     /// Candidates that the reducer tries for each failure; 0 does not reduce.
     #[arg(long, default_value_t = 1500)]
     tries: usize,
+    /// Seconds that the reducer has for each failure.
+    #[arg(long, default_value_t = 120)]
+    reduce_seconds: u64,
     /// Programs that are reduced at most of each kind of failure.
     #[arg(long, default_value_t = 3)]
     alike: usize,
@@ -107,8 +132,8 @@ struct Check {
 #[derive(Args)]
 struct Show {
     seed: u64,
-    #[arg(long)]
-    size: Option<usize>,
+    #[command(flatten)]
+    kind: Kind,
 }
 
 fn main() -> ExitCode {
@@ -117,7 +142,7 @@ fn main() -> ExitCode {
         Subcommands::Emit(options) => emit(&options),
         Subcommands::Check(options) => check(&options),
         Subcommands::Show(options) => {
-            print!("{}", case_text(&Case::of(&generate(options.seed, options.size))));
+            print!("{}", case_text(&Case::of(&options.kind.program(options.seed))));
             Ok(true)
         }
     };
@@ -169,7 +194,10 @@ impl Findings<'_> {
             return;
         }
         let configurations: Vec<Configuration> = failure.configuration.into_iter().collect();
-        let mut fails = |case: &Case| judge::judge(case, &configurations).is_err_and(|other| other.is_like(failure));
+        let (start, limit) = (Instant::now(), Duration::from_secs(self.options.reduce_seconds));
+        // When the time is up nothing fails any more, so the reducer keeps what it has.
+        let mut fails =
+            |case: &Case| start.elapsed() < limit && judge::judge(case, &configurations).is_err_and(|other| other.is_like(failure));
         let reduced = Case::of(&reduce(program, self.options.tries, &mut fails));
         let text =
             reduce_lines(&reduced.text, self.options.tries, &mut |text| fails(&Case { test: reduced.test.clone(), text: text.to_owned() }));
@@ -211,7 +239,7 @@ fn run(options: &Run) -> Result<bool, String> {
                     if number >= options.seeds.count {
                         break;
                     }
-                    let program = generate(options.seeds.seed + number, options.seeds.size);
+                    let program = options.seeds.kind.program(options.seeds.seed + number);
                     let mut turn = configurations.clone();
                     let each = options.each.unwrap_or(turn.len());
                     let first = (program.seed as usize).wrapping_mul(each) % turn.len().max(1);
@@ -279,7 +307,7 @@ fn emit(options: &Emit) -> Result<bool, String> {
 
 /// Writes a kernel test and its cubins.
 fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
-    let case = Case::of(&generate(seed, options.seeds.size));
+    let case = Case::of(&options.seeds.kind.program(seed));
     let test = judge::with_expectations(&case).map_err(|failure| failure.to_string())?;
     let file = options.out.join(format!("tests/fuzz/{seed}.ptx"));
     write(&file, format!("{}\n{}", test.header(&format!("random program {seed}")), case.text).as_bytes())?;
@@ -304,9 +332,9 @@ fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
 
 fn check(options: &Check) -> Result<bool, String> {
     let mut refused = 0;
-    let mut groups: BTreeMap<(&str, &str, bool, u64), String> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str, bool, Option<u64>, u64), String> = BTreeMap::new();
     for seed in options.seeds.seed..options.seeds.seed + options.seeds.count {
-        let program = generate(seed, options.seeds.size);
+        let program = options.seeds.kind.program(seed);
         let text = print::module(&program);
         let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
         if !checked.is_valid() {
@@ -315,11 +343,13 @@ fn check(options: &Check) -> Result<bool, String> {
         }
         // ptxas compiles a module otherwise if one of its functions has several results.
         let many_results = program.functions.iter().any(|function| function.results.len() > 1);
-        *groups.entry((program.version, program.target, many_results, seed / 200)).or_default() += &print::contents(&program);
+        // The constants of a module have 64 KB together, so a large one gets a module of its own.
+        let alone = (!program.large_constant.is_empty()).then_some(seed);
+        *groups.entry((program.version, program.target, many_results, alone, seed / 200)).or_default() += &print::contents(&program);
     }
     let Some(ptxas) = &options.ptxas else { return Ok(refused == 0) };
     let folder = std::env::temp_dir().join(format!("oriole-ptx-fuzz-{}", std::process::id()));
-    for ((version, target, _, _), contents) in groups {
+    for ((version, target, ..), contents) in groups {
         let path = folder.join("group.ptx");
         write(&path, format!(".version {version}\n.target {target}\n.address_size 64\n\n{contents}").as_bytes())?;
         let output = Command::new(ptxas).args(["-O0", "-arch", &options.target]).arg(&path).args(["-o", "/dev/null"]).output();
