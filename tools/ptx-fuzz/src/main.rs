@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use oriole_isa::Target;
 use oriole_ptx_fuzz::features::{Feature, Features};
 use oriole_ptx_fuzz::generate::{Options, generate_with};
-use oriole_ptx_fuzz::judge::{self, Configuration, Failure};
+use oriole_ptx_fuzz::judge::{self, Configuration, Failure, FailureKind};
 use oriole_ptx_fuzz::print;
 use oriole_ptx_fuzz::program::Program;
 use oriole_ptx_fuzz::reduce::lines::reduce_lines;
@@ -199,8 +199,13 @@ impl Findings<'_> {
         let mut fails =
             |case: &Case| start.elapsed() < limit && judge::judge(case, &configurations).is_err_and(|other| other.is_like(failure));
         let reduced = Case::of(&reduce(program, self.options.tries, &mut fails));
-        let text =
-            reduce_lines(&reduced.text, self.options.tries, &mut |text| fails(&Case { test: reduced.test.clone(), text: text.to_owned() }));
+        // Without its lines a program becomes undefined in other ways, so an undefined one is only reduced as a tree.
+        let text = if failure.kind == FailureKind::Undefined {
+            reduced.text.clone()
+        } else {
+            let mut fails = |text: &str| fails(&Case { test: reduced.test.clone(), text: text.to_owned() });
+            reduce_lines(&reduced.text, self.options.tries, &mut fails)
+        };
         let case = Case { text, ..reduced };
         let message = judge::judge(&case, &configurations).err().map_or_else(String::new, |failure| failure.to_string());
         let path = self.options.out.join(format!("{:?}-{}.ptx", failure.kind, program.seed).to_lowercase());
@@ -330,9 +335,34 @@ fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ptxas: {}", String::from_utf8_lossy(&output.stderr))) }
 }
 
+/// Programs that can be in one module for ptxas.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    version: &'static str,
+    target: &'static str,
+    /// ptxas compiles a module otherwise if one of its functions has several results.
+    many_results: bool,
+    /// The constants of a module have 64 KB together, so a large one gets a module of its own.
+    alone: Option<u64>,
+    /// Modules have some 20 programs at most.
+    part: u64,
+}
+
+impl Group {
+    fn of(program: &Program) -> Group {
+        Group {
+            version: program.version,
+            target: program.target,
+            many_results: program.functions.iter().any(|function| function.results.len() > 1),
+            alone: (!program.large_constant.is_empty()).then_some(program.seed),
+            part: program.seed / 200,
+        }
+    }
+}
+
 fn check(options: &Check) -> Result<bool, String> {
     let mut refused = 0;
-    let mut groups: BTreeMap<(&str, &str, bool, Option<u64>, u64), String> = BTreeMap::new();
+    let mut groups: BTreeMap<Group, Vec<u64>> = BTreeMap::new();
     for seed in options.seeds.seed..options.seeds.seed + options.seeds.count {
         let program = options.seeds.kind.program(seed);
         let text = print::module(&program);
@@ -341,26 +371,32 @@ fn check(options: &Check) -> Result<bool, String> {
             refused += 1;
             println!("seed {seed}: {}", checked.diagnostics.first().map_or("", |first| &first.message));
         }
-        // ptxas compiles a module otherwise if one of its functions has several results.
-        let many_results = program.functions.iter().any(|function| function.results.len() > 1);
-        // The constants of a module have 64 KB together, so a large one gets a module of its own.
-        let alone = (!program.large_constant.is_empty()).then_some(seed);
-        *groups.entry((program.version, program.target, many_results, alone, seed / 200)).or_default() += &print::contents(&program);
+        groups.entry(Group::of(&program)).or_default().push(seed);
     }
     let Some(ptxas) = &options.ptxas else { return Ok(refused == 0) };
     let folder = std::env::temp_dir().join(format!("oriole-ptx-fuzz-{}", std::process::id()));
-    for ((version, target, ..), contents) in groups {
+    let accepts = |group: &Group, seeds: &[u64]| -> Result<Option<String>, String> {
         let path = folder.join("group.ptx");
-        write(&path, format!(".version {version}\n.target {target}\n.address_size 64\n\n{contents}").as_bytes())?;
+        let contents: String = seeds.iter().map(|&seed| print::contents(&options.seeds.kind.program(seed))).collect();
+        write(&path, format!(".version {}\n.target {}\n.address_size 64\n\n{contents}", group.version, group.target).as_bytes())?;
         let output = Command::new(ptxas).args(["-O0", "-arch", &options.target]).arg(&path).args(["-o", "/dev/null"]).output();
         let output = output.map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            refused += 1;
-            println!(
-                "ptxas, {}: {}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n")
-            );
+        let words = || String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n");
+        Ok((!output.status.success()).then(|| format!("ptxas, {}: {}", output.status, words())))
+    };
+    for (group, seeds) in groups {
+        let Some(message) = accepts(&group, &seeds)? else { continue };
+        let mut refused_alone = 0;
+        for seed in &seeds {
+            if let Some(message) = accepts(&group, &[*seed])? {
+                refused_alone += 1;
+                println!("seed {seed}: {message}");
+            }
+        }
+        refused += refused_alone;
+        if refused_alone == 0 {
+            // A fault of ptxas with long modules, not with one of the programs.
+            println!("seeds {seeds:?} in one module: {message}; alone, ptxas accepts each");
         }
     }
     let _ = fs::remove_dir_all(folder);
