@@ -371,11 +371,12 @@ impl Generator {
         Some(self.plain(&text))
     }
 
+    /// An exchange or a comparison of 128 bits. The scope `.sys` is left out because PTX 8.3 does not have it.
     fn atomic_of_128_bits(&mut self) -> Op {
         let places: &[Place] = if self.in_kernel { &[Place::Private, Place::Shared] } else { &[Place::Private] };
         let place = *self.rng.pick(places);
         let address = self.address(place, 16, true);
-        let how = self.choose("{//.relaxed.gpu/.acq_rel.cta/.relaxed.sys}");
+        let how = self.choose("{//.relaxed.gpu/.acq_rel.cta}");
         let (space, at) = (address.space, &address.text);
         let operation = match self.rng.below(3) {
             0 => format!("atom{how}{space}.exch.b128 %o{{a/b}}, {at}, %o{{a/b}}"),

@@ -185,7 +185,8 @@ mod tests {
         let mut reduced = 0;
         for seed in 0..40 {
             let Some((program, text)) = shrink(seed, &wanted) else { continue };
-            assert!(edits::count_statements(&program) <= 4, "seed {seed}:\n{text}");
+            // Each of both may be in a function that is called by another one.
+            assert!(edits::count_statements(&program) <= 6, "seed {seed}:\n{text}");
             reduced += 1;
         }
         assert!(reduced >= 2, "only {reduced} programs have both");
