@@ -98,7 +98,7 @@ impl Generator {
             recursive,
             by_register,
             together,
-            frame: self.frame(if recursive { 1000 } else { 2500 }),
+            frame: self.frame(if recursive { 600 } else { 1500 }),
         };
         let level = match together {
             Together::Thread => Level::Thread,

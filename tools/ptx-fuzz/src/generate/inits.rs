@@ -1,6 +1,7 @@
 //! How functions begin and end: initial values of all registers, and what is seen of them.
 
 use super::{Context, Generator, Level};
+use crate::features::Feature;
 use crate::program::{CLASSES, Class, FLOAT_CELLS, Function, Op, PRIVATE_BYTES, SHARED_CELLS, Stmt, Together};
 use crate::reduce::edits::mentions;
 use crate::template::interesting;
@@ -51,8 +52,8 @@ impl Generator {
             recursive: false,
             by_register: false,
             together: Together::Block,
-            // With functions, all frames together must fit into the stack of 16 KB that the runner of GPU tests asks for.
-            frame: self.frame(if self.functions.is_empty() { 40_000 } else { 4000 }),
+            // With functions or `alloca`, all of them together must fit into the stack of 16 KB that the runner of GPU tests asks for.
+            frame: self.frame(if self.functions.is_empty() && !self.features.has(Feature::Alloca) { 40_000 } else { 3000 }),
         };
         (function, slots)
     }
