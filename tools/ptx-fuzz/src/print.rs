@@ -6,9 +6,10 @@
 use std::fmt::Write;
 
 use crate::program::{
-    CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, SHARED_CELLS, Stmt,
-    Token, Trips,
+    CLASSES, CONSTANT_WORDS, Class, Condition, Edge, Function, GLOBAL_POINTERS, Line, LoopStyle, Op, PRIVATE_BYTES, Passed, Program, Stmt,
+    Together, Token, Trips,
 };
+use crate::prologue::{THREAD_NUMBERS, arrays, function_extras, kernel_extras, names};
 
 /// The module.
 pub fn module(program: &Program) -> String {
@@ -30,7 +31,34 @@ pub fn contents(program: &Program) -> String {
             let _ = writeln!(text, ".{space} .align 16 .b32 {name}{suffix}[{CONSTANT_WORDS}] = {{{words}}};");
         }
     }
+    large_variables(&mut text, program, &all);
     text + &all
+}
+
+/// Variables of the features: the large constant, dynamic shared memory, many globals.
+fn large_variables(text: &mut String, program: &Program, all: &str) {
+    let suffix = program.seed;
+    if all.contains(&format!("big{suffix}")) {
+        let words = &program.large_constant;
+        let values = words.iter().map(|word| word.to_string()).collect::<Vec<_>>().join(",");
+        let initializer = if words.iter().all(|word| *word == 0) { String::new() } else { format!(" = {{{values}}}") };
+        let _ = writeln!(text, ".const .align 16 .b32 big{suffix}[{}]{initializer};", words.len());
+    }
+    if all.contains(&format!("dyn{suffix}")) {
+        let _ = writeln!(text, ".extern .shared .align 16 .b8 dyn{suffix}[];");
+    }
+    let with_table = all.contains(&format!("gp{suffix}"));
+    let first_in_table = program.globals.len().saturating_sub(GLOBAL_POINTERS);
+    for (number, global) in program.globals.iter().enumerate() {
+        let name = format!("g{suffix}x{number}");
+        if program.unused_globals || with_table && number >= first_in_table || names(all, &name) {
+            let _ = writeln!(text, ".global .{} {name} = {};", global.kind, global.value);
+        }
+    }
+    if with_table {
+        let list = (first_in_table..program.globals.len()).map(|number| format!("g{suffix}x{number}")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, ".global .u64 gp{suffix}[{GLOBAL_POINTERS}] = {{{list}}};");
+    }
 }
 
 /// Text of a line; constants may stand where registers do.
@@ -200,32 +228,6 @@ fn inside(function: &Function) -> String {
     text
 }
 
-/// Whether a text names a register.
-fn names(text: &str, register: &str) -> bool {
-    text.match_indices(register).any(|(at, _)| !text[at + register.len()..].starts_with(|c: char| c.is_ascii_alphanumeric()))
-}
-
-/// The array in local memory and generic addresses, as far as they are used.
-fn arrays(text: &mut String, program: &Program, body: &str) {
-    let suffix = program.seed;
-    if names(body, "%loc") || names(body, "%gloc") {
-        let _ = writeln!(text, "    .local .align 16 .b8 local_array[{PRIVATE_BYTES}];\n    .reg .b64 %loc, %gloc;");
-        text.push_str("    mov.u64 %loc, local_array;\n    cvta.local.u64 %gloc, %loc;\n");
-        for (offset, words) in (0..PRIVATE_BYTES).step_by(8).zip(program.constants.chunks(2)) {
-            let _ = writeln!(text, "    st.local.v2.b32 [local_array+{offset}], {{{:#x}, {:#x}}};", words[0], words[1]);
-        }
-    }
-    for (name, space, register) in [("cst", "const", "%gcst"), ("gvar", "global", "%ggvar")] {
-        if names(body, register) {
-            let _ = writeln!(text, "    .reg .b64 {register};\n    mov.u64 {register}, {name}{suffix};");
-            let _ = writeln!(text, "    cvta.{space}.u64 {register}, {register};");
-        }
-    }
-    if names(body, "%gpriv") {
-        text.push_str("    .reg .b64 %gpriv;\n    cvta.global.u64 %gpriv, %priv;\n");
-    }
-}
-
 /// A parameter's declaration.
 pub fn declare(function: &Function, passed: &Passed, name: &str) -> String {
     match passed {
@@ -248,6 +250,9 @@ fn device_function(program: &Program, function: &Function) -> String {
     if function.recursive {
         parameters.push(format!(".{space} .b32 depth"));
     }
+    if function.together == Together::Warp {
+        parameters.push(format!(".{space} .b32 members"));
+    }
     parameters.extend(function.parameters.iter().enumerate().map(|(i, passed)| declare(function, passed, &format!("par{i}"))));
     let results = if results.is_empty() { String::new() } else { format!("({}) ", results.join(", ")) };
     let body = inside(function);
@@ -260,7 +265,11 @@ fn device_function(program: &Program, function: &Function) -> String {
     if function.recursive {
         let _ = writeln!(text, "    .reg .b32 %depth;\n    {}, {};", from(32, "depth"), source("depth"));
     }
-    arrays(&mut text, program, &body);
+    if function.together == Together::Warp {
+        let _ = writeln!(text, "    .reg .b32 %fm;\n    {}, {};", from(32, "fm"), source("members"));
+    }
+    arrays(&mut text, program, function, &body);
+    function_extras(&mut text, program, &body);
     text + &body + "    ret;\n}\n\n"
 }
 
@@ -269,13 +278,11 @@ fn kernel(program: &Program) -> String {
     let body = inside(function);
     let mut text =
         format!(".visible .entry {}(\n    .param .u64 input,\n    .param .u64 private,\n    .param .u64 cells,\n", function.name);
-    text += "    .param .u32 n0,\n    .param .u32 n1,\n    .param .align 8 .b8 structure[32],\n    .param .u64 out\n)\n{\n";
+    text += "    .param .u32 n0,\n    .param .u32 n1,\n    .param .align 8 .b8 structure[";
+    let _ = write!(text, "{}],\n    .param .u64 out\n)\n{{\n", program.structure.len());
     text += &declared_pool(function);
     text += "    .reg .b32 %lin, %nthr, %gtid, %pa, %pb;\n    .reg .b64 %in, %priv, %cells, %out, %qa;\n";
-    text += "    mov.u32 %lin, %tid.z;\n    mov.u32 %pa, %ntid.y;\n    mov.u32 %pb, %tid.y;\n    mad.lo.u32 %lin, %lin, %pa, %pb;\n";
-    text += "    mov.u32 %pa, %ntid.x;\n    mov.u32 %pb, %tid.x;\n    mad.lo.u32 %lin, %lin, %pa, %pb;\n";
-    text += "    mov.u32 %nthr, %ntid.x;\n    mov.u32 %pa, %ntid.y;\n    mul.lo.u32 %nthr, %nthr, %pa;\n";
-    text += "    mov.u32 %pa, %ntid.z;\n    mul.lo.u32 %nthr, %nthr, %pa;\n";
+    text += THREAD_NUMBERS;
     text += "    mov.u32 %gtid, %ctaid.y;\n    mov.u32 %pa, %nctaid.x;\n    mov.u32 %pb, %ctaid.x;\n";
     text += "    mad.lo.u32 %gtid, %gtid, %pa, %pb;\n    mad.lo.u32 %gtid, %gtid, %nthr, %lin;\n";
     text += "    ld.param.u64 %in, [input];\n    cvta.to.global.u64 %in, %in;\n";
@@ -291,40 +298,4 @@ fn kernel(program: &Program) -> String {
     );
     kernel_extras(&mut text, program, &body);
     text + &body + "    ret;\n}\n"
-}
-
-/// What a kernel has on demand: masks, shared memory, generic addresses.
-fn kernel_extras(text: &mut String, program: &Program, body: &str) {
-    arrays(text, program, body);
-    if names(body, "%gin") {
-        text.push_str("    .reg .b64 %gin;\n    cvta.global.u64 %gin, %in;\n");
-    }
-    if names(body, "%wm") {
-        text.push_str("    .reg .b32 %wm;\n    and.b32 %pa, %lin, 0xffffffe0;\n    sub.u32 %pa, %nthr, %pa;\n    min.u32 %pa, %pa, 32;\n");
-        text.push_str("    sub.u32 %pa, 32, %pa;\n    mov.u32 %wm, -1;\n    shr.u32 %wm, %wm, %pa;\n");
-    }
-    let threads = program.block_threads() as usize;
-    if names(body, "%sh") || names(body, "%gsh") {
-        let _ = writeln!(text, "    .shared .align 16 .b8 shared_array[{}];", threads * PRIVATE_BYTES);
-        text.push_str("    .reg .b32 %sh;\n    .reg .b64 %gsh;\n    mov.u32 %sh, shared_array;\n");
-        let _ =
-            writeln!(text, "    mad.lo.u32 %sh, %lin, {PRIVATE_BYTES}, %sh;\n    cvt.u64.u32 %gsh, %sh;\n    cvta.shared.u64 %gsh, %gsh;");
-        for offset in (0..PRIVATE_BYTES).step_by(4) {
-            let _ = writeln!(text, "    st.shared.b32 [%sh+{offset}], {:#x};", program.constants[offset / 4]);
-        }
-    }
-    if names(body, "%scell") {
-        let _ = writeln!(text, "    .shared .align 8 .b8 shared_cells[{}];", SHARED_CELLS * 8);
-        text.push_str(
-            "    .reg .b32 %scell;\n    .reg .pred %first;\n    mov.u32 %scell, shared_cells;\n    setp.eq.u32 %first, %lin, 0;\n",
-        );
-        for cell in 0..SHARED_CELLS {
-            let _ = writeln!(text, "    @%first st.shared.b64 [%scell+{}], {:#x};", cell * 8, program.constants[cell]);
-        }
-        text.push_str("    bar.sync 0;\n");
-    }
-    if names(body, "%xch") {
-        let _ = writeln!(text, "    .shared .align 16 .b8 xch[{}];", threads * 8);
-        text.push_str("    .reg .b32 %xch;\n    mov.u32 %xch, xch;\n    mad.lo.u32 %xch, %lin, 8, %xch;\n");
-    }
 }

@@ -207,6 +207,28 @@ pub enum Passed {
     Structure { fields: Vec<Field>, bytes: usize },
 }
 
+/// The array of a function in local memory: its size, and where in it the bytes are that the function uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub bytes: usize,
+    pub window: usize,
+}
+
+impl Frame {
+    pub const SMALL: Frame = Frame { bytes: PRIVATE_BYTES, window: 0 };
+}
+
+/// Which threads call a function at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together {
+    /// Any.
+    Thread,
+    /// Those of a mask of the warp, which is a parameter.
+    Warp,
+    /// All of the block.
+    Block,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: String,
@@ -225,6 +247,16 @@ pub struct Function {
     pub recursive: bool,
     /// Parameters and results are registers, not memory.
     pub by_register: bool,
+    pub together: Together,
+    pub frame: Frame,
+}
+
+/// A global variable that nobody writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Global {
+    /// `b8` to `b64`.
+    pub kind: &'static str,
+    pub value: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,6 +274,11 @@ pub struct Program {
     /// The parameter passed by value.
     pub structure: Vec<u8>,
     pub constants: Vec<u32>,
+    /// Words of the large constant array; without an initializer if all are zero.
+    pub large_constant: Vec<u32>,
+    pub globals: Vec<Global>,
+    /// Global variables that no statement reads are there too.
+    pub unused_globals: bool,
     /// How the input is filled.
     pub fill: Source,
     /// Slots of 8 bytes that each thread has in the output.
@@ -254,6 +291,10 @@ pub const INPUT_WORDS: usize = 512;
 pub const PRIVATE_BYTES: usize = 64;
 /// Cells that all threads change, with operations in any order.
 pub const SHARED_CELLS: usize = 16;
+/// Cells after those, for additions of floats.
+pub const FLOAT_CELLS: usize = 8;
+/// The last global variables whose addresses are in a table.
+pub const GLOBAL_POINTERS: usize = 8;
 /// Words of the constant and of the global variable.
 pub const CONSTANT_WORDS: usize = 64;
 
@@ -282,21 +323,29 @@ impl Program {
         called
     }
 
+    /// Dynamic shared memory of a launch, in bytes: none if no statement uses it.
+    fn dynamic_shared_bytes(&self) -> u32 {
+        let text = format!("{:?}{:?}", self.kernel.body, self.kernel.finish);
+        let is_used = ["%dy", "%gdy", "%dynamic_smem_size"].iter().any(|name| text.contains(name));
+        if is_used { self.block_threads() * PRIVATE_BYTES as u32 } else { 0 }
+    }
+
     /// How to run it; nothing is expected yet.
     pub fn test(&self) -> KernelTest {
         let buffer = |name: &str, element, count, fill| Parameter { name: name.into(), value: Value::Buffer { element, count, fill } };
         let scalar =
             |name: &str, bits: u32| Parameter { name: name.into(), value: Value::Scalar { element: Element::U32, bits: u64::from(bits) } };
         let threads = self.threads() as usize;
+        let cells = Fill::of(&[(Source::Random { seed: self.seed as u32 }, SHARED_CELLS), (Source::Value(0), FLOAT_CELLS)]);
         KernelTest {
             kernel: self.kernel.name.clone(),
             grid: self.grid,
             block: self.block,
-            shared_bytes: 0,
+            shared_bytes: self.dynamic_shared_bytes(),
             parameters: vec![
                 buffer("input", Element::U32, INPUT_WORDS, Fill::all(self.fill)),
                 buffer("private", Element::U32, threads * PRIVATE_BYTES / 4, Fill::all(self.fill)),
-                buffer("cells", Element::U64, SHARED_CELLS, Fill::all(Source::Random { seed: self.seed as u32 })),
+                buffer("cells", Element::U64, SHARED_CELLS + FLOAT_CELLS, cells),
                 scalar("n0", self.scalars[0]),
                 scalar("n1", self.scalars[1]),
                 Parameter { name: "structure".into(), value: Value::Bytes(self.structure.clone()) },

@@ -23,8 +23,9 @@ const MOST_SHARED: u32 = 1 << 20;
 const RESERVED_BEHIND: u32 = 1024;
 /// What `SR_CgaSize` says of a launch without clusters.
 pub const CLUSTER_SIZE_WORD: u32 = 1;
-/// The driver's least stack; what `alloca` takes is in no attribute.
-const LEAST_STACK: u32 = 1024;
+/// The least stack, in bytes: what the runner of kernel tests asks the driver for. The driver's own default is 1,024. What `alloca` takes is
+/// in no attribute, so a kernel whose frame is larger than the least stack has nothing left for it.
+const LEAST_STACK: u32 = 16 * 1024;
 const STACK_ALIGNMENT: u32 = 16;
 const SHARED_ALIGNMENT: u32 = 128;
 

@@ -1,7 +1,7 @@
 //! Bodies of functions: straight-line code, structured and irregular control flow.
 
 use super::{Context, Generator, Level};
-use crate::program::{Class, Condition, Edge, LoopStyle, Op, Stmt, Trips};
+use crate::program::{Class, Condition, Edge, LoopStyle, Op, Stmt, Together, Trips};
 use crate::table;
 
 const DEEPEST: usize = 4;
@@ -36,7 +36,7 @@ impl Generator {
         }
         let op = match self.rng.below(100) {
             0..=13 => self.memory(),
-            14..=17 => self.atomic(),
+            14..=17 => self.atomic(cx),
             18..=27 => self.convert(),
             28..=37 => self.collective(cx),
             38..=41 => self.call(cx),
@@ -97,7 +97,7 @@ impl Generator {
                 let condition = self.condition(false);
                 return Some(Stmt::Exit { condition, how: self.rng.pick::<&str>(&["exit", "ret", "bra DONE"]) });
             }
-            if !self.in_kernel {
+            if self.together == Together::Thread {
                 let condition = self.condition(false);
                 return Some(Stmt::Exit { condition, how: "bra DONE" });
             }
@@ -126,7 +126,8 @@ impl Generator {
         }
         let id = self.id();
         let register = format!("%k{id}");
-        let template = if uniform && self.in_kernel {
+        let with_uniform = self.pool[Class::Uniform as usize] > 0;
+        let template = if uniform && with_uniform {
             format!("setp.{{eq/ne/lt/gt/le/ge}}.{{u32/s32}} {register}, $u, $ui")
         } else if uniform {
             format!("setp.{{eq/ne}}.u32 {register}, {{0/1}}, 0")
@@ -188,7 +189,7 @@ impl Generator {
         let mask = if room >= 8 { 7 } else { 1 | (room as u32 / 4) << 1 };
         let trips = match self.rng.below(4) {
             0 | 1 => Trips::Constant(self.rng.range(0, room as i64) as u32),
-            2 if self.in_kernel => Trips::Masked { register: self.read(Class::Uniform), mask },
+            2 if self.pool[Class::Uniform as usize] > 0 => Trips::Masked { register: self.read(Class::Uniform), mask },
             _ => {
                 level = Level::Thread;
                 Trips::Masked { register: self.read(Class::B32), mask }
@@ -201,7 +202,8 @@ impl Generator {
         };
         self.loops.push((id, level.clone()));
         self.readable.push(format!("%c{id}"));
-        let inner = Context { level, weight: cx.weight * most as usize, depth: cx.depth + 1, exits: cx.exits };
+        let most = most as usize;
+        let inner = Context { level, weight: cx.weight * most, executions: cx.executions * most, depth: cx.depth + 1, exits: cx.exits };
         let body = self.statements(&inner, size);
         self.readable.pop();
         self.loops.pop();
@@ -215,7 +217,13 @@ impl Generator {
         let room = self.cost_limit.saturating_sub(self.cost) / (cx.weight * (size / count + 4));
         let forward_only = room < count || self.rng.chance(35);
         let fuel = if forward_only { count } else { self.rng.range(count as i64, (room as i64).clamp(count as i64, 14)) as usize };
-        let inner = Context { level: Level::Thread, weight: cx.weight * fuel.div_ceil(2), depth: cx.depth + 1, exits: cx.exits };
+        let inner = Context {
+            level: Level::Thread,
+            weight: cx.weight * fuel.div_ceil(2),
+            executions: cx.executions * fuel,
+            depth: cx.depth + 1,
+            exits: cx.exits,
+        };
         let entry = if self.rng.chance(60) { self.edge(0, count, forward_only) } else { Edge::Fall };
         let mut blocks = Vec::new();
         for number in 0..count {

@@ -3,8 +3,9 @@
 //! Every function also gets the address of the thread's private memory. A recursive one gets a number first that counts down.
 
 use super::{Callee, Context, Generator, Level};
+use crate::features::Feature;
 use crate::print::{declare, parameter_type};
-use crate::program::{Class, Condition, Function, Op, Passed, Stmt};
+use crate::program::{Class, Condition, Function, Op, Passed, Stmt, Together};
 
 const PASSED: [Class; 12] = [
     Class::B8,
@@ -48,13 +49,25 @@ impl Generator {
             at = at.next_multiple_of(class.bytes());
             fields.push((class, at));
             at += class.bytes();
+            if self.features.has(Feature::LargeParameters) && self.rng.chance(50) {
+                // Bytes that are passed and that nobody looks at.
+                at += self.rng.below(400);
+            }
         }
         Passed::Structure { fields, bytes: at.next_multiple_of(8) }
     }
 
+    fn choose_together(&mut self) -> Together {
+        if !self.features.has(Feature::CollectiveFunctions) {
+            return Together::Thread;
+        }
+        *self.rng.pick(&[Together::Thread, Together::Warp, Together::Block, Together::Block])
+    }
+
     fn make_function(&mut self, number: usize, size: usize) {
-        let pool = self.choose_pool(false);
-        self.begin(false, pool, 600);
+        let together = self.choose_together();
+        let pool = self.choose_pool(together);
+        self.begin(false, together, pool, 600);
         let like_the_one_before = number > 0 && self.rng.chance(40) && !self.functions[number - 1].recursive;
         let (by_register, parameters, results) = if like_the_one_before {
             let before = &self.functions[number - 1];
@@ -68,7 +81,7 @@ impl Generator {
             let results = (0..*self.rng.pick(&[0, 1, 1, 1, 1])).map(|_| self.passed()).collect();
             (false, parameters, results)
         };
-        let recursive = !like_the_one_before && !self.many_results && self.rng.chance(25);
+        let recursive = together == Together::Thread && !like_the_one_before && !self.many_results && self.rng.chance(25);
         let inits = self.parameter_inits(&parameters, by_register);
         if recursive {
             self.readable.push("%depth".into());
@@ -84,8 +97,15 @@ impl Generator {
             ids: 0,
             recursive,
             by_register,
+            together,
+            frame: self.frame(if recursive { 600 } else { 1500 }),
         };
-        let cx = Context { level: Level::Thread, weight: 1, depth: 1, exits: false };
+        let level = match together {
+            Together::Thread => Level::Thread,
+            Together::Warp => Level::Warp("%fm".into()),
+            Together::Block => Level::Block,
+        };
+        let cx = Context { level, weight: 1, executions: 1, depth: 1, exits: false };
         let first = if recursive { size / 2 } else { size };
         function.body = self.statements(&cx, first);
         if recursive {
@@ -150,7 +170,8 @@ impl Generator {
     /// A call of a function that is cheap enough.
     pub(super) fn call(&mut self, cx: &Context) -> Option<Op> {
         let room = self.cost_limit.saturating_sub(self.cost) / cx.weight;
-        let affordable: Vec<Callee> = self.callees.iter().filter(|callee| callee.cost * 2 < room).cloned().collect();
+        let fits = |callee: &&Callee| callee.cost * 2 < room && cx.level.allows(self.functions[callee.function].together);
+        let affordable: Vec<Callee> = self.callees.iter().filter(fits).cloned().collect();
         if affordable.is_empty() {
             return None;
         }
@@ -169,23 +190,58 @@ impl Generator {
                         && other.results == function.results
                         && other.recursive == function.recursive
                         && other.by_register == function.by_register
+                        && other.together == function.together
                 })
                 .collect();
             let other = *self.rng.pick(&alike);
             callees.push(other);
             self.cost += self.callees[other].cost * cx.weight;
             let id = self.id();
+            // Threads that must be together call the same function.
+            let choice = match function.together {
+                Together::Thread => "selp.b64 %tf, %tf, %tg, $p",
+                _ if self.pool[Class::Uniform as usize] > 0 => {
+                    ".reg .pred %tu; setp.{eq/ne/lt}.u32 %tu, $u, $ui; selp.b64 %tf, %tf, %tg, %tu"
+                }
+                _ => "mov.b64 %tf, %tg",
+            };
             let pointers = format!(
-                "{depth}; .reg .b64 %tf, %tg; mov.u64 %tf, {}; mov.u64 %tg, {}; selp.b64 %tf, %tf, %tg, $p",
+                "{depth}; .reg .b64 %tf, %tg; mov.u64 %tf, {}; mov.u64 %tg, {}; {choice}",
                 function.name, self.functions[other].name
             );
             call_text(&function, &pointers, "%tf", &format!("PROTO{id}"))
         } else {
             call_text(&function, &depth, &function.name, "")
         };
-        let mut op = self.plain(&text);
+        let mut op = self.expand(&text, &cx.level);
         op.callees = callees;
         Some(op)
+    }
+
+    /// Puts a call of a collective function somewhere into the kernel's outermost statements, where all threads are.
+    pub(super) fn call_collective(&mut self, cx: &Context, body: &mut Vec<Stmt>) {
+        let is_collective = |function: &Function| function.together != Together::Thread;
+        if !self.functions.iter().any(is_collective) {
+            return;
+        }
+        for _ in 0..4 {
+            let Some(op) = self.call(cx) else { return };
+            if op.callees.iter().any(|&callee| is_collective(&self.functions[callee])) {
+                body.insert(self.rng.below(body.len() + 1), Stmt::Op(op));
+                return;
+            }
+        }
+    }
+}
+
+impl Level {
+    /// Whether the threads at a place may call a function.
+    fn allows(&self, together: Together) -> bool {
+        match together {
+            Together::Thread => true,
+            Together::Warp => *self != Level::Thread,
+            Together::Block => *self == Level::Block,
+        }
     }
 }
 
@@ -208,8 +264,9 @@ fn transfers(passed: &Passed, one: impl Fn(&str, char, usize) -> String) -> Vec<
 fn call_text(function: &Function, setup: &str, target: &str, prototype: &str) -> String {
     let mut parts = vec![".reg .b32 %td".to_owned(), setup.to_owned()];
     let (mut arguments, mut formal) = (Vec::new(), Vec::new());
-    let own = [("b64", "ap", "%priv"), ("b32", "ad", "%td")];
-    for (kind, name, value) in own.into_iter().take(if function.recursive { 2 } else { 1 }) {
+    let own =
+        [(true, "b64", "ap", "%priv"), (function.recursive, "b32", "ad", "%td"), (function.together == Together::Warp, "b32", "am", "$M")];
+    for (_, kind, name, value) in own.into_iter().filter(|one| one.0) {
         if function.by_register {
             parts.extend([format!(".reg .{kind} {name}"), format!("mov.{kind} {name}, {value}")]);
             formal.push(format!(".reg .{kind} _"));

@@ -1,13 +1,14 @@
 //! How functions begin and end: initial values of all registers, and what is seen of them.
 
 use super::{Context, Generator, Level};
-use crate::program::{CLASSES, Class, Function, Op, PRIVATE_BYTES, SHARED_CELLS, Stmt};
+use crate::features::Feature;
+use crate::program::{CLASSES, Class, FLOAT_CELLS, Function, Op, PRIVATE_BYTES, SHARED_CELLS, Stmt, Together};
 use crate::reduce::edits::mentions;
 use crate::template::interesting;
 
 impl Generator {
     /// How many registers of each class a function has.
-    pub(super) fn choose_pool(&mut self, in_kernel: bool) -> [usize; 12] {
+    pub(super) fn choose_pool(&mut self, together: Together) -> [usize; 12] {
         let wide = usize::from(self.rng.chance(20)) * 6;
         let mut pool = [0; 12];
         for class in CLASSES {
@@ -15,7 +16,7 @@ impl Generator {
                 Class::B32 => self.rng.range(4, 8) as usize + wide,
                 Class::B64 | Class::F32 | Class::B16 => self.rng.range(4, 5) as usize + wide / 3,
                 Class::Pred => self.rng.range(2, 5) as usize,
-                Class::Uniform if in_kernel => 2,
+                Class::Uniform if together == Together::Block => 2,
                 Class::Uniform => 0,
                 _ => self.rng.range(2, 3) as usize,
             };
@@ -25,16 +26,17 @@ impl Generator {
 
     /// The kernel and its slots in the output.
     pub(super) fn make_kernel(&mut self, size: usize) -> (Function, usize) {
-        let pool = self.choose_pool(true);
-        self.begin(true, pool, 12_000);
+        let pool = self.choose_pool(Together::Block);
+        self.begin(true, Together::Block, pool, 12_000);
         let inits = self.registers(&pool).into_iter().map(|(class, name)| self.kernel_init(class, &name)).collect();
         let with_exits = self.rng.chance(20);
         self.shared_cells = !with_exits && self.rng.chance(50);
         let tail = if with_exits { size / 3 } else { 0 };
-        let cx = Context { level: Level::Block, weight: 1, depth: 0, exits: false };
+        let cx = Context { level: Level::Block, weight: 1, executions: 1, depth: 0, exits: false };
         let mut body = self.statements(&cx, size - tail);
+        self.call_collective(&cx, &mut body);
         if with_exits {
-            let cx = Context { level: Level::Thread, weight: 1, depth: 0, exits: true };
+            let cx = Context { level: Level::Thread, weight: 1, executions: 1, depth: 0, exits: true };
             body.extend(self.statements(&cx, tail));
         }
         let (finish, slots) = self.observe_all(&pool, &body);
@@ -49,6 +51,9 @@ impl Generator {
             ids: self.ids,
             recursive: false,
             by_register: false,
+            together: Together::Block,
+            // With functions or `alloca`, all of them together must fit into the stack of 16 KB that the runner of GPU tests asks for.
+            frame: self.frame(if self.functions.is_empty() && !self.features.has(Feature::Alloca) { 40_000 } else { 3000 }),
         };
         (function, slots)
     }
@@ -83,6 +88,7 @@ impl Generator {
             Class::B8 => format!(".reg .b32 %ta; mov.u32 %ta, {bits}; cvt.u8.u32 {name}, %ta"),
             Class::F32 => format!("mov.f32 {name}, 0f{bits:08X}"),
             Class::F64 => format!("mov.f64 {name}, 0d{bits:016X}"),
+            Class::Uniform if bits & 1 == 1 => format!("mov.u32 {name}, %{}", self.rng.pick(&["ntid.x", "nctaid.x", "ctaid.x"])),
             Class::Pred => format!("setp.{}.u32 {name}, 0, 0", if bits & 1 == 1 { "eq" } else { "ne" }),
             _ => format!("mov.{} {name}, {bits:#x}", class.register_type()),
         };
@@ -100,7 +106,13 @@ impl Generator {
                 finish.push(self.plain(&observation(class, &name, slot)));
             }
         }
-        for (register, space) in [("%loc", "local"), ("%sh", "shared")] {
+        for vector in ["%va", "%vb", "%vh", "%vq", "%oa", "%ob"].into_iter().filter(|vector| text.contains(vector)) {
+            for part in vector_observations(vector) {
+                let slot = finish.len() * 8;
+                finish.push(self.plain(&part.replace("SLOT", &slot.to_string())));
+            }
+        }
+        for (register, space) in [("%loc", "local"), ("%alc", "local"), ("%sh", "shared"), ("%dy", "shared")] {
             if text.contains(register) || text.contains(&register.replace('%', "%g")) {
                 let slot = finish.len() * 8;
                 finish.push(self.plain(&digest(register, space, PRIVATE_BYTES, slot)));
@@ -108,7 +120,7 @@ impl Generator {
         }
         if text.contains("%scell") {
             let slot = finish.len() * 8;
-            finish.push(self.plain(&format!("bar.sync 0; {}", digest("%scell", "shared", SHARED_CELLS * 8, slot))));
+            finish.push(self.plain(&format!("bar.sync 0; {}", digest("%scell", "shared", (SHARED_CELLS + FLOAT_CELLS) * 8, slot))));
         }
         if finish.is_empty() {
             finish.push(self.plain(&observation(Class::B32, "%r0", 0)));
@@ -144,6 +156,21 @@ fn observation(class: Class, name: &str, slot: usize) -> String {
             ".reg .b16 %ta, %tb, %tc; .reg .pred %tp; mov.b32 <%ta, %tb>, {name}; and.b16 %tc, %ta, 0x7FFF; setp.gt.u16 %tp, %tc, 0x7F80; selp.b16 %ta, 0x7FFF, %ta, %tp; and.b16 %tc, %tb, 0x7FFF; setp.gt.u16 %tp, %tc, 0x7F80; selp.b16 %tb, 0x7FFF, %tb, %tp; st.global.v2.b16 [%out+{slot}], <%ta, %tb>"
         ),
         Class::Pred => format!(".reg .b32 %ta; selp.u32 %ta, 1, 0, {name}; st.global.b32 [%out+{slot}], %ta"),
+    }
+}
+
+/// Stores the components of a vector register, or the halves of one of 128 bits, in one slot each.
+fn vector_observations(register: &str) -> Vec<String> {
+    let pair = |first: char, second: char| format!("st.global.v2.b32 [%out+SLOT], <{register}.{first}, {register}.{second}>");
+    match register {
+        "%va" => vec![pair('x', 'y'), pair('z', 'w')],
+        "%vb" => vec![pair('x', 'y')],
+        "%vh" => vec![format!("st.global.v2.b16 [%out+SLOT], {register}")],
+        "%vq" => vec![format!("st.global.v4.b16 [%out+SLOT], {register}")],
+        _ => {
+            let half = |stored: &str| format!(".reg .b64 %ta, %tb; mov.b128 <%ta, %tb>, {register}; st.global.b64 [%out+SLOT], {stored}");
+            vec![half("%ta"), half("%tb")]
+        }
     }
 }
 

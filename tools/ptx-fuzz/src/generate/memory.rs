@@ -1,7 +1,8 @@
 //! Loads, stores and atomics, at addresses that a thread owns or nobody changes.
 
-use super::Generator;
-use crate::program::{CONSTANT_WORDS, Class, INPUT_WORDS, Op, PRIVATE_BYTES, SHARED_CELLS};
+use super::{Context, Generator};
+use crate::features::Feature;
+use crate::program::{CONSTANT_WORDS, Class, GLOBAL_POINTERS, INPUT_WORDS, Op, PRIVATE_BYTES, SHARED_CELLS};
 
 /// Memory that can be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,26 +14,22 @@ enum Place {
     Constant,
     Variable,
     Parameter,
+    /// The thread's part of dynamic shared memory.
+    Dynamic,
+    /// What `alloca` gave.
+    Stack,
+    LargeConstant,
     /// Private or shared, by a predicate, through a generic address.
     Either,
 }
 
 impl Place {
-    fn bytes(self) -> usize {
-        match self {
-            Place::Input => INPUT_WORDS * 4,
-            Place::Private | Place::Shared | Place::Local | Place::Either => PRIVATE_BYTES,
-            Place::Constant | Place::Variable => CONSTANT_WORDS * 4,
-            Place::Parameter => 32,
-        }
-    }
-
     fn space(self) -> &'static str {
         match self {
             Place::Input | Place::Private | Place::Variable => ".global",
-            Place::Shared => ".shared",
-            Place::Local => ".local",
-            Place::Constant => ".const",
+            Place::Shared | Place::Dynamic => ".shared",
+            Place::Local | Place::Stack => ".local",
+            Place::Constant | Place::LargeConstant => ".const",
             Place::Parameter => ".param",
             Place::Either => "",
         }
@@ -46,7 +43,8 @@ impl Place {
             Place::Local => "%gloc",
             Place::Constant => "%gcst",
             Place::Variable => "%ggvar",
-            Place::Parameter => unreachable!("parameters are accessed by name"),
+            Place::Dynamic => "%gdy",
+            Place::Parameter | Place::Stack | Place::LargeConstant => unreachable!("no generic address of {self:?} is made"),
         }
     }
 }
@@ -70,7 +68,41 @@ const SCALARS: [(&str, usize, &str); 7] = [
 ];
 
 impl Generator {
+    fn bytes(&self, place: Place) -> usize {
+        match place {
+            Place::Input => INPUT_WORDS * 4,
+            Place::Private | Place::Shared | Place::Local | Place::Dynamic | Place::Stack | Place::Either => PRIVATE_BYTES,
+            Place::Constant | Place::Variable => CONSTANT_WORDS * 4,
+            Place::Parameter => self.structure_bytes,
+            Place::LargeConstant => self.large_constant_bytes,
+        }
+    }
+
+    /// A place that only programs with a feature have.
+    fn featured_place(&mut self, writable: bool) -> Option<Place> {
+        let mut places = Vec::new();
+        if self.in_kernel && self.features.has(Feature::DynamicShared) {
+            places.push(Place::Dynamic);
+        }
+        if self.features.has(Feature::Alloca) {
+            places.push(Place::Stack);
+        }
+        if !writable && self.large_constant_bytes > 0 {
+            places.push(Place::LargeConstant);
+        }
+        if !writable && self.in_kernel && self.features.has(Feature::LargeParameters) {
+            places.push(Place::Parameter);
+        }
+        if self.features.has(Feature::DeepFrames) {
+            places.push(Place::Local);
+        }
+        (!places.is_empty() && self.rng.chance(40)).then(|| *self.rng.pick(&places))
+    }
+
     fn place(&mut self, writable: bool) -> Place {
+        if let Some(place) = self.featured_place(writable) {
+            return place;
+        }
         let places: &[Place] = match (self.in_kernel, writable) {
             (true, true) => &[Place::Private, Place::Private, Place::Shared, Place::Local, Place::Either],
             (false, true) => &[Place::Private, Place::Local],
@@ -90,11 +122,15 @@ impl Generator {
     }
 
     fn address(&mut self, place: Place, align: usize, may_be_generic: bool) -> Address {
-        let generic = place == Place::Either || may_be_generic && place != Place::Parameter && self.rng.chance(20);
-        let bytes = place.bytes();
+        let by_name = matches!(place, Place::Parameter | Place::Stack | Place::LargeConstant);
+        let generic = place == Place::Either || may_be_generic && !by_name && self.rng.chance(20);
+        let bytes = self.bytes(place);
         let seed = self.seed;
         let fixed = self.rng.below(bytes / align) * align;
         let (mut setup, base, wide) = match place {
+            Place::Parameter if bytes > 32 && self.rng.chance(40) => {
+                (".reg .b64 %tb; mov.u64 %tb, structure".to_owned(), "%tb".to_owned(), true)
+            }
             Place::Parameter => return Address { setup: String::new(), text: format!("[structure+{fixed}]"), space: ".param" },
             Place::Either => {
                 let choice = self.choose(".reg .b64 %tb; selp.b64 %tb, {%gsh, %gpriv/%gpriv, %gsh/%gloc, %gsh/%gpriv, %gloc}, $p");
@@ -105,8 +141,14 @@ impl Generator {
             Place::Private => (String::new(), "%priv".to_owned(), true),
             Place::Shared => (String::new(), "%sh".to_owned(), false),
             Place::Local => (String::new(), "%loc".to_owned(), true),
-            Place::Constant | Place::Variable => {
-                let name = format!("{}{seed}", if place == Place::Constant { "cst" } else { "gvar" });
+            Place::Dynamic => (String::new(), "%dy".to_owned(), false),
+            Place::Stack => (String::new(), "%alc".to_owned(), true),
+            Place::Constant | Place::Variable | Place::LargeConstant => {
+                let name = match place {
+                    Place::Constant => format!("cst{seed}"),
+                    Place::Variable => format!("gvar{seed}"),
+                    _ => format!("big{seed}"),
+                };
                 if self.rng.chance(30) {
                     return Address { setup: String::new(), text: format!("[{name}+{fixed}]"), space: place.space() };
                 }
@@ -141,6 +183,9 @@ impl Generator {
         if self.in_kernel && self.rng.chance(4) {
             return Some(self.plain("isspacep.{global/shared/local/const} $=p, {%gpriv/%gsh/%gloc/%gin/%gcst}"));
         }
+        if let Some(op) = self.featured_access() {
+            return Some(op);
+        }
         let is_store = self.rng.chance(45);
         let place = self.place(is_store);
         let &(types, size, classes) = self.rng.pick(&SCALARS);
@@ -148,7 +193,7 @@ impl Generator {
         let class = classes.as_bytes()[self.rng.below(classes.len())] as char;
         let registers = self.pool[Class::from_letter(class).expect("a class") as usize];
         let mut counts = vec![1, 1];
-        let fits = size <= 8 && class != 'b' && place != Place::Parameter;
+        let fits = size <= 8 && class != 'b' && (place != Place::Parameter || self.structure_bytes > 32);
         counts.extend([2, 4].into_iter().filter(|&count| fits && size * count <= 16 && count <= registers));
         let count = *self.rng.pick(&counts);
         let address = self.address(place, size * count, true);
@@ -165,6 +210,56 @@ impl Generator {
             format!("{}; ld{how}{vector}.{memory_type} {target}, {}", address.setup, address.text)
         };
         Some(self.plain(&text))
+    }
+
+    /// An access that only programs with a feature make.
+    fn featured_access(&mut self) -> Option<Op> {
+        if self.features.has(Feature::B128) && self.rng.chance(25) {
+            return Some(self.access_of_128_bits());
+        }
+        if !self.globals.is_empty() && self.rng.chance(40) {
+            return Some(self.read_global());
+        }
+        if self.in_kernel && self.features.has(Feature::DynamicShared) && self.rng.chance(5) {
+            return Some(self.plain("mov.u32 $=r, %dynamic_smem_size"));
+        }
+        None
+    }
+
+    fn access_of_128_bits(&mut self) -> Op {
+        let is_store = self.rng.chance(50);
+        let place = match self.place(is_store) {
+            Place::Parameter => Place::Private,
+            place => place,
+        };
+        let address = self.address(place, 16, true);
+        let text = if is_store {
+            format!("{}; st{}.b128 {}, %o{{a/b}}", address.setup, address.space, address.text)
+        } else {
+            format!("{}; ld{}.b128 %o{{a/b}}, {}", address.setup, address.space, address.text)
+        };
+        self.plain(&text)
+    }
+
+    /// Reads one of many global variables, by its name or by its address in a table.
+    fn read_global(&mut self) -> Op {
+        let seed = self.seed;
+        let first_in_table = self.globals.len() - GLOBAL_POINTERS;
+        let by_address = self.rng.chance(40);
+        let number = if by_address { first_in_table + self.rng.below(GLOBAL_POINTERS) } else { self.rng.below(self.globals.len()) };
+        let (kind, class) = match self.globals[number].kind {
+            "b8" => ("{u8/s8/b8}", 'r'),
+            "b16" => ("{u16/s16/b16}", 'h'),
+            "b32" => ("{u32/s32/b32}", 'r'),
+            _ => ("{u64/b64}", 'd'),
+        };
+        let text = if by_address {
+            let entry = (number - first_in_table) * 8;
+            format!(".reg .b64 %ta; ld.global.u64 %ta, [gp{seed}+{entry}]; ld.global.{kind} $={class}, [%ta]")
+        } else {
+            format!("ld.global.{kind} $={class}, [g{seed}x{number}]")
+        };
+        self.plain(&text)
     }
 
     /// What makes values fit to be seen as bits, and the values.
@@ -223,7 +318,17 @@ impl Generator {
     }
 
     /// Atomics on memory of the thread, or on cells of all threads by an operation that may come in any order.
-    pub(super) fn atomic(&mut self) -> Option<Op> {
+    pub(super) fn atomic(&mut self, cx: &Context) -> Option<Op> {
+        if self.in_kernel
+            && self.features.has(Feature::FloatAtomics)
+            && self.rng.chance(50)
+            && let Some(op) = self.float_atomic(cx)
+        {
+            return Some(op);
+        }
+        if self.features.has(Feature::B128) && self.sm >= 90 && self.rng.chance(30) {
+            return Some(self.atomic_of_128_bits());
+        }
         if self.in_kernel && self.rng.chance(35) {
             return Some(self.atomic_on_cell());
         }
@@ -264,6 +369,21 @@ impl Generator {
             None => format!("{}; atom{how}{space}.{}", address.setup, operation.replacen('A', &address.text, 1)),
         };
         Some(self.plain(&text))
+    }
+
+    /// An exchange or a comparison of 128 bits. The scope `.sys` is left out because PTX 8.3 does not have it.
+    fn atomic_of_128_bits(&mut self) -> Op {
+        let places: &[Place] = if self.in_kernel { &[Place::Private, Place::Shared] } else { &[Place::Private] };
+        let place = *self.rng.pick(places);
+        let address = self.address(place, 16, true);
+        let how = self.choose("{//.relaxed.gpu/.acq_rel.cta}");
+        let (space, at) = (address.space, &address.text);
+        let operation = match self.rng.below(3) {
+            0 => format!("atom{how}{space}.exch.b128 %o{{a/b}}, {at}, %o{{a/b}}"),
+            1 => format!("atom{how}{space}.cas.b128 %o{{a/b}}, {at}, %oa, %ob"),
+            _ => format!("ld{space}.b128 %oa, {at}; atom{how}{space}.cas.b128 %o{{a/b}}, {at}, %oa, %ob"),
+        };
+        self.plain(&format!("{}; {operation}", address.setup))
     }
 
     fn atomic_on_cell(&mut self) -> Op {

@@ -7,12 +7,14 @@
 mod body;
 mod calls;
 mod convert;
+mod float_atomics;
 mod inits;
 mod memory;
 
 use oriole_kernel_test::Source;
 
-use crate::program::{CONSTANT_WORDS, Class, Function, Op, Program};
+use crate::features::{Feature, Features};
+use crate::program::{CONSTANT_WORDS, Class, Frame, Function, GLOBAL_POINTERS, Global, Op, Program, Together};
 use crate::reduce::edits;
 use crate::rng::Rng;
 use crate::template::{self, Names, interesting};
@@ -31,8 +33,10 @@ enum Level {
 #[derive(Clone, Debug)]
 struct Context {
     level: Level,
-    /// How often it is executed at most, in one call of the function.
+    /// About how often it is executed in one call of the function.
     weight: usize,
+    /// How often a thread executes it at most, in one call of the function.
+    executions: usize,
     depth: usize,
     exits: bool,
 }
@@ -51,13 +55,25 @@ struct Generator {
     sm: u32,
     /// Sections of the table with their weights in this program.
     sections: Vec<(&'static str, usize)>,
+    features: Features,
     full_warps: bool,
+    /// Threads of the launch.
+    threads: usize,
+    /// Bytes of the kernel's parameter that is passed by value.
+    structure_bytes: usize,
+    /// Bytes of the large constant array; zero if the program has none.
+    large_constant_bytes: usize,
+    globals: Vec<Global>,
+    /// What additions of floats may still add up to, so that all sums are exact; see [`float_atomics`].
+    sums_left: [usize; 4],
     /// Functions may have several results, but neither recursion nor pointers: ptxas has no ABI for that.
     many_results: bool,
     functions: Vec<Function>,
     callees: Vec<Callee>,
     // The function at hand.
     in_kernel: bool,
+    /// Which threads call the function at the same time.
+    together: Together,
     /// All threads come to the end, so that cells in shared memory can be read there.
     shared_cells: bool,
     pool: [usize; 12],
@@ -75,10 +91,24 @@ const SECTIONS: [&str; 12] =
 const TARGETS: [(&str, u32); 7] = [("sm_75", 75), ("sm_75", 75), ("sm_80", 80), ("sm_80", 80), ("sm_86", 86), ("sm_90", 90), ("sm_90", 90)];
 const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 
+/// What programs are like, besides their seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// About the number of instructions; random if not given.
+    pub size: Option<usize>,
+    /// Features that no program has.
+    pub without: Features,
+}
+
 /// A program; `size` is about the number of instructions, and random if not given.
 pub fn generate(seed: u64, size: Option<usize>) -> Program {
+    generate_with(seed, &Options { size, ..Options::default() })
+}
+
+/// A program.
+pub fn generate_with(seed: u64, options: &Options) -> Program {
     let mut rng = Rng::new(seed);
-    let size = size.unwrap_or_else(|| match rng.below(10) {
+    let size = options.size.unwrap_or_else(|| match rng.below(10) {
         0..=3 => rng.range(10, 40) as usize,
         4..=7 => rng.range(40, 120) as usize,
         _ => rng.range(120, 400) as usize,
@@ -86,16 +116,28 @@ pub fn generate(seed: u64, size: Option<usize>) -> Program {
     let (target, sm) = *rng.pick(&TARGETS);
     let version = *rng.pick(&VERSIONS);
     let (grid, block) = shape(&mut rng);
-    let sections = SECTIONS.iter().map(|&section| (section, *rng.pick(&[0, 1, 1, 2, 6]))).collect();
+    let features = Features::draw(&mut rng, options.without);
+    let mut sections: Vec<(&str, usize)> = SECTIONS.iter().map(|&section| (section, *rng.pick(&[0, 1, 1, 2, 6]))).collect();
+    for section in Feature::ALL.into_iter().filter(|feature| features.has(*feature)).filter_map(Feature::section) {
+        sections.push((section, *rng.pick(&[1, 2, 6])));
+    }
+    let large_constant = large_constant(&mut rng, features);
     let mut generator = Generator {
         seed,
         sm,
         sections,
+        features,
         full_warps: block.iter().product::<u32>() % 32 == 0,
+        threads: (block.iter().product::<u32>() * grid.iter().product::<u32>()) as usize,
+        structure_bytes: structure_bytes(&mut rng, features),
+        large_constant_bytes: large_constant.len() * 4,
+        globals: globals(&mut rng, features),
+        sums_left: float_atomics::EXACT_UP_TO,
         many_results: rng.chance(10),
         functions: Vec::new(),
         callees: Vec::new(),
         in_kernel: false,
+        together: Together::Thread,
         shared_cells: false,
         pool: [0; 12],
         readable: Vec::new(),
@@ -118,8 +160,11 @@ pub fn generate(seed: u64, size: Option<usize>) -> Program {
         grid,
         block,
         scalars: [interesting(&mut rng, 32, false) as u32, rng.below(8) as u32],
-        structure: (0..32).map(|_| interesting(&mut rng, 8, false) as u8).collect(),
+        structure: (0..generator.structure_bytes).map(|_| interesting(&mut rng, 8, false) as u8).collect(),
         constants: (0..CONSTANT_WORDS).map(|_| interesting(&mut rng, 32, false) as u32).collect(),
+        large_constant,
+        globals: generator.globals,
+        unused_globals: true,
         fill: *rng.pick(&[
             Source::Random { seed: fill_seed },
             Source::Pick { seed: fill_seed },
@@ -130,6 +175,38 @@ pub fn generate(seed: u64, size: Option<usize>) -> Program {
     };
     edits::prune(&mut program);
     program
+}
+
+/// Words of the large constant array, with few digits because programs are texts. Constants of a module have 64 KB together.
+fn large_constant(rng: &mut Rng, features: Features) -> Vec<u32> {
+    if !features.has(Feature::LargeConstants) {
+        return Vec::new();
+    }
+    let lines_of_64_bytes = if rng.chance(70) { rng.range(520, 1000) } else { rng.range(32, 520) };
+    (0..lines_of_64_bytes * 16).map(|_| rng.below(1000) as u32).collect()
+}
+
+/// Size of the kernel's parameter that is passed by value. All parameters have 32,764 bytes together, 40 of them for the others.
+fn structure_bytes(rng: &mut Rng, features: Features) -> usize {
+    if !features.has(Feature::LargeParameters) {
+        return 32;
+    }
+    let bytes = match rng.below(4) {
+        0 => rng.range(64, 1024),
+        1 => rng.range(1024, 4400),
+        2 => rng.range(4400, 32_720),
+        _ => 32_720,
+    };
+    bytes as usize / 16 * 16
+}
+
+fn globals(rng: &mut Rng, features: Features) -> Vec<Global> {
+    if !features.has(Feature::ManyGlobals) {
+        return Vec::new();
+    }
+    let count = *rng.pick(&[GLOBAL_POINTERS, 100, 300, 700, 2000]);
+    let kinds = ["b8", "b16", "b32", "b32", "b64"];
+    (0..count).map(|_| Global { kind: rng.pick::<&str>(&kinds), value: rng.below(256) as u32 }).collect()
 }
 
 fn shape(rng: &mut Rng) -> ([u32; 3], [u32; 3]) {
@@ -171,6 +248,16 @@ impl Generator {
         self.expand(template, &Level::Thread)
     }
 
+    /// The array in local memory of a function.
+    fn frame(&mut self, most_bytes: i64) -> Frame {
+        if !self.features.has(Feature::DeepFrames) || self.rng.chance(30) {
+            return Frame::SMALL;
+        }
+        let window = self.rng.range(0, most_bytes / 16 - 4) as usize * 16;
+        let after = self.rng.range(0, most_bytes / 16) as usize * 16;
+        Frame { bytes: (window + 64 + after).min(most_bytes as usize), window }
+    }
+
     fn read(&mut self, class: Class) -> String {
         let names = Names { pool: &self.pool, readable: &self.readable, mask: "" };
         names.read(&mut self.rng, class)
@@ -181,10 +268,15 @@ impl Generator {
     }
 
     /// Readies for a new function.
-    fn begin(&mut self, in_kernel: bool, pool: [usize; 12], cost_limit: usize) {
+    fn begin(&mut self, in_kernel: bool, together: Together, pool: [usize; 12], cost_limit: usize) {
         self.in_kernel = in_kernel;
+        self.together = together;
         self.pool = pool;
         self.readable = if in_kernel { vec!["%lin".into(), "%gtid".into()] } else { Vec::new() };
+        if self.features.has(Feature::VectorRegisters) {
+            let components = ["%va.x", "%va.y", "%va.z", "%va.w", "%va.b", "%vb.x", "%vb.g"];
+            self.readable.extend(components.map(str::to_owned));
+        }
         self.loops = Vec::new();
         self.ids = 0;
         self.cost = 0;

@@ -1,6 +1,6 @@
 //! The steps of the reducer. An edit changes the n-th place it applies to, and says whether there is one.
 
-use crate::program::{Class, Edge, Function, Op, Program, Stmt, Token, Trips};
+use crate::program::{Class, Edge, Frame, Function, Op, Program, Stmt, Token, Trips};
 
 fn functions(program: &mut Program) -> impl Iterator<Item = &mut Function> {
     program.functions.iter_mut().chain(std::iter::once(&mut program.kernel))
@@ -66,6 +66,13 @@ pub fn keep_finish(program: &mut Program, keep: &dyn Fn(usize) -> bool) {
         keep(number - 1)
     });
     prune(program);
+}
+
+/// Gives all functions small local arrays.
+pub fn small_frames(program: &mut Program) {
+    for function in functions(program) {
+        function.frame = Frame::SMALL;
+    }
 }
 
 /// Takes away what no statement needs: initial values of registers that nobody reads.

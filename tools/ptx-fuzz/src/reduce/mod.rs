@@ -79,9 +79,29 @@ impl Reducer<'_> {
                 break;
             }
         }
-        let candidate =
-            Program { scalars: [0, 1], structure: vec![0; 32], constants: vec![0; self.best.constants.len()], ..self.best.clone() };
+        let candidate = Program {
+            scalars: [0, 1],
+            structure: vec![0; self.best.structure.len()],
+            constants: vec![0; self.best.constants.len()],
+            ..self.best.clone()
+        };
         self.accepts(candidate);
+        self.shrink_variables();
+    }
+
+    /// Makes what the features declare small, as far as statements do not name it.
+    fn shrink_variables(&mut self) {
+        let candidate = Program { unused_globals: false, ..self.best.clone() };
+        self.accepts(candidate);
+        let candidate = Program { large_constant: vec![0; self.best.large_constant.len()], ..self.best.clone() };
+        self.accepts(candidate);
+        let mut candidate = self.best.clone();
+        edits::small_frames(&mut candidate);
+        self.accepts(candidate);
+        if self.best.structure.len() > 32 && !format!("{:?}", self.best.kernel.body).contains("structure") {
+            let candidate = Program { structure: self.best.structure[..32].to_vec(), ..self.best.clone() };
+            self.accepts(candidate);
+        }
     }
 
     /// Takes away runs of things that are numbered, long runs first.
@@ -165,7 +185,8 @@ mod tests {
         let mut reduced = 0;
         for seed in 0..40 {
             let Some((program, text)) = shrink(seed, &wanted) else { continue };
-            assert!(edits::count_statements(&program) <= 4, "seed {seed}:\n{text}");
+            // Each of both may be in a function that is called by another one.
+            assert!(edits::count_statements(&program) <= 6, "seed {seed}:\n{text}");
             reduced += 1;
         }
         assert!(reduced >= 2, "only {reduced} programs have both");

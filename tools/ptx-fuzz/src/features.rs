@@ -1,0 +1,155 @@
+//! Features that only some programs have. A program draws each of them with its own probability, so that the features meet in all
+//! combinations, and `--without` takes features away to find out which one a failure needs.
+
+use crate::rng::Rng;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    /// Named `.v2` and `.v4` registers whose components are operands.
+    VectorRegisters,
+    /// `mov` between a scalar and a named vector register.
+    VectorMoves,
+    /// Approximate functions, seen through roundings and bounds that every allowed result passes.
+    Approximations,
+    /// `alloca`, `stacksave`, `stackrestore`.
+    Alloca,
+    Activemask,
+    /// Registers and accesses of 128 bits.
+    B128,
+    DynamicShared,
+    /// Functions that all threads of a mask or of the block enter together, with warp operations and barriers inside.
+    CollectiveFunctions,
+    /// Additions of floats in any order; all sums are exact.
+    FloatAtomics,
+    /// A constant array of up to 63 KB.
+    LargeConstants,
+    /// A kernel parameter of up to 32 KB, and large structures passed to functions.
+    LargeParameters,
+    /// Hundreds of global variables.
+    ManyGlobals,
+    /// Local arrays of kilobytes.
+    DeepFrames,
+}
+
+impl Feature {
+    pub const ALL: [Feature; 13] = [
+        Feature::VectorRegisters,
+        Feature::VectorMoves,
+        Feature::Approximations,
+        Feature::Alloca,
+        Feature::Activemask,
+        Feature::B128,
+        Feature::DynamicShared,
+        Feature::CollectiveFunctions,
+        Feature::FloatAtomics,
+        Feature::LargeConstants,
+        Feature::LargeParameters,
+        Feature::ManyGlobals,
+        Feature::DeepFrames,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::VectorRegisters => "vector-registers",
+            Feature::VectorMoves => "vector-moves",
+            Feature::Approximations => "approximations",
+            Feature::Alloca => "alloca",
+            Feature::Activemask => "activemask",
+            Feature::B128 => "b128",
+            Feature::DynamicShared => "dynamic-shared",
+            Feature::CollectiveFunctions => "collective-functions",
+            Feature::FloatAtomics => "float-atomics",
+            Feature::LargeConstants => "large-constants",
+            Feature::LargeParameters => "large-parameters",
+            Feature::ManyGlobals => "many-globals",
+            Feature::DeepFrames => "deep-frames",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Feature> {
+        Feature::ALL.into_iter().find(|feature| feature.name() == name)
+    }
+
+    /// How many of a thousand programs have the feature.
+    fn per_mille(self) -> usize {
+        match self {
+            Feature::LargeConstants => 12,
+            Feature::LargeParameters => 30,
+            Feature::ManyGlobals => 6,
+            Feature::Alloca | Feature::DeepFrames => 80,
+            Feature::Activemask | Feature::VectorMoves => 100,
+            Feature::B128 | Feature::DynamicShared | Feature::FloatAtomics => 140,
+            Feature::VectorRegisters | Feature::Approximations => 180,
+            Feature::CollectiveFunctions => 400,
+        }
+    }
+
+    /// The section of the table with the feature's instructions, if they need no more than a section.
+    pub fn section(self) -> Option<&'static str> {
+        match self {
+            Feature::VectorRegisters => Some("vector"),
+            Feature::VectorMoves => Some("vector_move"),
+            Feature::Approximations => Some("approximate"),
+            Feature::Alloca => Some("alloca"),
+            Feature::Activemask => Some("activemask"),
+            Feature::B128 => Some("b128"),
+            _ => None,
+        }
+    }
+}
+
+/// A set of features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(u32);
+
+impl Features {
+    pub fn has(self, feature: Feature) -> bool {
+        self.0 >> feature as u32 & 1 != 0
+    }
+
+    pub fn with(self, feature: Feature) -> Features {
+        Features(self.0 | 1 << feature as u32)
+    }
+
+    /// Draws the features of a program. Each takes one number from `rng`, whether it is `excluded` or not.
+    pub fn draw(rng: &mut Rng, excluded: Features) -> Features {
+        let mut drawn = Features::default();
+        for feature in Feature::ALL {
+            let wanted = rng.below(1000) < feature.per_mille();
+            if wanted && !excluded.has(feature) {
+                drawn = drawn.with(feature);
+            }
+        }
+        drawn
+    }
+}
+
+impl FromIterator<Feature> for Features {
+    fn from_iter<I: IntoIterator<Item = Feature>>(features: I) -> Features {
+        features.into_iter().fold(Features::default(), Features::with)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_is_drawn_and_can_be_excluded() {
+        let mut rng = Rng::new(1);
+        let mut seen = [0; Feature::ALL.len()];
+        for _ in 0..4000 {
+            let features = Features::draw(&mut rng, Features::default());
+            for feature in Feature::ALL {
+                seen[feature as usize] += usize::from(features.has(feature));
+            }
+        }
+        for feature in Feature::ALL {
+            let expected = feature.per_mille() * 4;
+            assert!(seen[feature as usize].abs_diff(expected) < expected / 2 + 8, "{}: {}", feature.name(), seen[feature as usize]);
+            assert_eq!(Feature::from_name(feature.name()), Some(feature));
+        }
+        let none = Feature::ALL.into_iter().collect();
+        assert_eq!(Features::draw(&mut rng, none), Features::default());
+    }
+}
