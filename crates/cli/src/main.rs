@@ -9,7 +9,6 @@ mod profile;
 mod rescore;
 mod roundtrip;
 mod run;
-mod sass;
 mod sched_choice;
 mod sched_output;
 mod verify;
@@ -17,6 +16,7 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use oriole_cli::sass;
 
 /// An open PTX assembler for NVIDIA GPUs.
 ///
