@@ -34,10 +34,13 @@ const ODD_NUMBERS: &[&str] = &[
     "0x7fffff",
     "0xffffff",
     "0x7fffffff",
+    "2147483648",
     "0x80000000",
     "-2147483648",
     "0xffffffff",
+    "4294967296",
     "0x100000000",
+    "99999999999",
     "0x7fffffffffffffff",
     "0xffffffffffffffff",
     "18446744073709551616",
@@ -67,11 +70,24 @@ enum Kind {
     Sign,
 }
 
-/// Changes a text in one to three places. `pool` is another text of the same kind, from which lines and tokens are taken.
+/// Changes a text in one to three places, mostly in one. `pool` is another text of the same kind, from which lines and tokens are taken.
 pub fn damage_text(text: &mut Vec<u8>, pool: &[u8], numbers: &mut Numbers) {
-    for _ in 0..=numbers.below(3) {
+    for _ in 0..=[0, 0, 0, 1, 1, 2][numbers.below(6)] {
         damage_once(text, pool, numbers);
     }
+}
+
+/// Replaces one number by another, near to it or at the limit of some type.
+pub fn damage_number(text: &mut Vec<u8>, numbers: &mut Numbers) {
+    let Some(token) = find_token(text, Kind::Number, numbers) else { return };
+    let old = std::str::from_utf8(&text[token.clone()]).ok().and_then(|digits| digits.parse::<u64>().ok());
+    let new = match (old, numbers.below(4)) {
+        (Some(old), 0) => old.wrapping_add(1).to_string(),
+        (Some(old), 1) => old.wrapping_sub(1).to_string(),
+        (Some(old), 2) => old.wrapping_mul(1 + numbers.below(40) as u64).to_string(),
+        _ => numbers.pick(ODD_NUMBERS).to_string(),
+    };
+    text.splice(token, new.into_bytes());
 }
 
 fn damage_once(text: &mut Vec<u8>, pool: &[u8], numbers: &mut Numbers) {
@@ -80,7 +96,8 @@ fn damage_once(text: &mut Vec<u8>, pool: &[u8], numbers: &mut Numbers) {
         return;
     }
     match numbers.below(100) {
-        0..60 => replace_token(text, pool, numbers),
+        0..40 => replace_operand(text, numbers),
+        40..60 => replace_token(text, pool, numbers),
         60..68 => remove_token(text, numbers),
         68..94 => damage_lines(text, pool, numbers),
         _ => damage_bytes_of_text(text, numbers),
@@ -123,13 +140,23 @@ fn damage_bytes_of_text(text: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
+/// Replaces a register by another one of the text, or a number.
+fn replace_operand(text: &mut Vec<u8>, numbers: &mut Numbers) {
+    let kind = *numbers.pick(&[Kind::Register, Kind::Register, Kind::NumberedWord, Kind::Number]);
+    if kind == Kind::Number {
+        return damage_number(text, numbers);
+    }
+    let Some((token, other)) = find_token(text, kind, numbers).zip(find_token(text, kind, numbers)) else { return };
+    let other = text[other].to_vec();
+    text.splice(token, other);
+}
+
 fn replace_token(text: &mut Vec<u8>, pool: &[u8], numbers: &mut Numbers) {
     let Some((kind, token)) = token_at(text, numbers.below(text.len())) else { return };
     let replacement = if kind == Kind::Number && numbers.chance(60) {
         numbers.pick(ODD_NUMBERS).as_bytes().to_vec()
     } else {
         let source: &[u8] = if numbers.chance(75) { text } else { pool };
-        // Modifiers, words and signs stand for many different things, so the nearest of the same kind to a random place is taken.
         match find_token(source, kind, numbers) {
             Some(other) => source[other].to_vec(),
             None => return,

@@ -10,7 +10,7 @@ use oriole_hardware::Profile;
 use oriole_isa::Target;
 
 use crate::Outcome;
-use crate::damage_text::damage_text;
+use crate::damage_text::{damage_number, damage_text};
 use crate::numbers::Numbers;
 
 /// A kernel with loads, stores, a loop, a branch and a barrier, so that latencies of several kinds are asked for.
@@ -70,8 +70,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     profiles.map(|profile| profile.to_text().into_bytes()).collect()
 }
 
-/// Changes the text.
+/// Changes a figure most of the time: the file counts its records, so other changes are refused at once.
 pub fn damage(case: &mut Vec<u8>, numbers: &mut Numbers) {
+    if numbers.chance(70) {
+        return damage_number(case, numbers);
+    }
     let pool = case.clone();
     damage_text(case, &pool, numbers);
 }

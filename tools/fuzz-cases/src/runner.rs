@@ -56,7 +56,8 @@ pub fn run(target: FuzzTarget, seed: u64, least: usize, time: Duration, most_fai
             match judge(target, &case) {
                 Ok(outcome) => summary.accepted += usize::from(outcome == Outcome::Accepted),
                 Err(message) => {
-                    let known = failures.entry(kind_of(&message)).or_insert_with(|| Failure { case: case.clone(), message: message.clone() });
+                    let known =
+                        failures.entry(kind_of(&message)).or_insert_with(|| Failure { case: case.clone(), message: message.clone() });
                     if case.len() < known.case.len() {
                         *known = Failure { case: case.clone(), message };
                     }

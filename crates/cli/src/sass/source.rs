@@ -248,6 +248,20 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// Whether a name in front of a colon is read as a label.
+pub fn is_label(name: &str) -> bool {
+    !has_comment(name) && label_of(&format!("{name}:")) == Some(name)
+}
+
+/// Whether a name behind `.section` is read as the name of a section.
+pub fn is_section_name(name: &str) -> bool {
+    !has_comment(name) && !name.is_empty() && name.trim() == name && !name.contains([',', '\n'])
+}
+
+fn has_comment(text: &str) -> bool {
+    text.contains("//") || text.contains("/*")
+}
+
 /// The label that a line starts with.
 fn label_of(line: &str) -> Option<&str> {
     let end = line.find(|c: char| c.is_whitespace() || ":[];,`@".contains(c))?;
