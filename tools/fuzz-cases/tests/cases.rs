@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{env, fs};
 
-use oriole_fuzz_cases::{Outcome, runner, target};
+use oriole_fuzz_cases::{Outcome, TARGETS, runner, target};
 
 /// There are five targets, and a test run must stay short; the fuzzer is for going further.
 const MOST_SECONDS: u64 = 5;
@@ -53,6 +53,23 @@ fn damaged_profiles_are_read_or_refused() {
 #[test]
 fn damaged_kernel_tests_are_run_or_refused() {
     run("header", 100);
+}
+
+/// Cases that failed once: `found/TARGET/NAME`.
+#[test]
+fn cases_that_failed_once_hold() {
+    let mut judged = 0;
+    for target in TARGETS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("found").join(target.name);
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let case = fs::read(entry.path()).expect("a file");
+            if let Err(message) = runner::judge(target, &case) {
+                panic!("{}: {message}", entry.path().display());
+            }
+            judged += 1;
+        }
+    }
+    assert!(judged > 0, "there are no such cases");
 }
 
 /// Seeds are what the conditions are about, so each must be read.

@@ -59,7 +59,7 @@ const IGNORED: [&str; 10] =
     [".elftype", ".align", ".global", ".weak", ".local", ".type", ".size", ".other", ".sectionflags", ".sectioninfo"];
 
 /// Largest skeleton that is read: far more than any cubin, little enough to refuse nonsense.
-const SKELETON_LIMIT: usize = 1 << 32;
+const SKELETON_LIMIT: usize = 1 << 28;
 
 /// Replaces comments by blanks.
 pub fn without_comments(text: &str) -> Result<String, Problem> {
