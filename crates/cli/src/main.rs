@@ -10,7 +10,6 @@ mod profile;
 mod rescore;
 mod roundtrip;
 mod run;
-mod sass;
 mod sched_choice;
 mod sched_output;
 mod verify;
@@ -18,6 +17,7 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use oriole_cli::sass;
 
 /// An open PTX assembler for NVIDIA GPUs.
 ///

@@ -223,6 +223,17 @@ fn what_is_wrong_has_a_place() {
     assert_eq!(oriole(&["asm", "missing.sass", "-o", "x"]).code, Some(2));
 }
 
+/// Code of one GPU does not go into a file for another.
+#[test]
+fn the_skeleton_must_be_for_the_target() {
+    let folder = folder("sass-target");
+    let text = saxpy().replacen("sm_90a", "sm_80", 1);
+    let outcome = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &text);
+    let message = "error: <stdin>:1:1: the skeleton is a cubin for sm_90a, but .target says sm_80\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(1), message));
+    assert!(!folder.join("out.cubin").exists());
+}
+
 #[test]
 fn damage_is_no_panic() {
     let folder = folder("sass-damage");

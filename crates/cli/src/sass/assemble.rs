@@ -37,6 +37,9 @@ pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
     let missing = || general("the listing has no .skeleton: `oriole disasm --control` prints it behind the code".into());
     let skeleton = source.skeleton.as_deref().ok_or_else(missing)?;
     let mut cubin = Cubin::read(skeleton).map_err(|error| general(format!("the skeleton is no cubin: {error}")))?;
+    if !is_for(&cubin, target) {
+        return Err(general(format!("the skeleton is a cubin for {}, but .target says {target}", cubin.target_name())));
+    }
     // Replacing code moves no section in the table.
     let mut indices: HashMap<String, usize> = HashMap::new();
     for (index, section) in cubin.sections().iter().enumerate() {
@@ -59,6 +62,12 @@ pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
     }
     let bytes = cubin.write().map_err(|error| general(error.to_string()))?;
     Ok(Assembled { bytes, notes })
+}
+
+/// Whether a cubin is for a target; `sm_100f` cannot be told from `sm_100` in a cubin.
+fn is_for(cubin: &Cubin, target: Target) -> bool {
+    let own = Target::parse(&cubin.target_name());
+    own == Some(target) || target.suffix() == Some('f') && own.is_some_and(|own| own.suffix().is_none() && own.number() == target.number())
 }
 
 fn assemble_section(section: &SourceSection<'_>, target: Target) -> Result<Vec<u128>, Vec<Problem>> {

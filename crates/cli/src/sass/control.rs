@@ -4,7 +4,8 @@
 //! text is read and encoded again, and what comes out different from the word is added behind it as `^0x…`. A word whose
 //! text cannot be read back, or that has none, becomes `.raw`.
 //!
-//! What is not code follows as the skeleton: the bytes of the file with the listed code zeroed, zeros left out.
+//! What is not code follows as the skeleton: the bytes of the file with the listed code zeroed, zeros left out. Names are not trusted:
+//! a label that could not be read back is left out, and a section whose name could not be stays in the skeleton.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,6 +16,7 @@ use oriole_isa::{Control, encode, parse_at, print_with};
 use super::labels::Labels;
 use super::listing::Listing;
 use super::program::{CodeSection, Program, SIZE};
+use super::source::is_section_name;
 
 /// Bytes of the skeleton on one line.
 const SKELETON_LINE: usize = 32;
@@ -43,26 +45,33 @@ impl<'p> ControlListing<'p> {
     /// The code of the functions that `wanted` asks for, and the rest of the file.
     pub fn file(&mut self, out: &mut String, wanted: &dyn Fn(&str) -> bool) -> Result<(), String> {
         self.frame.header(out);
-        for (position, section) in self.program.sections.iter().enumerate() {
-            if wanted(section.function) {
+        let program = self.program;
+        for (position, section) in program.sections.iter().enumerate().filter(|(_, section)| wanted(section.function)) {
+            if is_listed(program, section) {
                 self.section(out, position);
+            } else {
+                let _ = writeln!(
+                    out,
+                    "// section {} has no name of its own that can be written here; its code is in the skeleton",
+                    section.index
+                );
             }
         }
-        let bytes = self.program.cubin.write().map_err(|error| error.to_string())?;
-        skeleton(out, self.program, bytes, wanted)
+        let bytes = program.cubin.write().map_err(|error| error.to_string())?;
+        skeleton(out, program, bytes, &|section| wanted(section.function) && is_listed(program, section))
     }
 
     /// The code section at a position.
     fn section(&mut self, out: &mut String, position: usize) {
         let section = &self.program.sections[position];
-        let addresses = self.label_addresses(position, section);
+        let addresses = self.frame.readable_labels(position);
         let reasons = if self.with_reasons { self.reasons(section) } else { Ok(Vec::new()) };
         if let Err(obstacle) = &reasons {
             let _ = writeln!(out, "        // no reasons: {obstacle}");
         }
         let reasons = reasons.unwrap_or_default();
         let unknown = &mut self.unknown;
-        self.frame.section_frame(out, position, &mut |out, address, word| {
+        self.frame.section_frame(out, position, Some(&addresses), &mut |out, address, word| {
             let (text, known) = line(self.program, self.labels, position, &addresses, address, word);
             *unknown += usize::from(!known);
             let _ = writeln!(out, "        /*{address:04x}*/  {text}");
@@ -74,13 +83,11 @@ impl<'p> ControlListing<'p> {
             let _ = writeln!(out, "        .bytes {}", hex(section.tail));
         }
     }
+}
 
-    /// Where the labels of a section are.
-    fn label_addresses(&self, position: usize, section: &CodeSection<'_>) -> HashMap<String, u64> {
-        let names = self.labels.of_section(position);
-        let places = (0..=section.words.len() as u64).map(|index| index * SIZE);
-        places.filter_map(|address| Some((names.name(address)?, address))).collect()
-    }
+/// Whether the name of a section can be read back and finds that section.
+fn is_listed(program: &Program<'_>, section: &CodeSection<'_>) -> bool {
+    is_section_name(section.name) && program.cubin.find(section.name) == Some(section.index)
 }
 
 /// Everything behind the address: control, instruction, and bits that the text does not say; and whether the table knows the word.
@@ -123,9 +130,14 @@ fn explanation(out: &mut String, explained: &Explained, written: Control) {
 }
 
 /// The bytes of the file without the code that is listed.
-fn skeleton(out: &mut String, program: &Program<'_>, mut bytes: Vec<u8>, wanted: &dyn Fn(&str) -> bool) -> Result<(), String> {
+fn skeleton(
+    out: &mut String,
+    program: &Program<'_>,
+    mut bytes: Vec<u8>,
+    is_listed: &dyn Fn(&CodeSection<'_>) -> bool,
+) -> Result<(), String> {
     let places = program.cubin.places().map_err(|error| error.to_string())?;
-    for section in program.sections.iter().filter(|section| wanted(section.function)) {
+    for section in program.sections.iter().filter(|section| is_listed(section)) {
         let place = places[section.index];
         let (start, end) = (place.offset as usize, (place.offset + place.size) as usize);
         bytes.get_mut(start..end).ok_or("a code section lies outside of the file")?.fill(0);

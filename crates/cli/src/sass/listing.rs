@@ -1,5 +1,6 @@
 //! Code as `nvdisasm -c` lists it.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use oriole_cubin::FileType;
@@ -9,6 +10,7 @@ use oriole_isa::print_with;
 use super::labels::{Labels, Names};
 use super::program::{CodeSection, Program, SIZE, relative_target};
 use super::relocated;
+use super::source::is_label;
 
 /// A listing under construction.
 pub struct Listing<'p> {
@@ -35,12 +37,44 @@ impl<'p> Listing<'p> {
     /// The code section at a position.
     pub fn section(&mut self, out: &mut String, position: usize) {
         let mut unknown = 0;
-        self.section_frame(out, position, &mut |out, address, word| unknown += self.line(out, position, address, word));
+        self.section_frame(out, position, None, &mut |out, address, word| unknown += self.line(out, position, address, word));
         self.unknown += unknown;
     }
 
-    /// A code section with lines for its instructions that `line` writes.
-    pub fn section_frame(&self, out: &mut String, position: usize, line: &mut dyn FnMut(&mut String, u64, u128)) {
+    /// The labels of a section that can be read back: name, and the address of the instruction behind it. If a name is there several
+    /// times, its first place counts.
+    pub fn readable_labels(&self, position: usize) -> HashMap<String, u64> {
+        let section = &self.program.sections[position];
+        let names = self.labels.of_section(position);
+        let mut labels = HashMap::new();
+        let mut symbols = section.symbols.iter().map(|&symbol| self.symbol(symbol)).peekable();
+        let end = section.words.len() as u64 * SIZE;
+        for address in (0..end).step_by(SIZE as usize) {
+            while let Some(symbol) = symbols.next_if(|symbol| symbol.value <= address) {
+                if is_label(&symbol.name) {
+                    labels.entry(symbol.name.clone()).or_insert(address);
+                }
+            }
+            if let Some(label) = names.label(address) {
+                labels.entry(label).or_insert(address);
+            }
+        }
+        if let Some(label) = names.label(section.length()) {
+            labels.entry(label).or_insert(end);
+        }
+        labels
+    }
+
+    /// A code section with lines for its instructions that `line` writes. With `readable`, only these labels are printed, each once.
+    pub fn section_frame(
+        &self,
+        out: &mut String,
+        position: usize,
+        readable: Option<&HashMap<String, u64>>,
+        line: &mut dyn FnMut(&mut String, u64, u128),
+    ) {
+        let mut left = readable.cloned();
+        let mut is_printed = |name: &str| left.as_mut().is_none_or(|left| left.remove(name).is_some());
         let section = &self.program.sections[position];
         let names = self.labels.of_section(position);
         let _ = write!(out, "\n//--------------------- {:<25} --------------------------\n", section.name);
@@ -51,14 +85,16 @@ impl<'p> Listing<'p> {
         for (index, &word) in section.words.iter().enumerate() {
             let address = index as u64 * SIZE;
             while let Some(symbol) = symbols.next_if(|&&symbol| self.symbol(symbol).value <= address) {
-                self.function_header(out, names, self.symbol(*symbol));
+                if is_printed(&self.symbol(*symbol).name) {
+                    self.function_header(out, names, self.symbol(*symbol));
+                }
             }
-            if let Some(label) = names.label(address) {
+            if let Some(label) = names.label(address).filter(|label| is_printed(label)) {
                 let _ = writeln!(out, "{label}:");
             }
             line(out, address, word);
         }
-        if let Some(label) = names.label(section.length()) {
+        if let Some(label) = names.label(section.length()).filter(|label| is_printed(label)) {
             let _ = writeln!(out, "{label}:");
         }
         out.push('\n');

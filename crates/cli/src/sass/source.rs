@@ -59,7 +59,7 @@ const IGNORED: [&str; 10] =
     [".elftype", ".align", ".global", ".weak", ".local", ".type", ".size", ".other", ".sectionflags", ".sectioninfo"];
 
 /// Largest skeleton that is read: far more than any cubin, little enough to refuse nonsense.
-const SKELETON_LIMIT: usize = 1 << 32;
+const SKELETON_LIMIT: usize = 1 << 28;
 
 /// Replaces comments by blanks.
 pub fn without_comments(text: &str) -> Result<String, Problem> {
@@ -246,6 +246,20 @@ impl<'t> Reader<'t> {
         self.section(text)?.items.push(item);
         Ok(())
     }
+}
+
+/// Whether a name in front of a colon is read as a label.
+pub fn is_label(name: &str) -> bool {
+    !has_comment(name) && label_of(&format!("{name}:")) == Some(name)
+}
+
+/// Whether a name behind `.section` is read as the name of a section.
+pub fn is_section_name(name: &str) -> bool {
+    !has_comment(name) && !name.is_empty() && name.trim() == name && !name.contains([',', '\n'])
+}
+
+fn has_comment(text: &str) -> bool {
+    text.contains("//") || text.contains("/*")
 }
 
 /// The label that a line starts with.

@@ -1,0 +1,96 @@
+//! Kernel tests: the header, and small ones in the interpreter.
+//!
+//! No panic. A header that is read is the same after it is written and read again. A test that is small enough runs in the PTX interpreter
+//! and ends with a result or an error; its outputs are judged.
+
+use oriole_kernel_test::{Expectation, KernelTest, Value, parse};
+use oriole_ptx::ast::Module;
+use oriole_sim::kernel_test::Setup;
+use oriole_sim::ptx::{Options, Program};
+
+use crate::Outcome;
+use crate::damage_text::damage_text;
+use crate::numbers::Numbers;
+use crate::seeds;
+
+/// Threads of a launch that is run.
+const MOST_THREADS: u64 = 256;
+/// Bytes of all its buffers and its shared memory.
+const MOST_BYTES: u64 = 1 << 18;
+/// Instructions of a thread.
+const MOST_STEPS: u64 = 5000;
+const HEAP_BYTES: u64 = 1 << 16;
+
+/// Judges a case.
+pub fn check(case: &[u8]) -> Outcome {
+    let text = String::from_utf8_lossy(case);
+    let test = match parse(&text) {
+        Ok(test) => test,
+        Err(message) => {
+            assert!(!message.is_empty(), "refused without a reason");
+            return Outcome::Refused;
+        }
+    };
+    check_header(&test);
+    let checked = oriole_ptx::check(case, &oriole_ptx::Options::default());
+    if !checked.is_valid() || !is_small(&test) {
+        return Outcome::Refused;
+    }
+    interpret(&checked.module, case, &test);
+    Outcome::Accepted
+}
+
+fn check_header(test: &KernelTest) {
+    let written = test.header("about");
+    match parse(&written) {
+        // NaN as a tolerance is not equal to itself, so texts are compared.
+        Ok(again) => assert!(again.header("about") == written, "a header changes when it is written:\n{written}"),
+        Err(message) => panic!("a header that was written cannot be read: {message}\n{written}"),
+    }
+}
+
+fn is_small(test: &KernelTest) -> bool {
+    let sizes = test.grid.iter().chain(&test.block);
+    let threads = sizes.fold(1_u64, |product, &size| product.saturating_mul(u64::from(size)));
+    let buffers = test.parameters.iter().map(|parameter| match &parameter.value {
+        Value::Buffer { element, count, .. } => (*count as u64).saturating_mul(element.bytes() as u64),
+        _ => 0,
+    });
+    let bytes = buffers.fold(u64::from(test.shared_bytes), u64::saturating_add);
+    threads <= MOST_THREADS && bytes <= MOST_BYTES
+}
+
+fn interpret(module: &Module, text: &[u8], test: &KernelTest) {
+    let Ok(program) = Program::new(module, text) else { return };
+    let mut setup = Setup::new(test);
+    let loaded = program.load(&mut setup.memory);
+    let options = Options { most_steps: MOST_STEPS, heap_bytes: HEAP_BYTES, ..Options::default() };
+    match loaded.run(&setup.launch, &mut setup.memory, &options) {
+        Ok(report) => report.findings.iter().for_each(|finding| assert!(!finding.to_string().is_empty())),
+        Err(error) => assert!(!error.to_string().is_empty(), "stopped without a reason"),
+    }
+    let mut expectations: Vec<Expectation> = test.expectations.clone();
+    for expectation in &mut expectations {
+        if let Some(((element, _), bytes)) = setup.buffer(&expectation.parameter).zip(setup.contents(&expectation.parameter)) {
+            expectation.resolve(element, bytes);
+            let _ = expectation.compare(element, bytes).map(|difference| difference.to_string());
+        }
+    }
+}
+
+/// Kernel tests and random programs.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut texts = seeds::kernel_tests(5, 5000);
+    texts.extend((0..10).map(|seed| seeds::program(seed, Some(20)).into_bytes()));
+    texts
+}
+
+/// Changes the header most of the time, the rest otherwise.
+pub fn damage(case: &mut Vec<u8>, numbers: &mut Numbers) {
+    let lines = case.split_inclusive(|&byte| byte == b'\n');
+    let header: usize = lines.take_while(|line| line.starts_with(b"//")).map(<[u8]>::len).sum();
+    let rest = case.split_off(if numbers.chance(75) { header } else { case.len() });
+    let pool = case.clone();
+    damage_text(case, &pool, numbers);
+    case.extend(rest);
+}
