@@ -61,7 +61,7 @@ pub fn run(request: &Request) {
 /// out, so that a file whose mutants stay the same is not built again.
 fn copy_workspace(root: &Path, copy: &Path, sources: &[Source]) {
     let mut later: BTreeSet<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
-    later.extend(CRATES.iter().chain(&["sim"]).map(|name| PathBuf::from(format!("crates/{name}/Cargo.toml"))));
+    later.extend(packages().iter().map(|package| package.join("Cargo.toml")));
     let output = Command::new("git").args(["ls-files", "-co", "--exclude-standard", "-z"]).current_dir(root).output().expect("git runs");
     assert!(output.status.success(), "git ls-files fails in {}", root.display());
     for name in String::from_utf8(output.stdout).expect("names in UTF-8").split_terminator('\0') {
@@ -84,19 +84,47 @@ fn write_if_new(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// Adds the crate that says which mutant is active, and the test that runs kernels one by one.
+/// Adds the crate that says which mutant is active, and the test that runs kernels one by one; writes the manifests.
 fn add_runtime(root: &Path, copy: &Path) {
     write_if_new(&copy.join("crates/mutant/Cargo.toml"), include_bytes!("../inject/Cargo.toml"));
     write_if_new(&copy.join("crates/mutant/src/lib.rs"), include_bytes!("../inject/runtime.rs"));
     write_if_new(&copy.join("crates/sim/tests/mutant_kernels.rs"), include_bytes!("../inject/kernels.rs"));
     let dependency = "oriole-mutant = { path = \"../mutant\" }\n";
-    for (name, section) in CRATES.iter().map(|name| (*name, "[dependencies]\n")).chain([("sim", "[dev-dependencies]\n")]) {
-        let path = Path::new("crates").join(name).join("Cargo.toml");
-        let text = fs::read_to_string(root.join(&path)).expect("a manifest");
-        let text = text.replacen(section, &format!("{section}{dependency}"), 1);
-        assert!(text.contains(dependency), "{name} has no section {section}");
+    for package in packages() {
+        let path = package.join("Cargo.toml");
+        let mut text = fs::read_to_string(root.join(&path)).expect("a manifest");
+        let section = if package.ends_with("sim") { "[dev-dependencies]\n" } else { "[dependencies]\n" };
+        if package.ends_with("sim") || CRATES.iter().any(|name| package == Path::new("crates").join(name)) {
+            text = text.replacen(section, &format!("{section}{dependency}"), 1);
+            assert!(text.contains(dependency), "{} has no section {section}", path.display());
+        }
+        text = text.replacen("[package]\n", "[package]\nautotests = false\n", 1);
+        text.push_str("\n[[test]]\nname = \"all\"\npath = \"tests/all.rs\"\n");
         write_if_new(&copy.join(&path), text.as_bytes());
+        merge_tests(&copy.join(&package));
     }
+}
+
+/// Makes one program of a package's tests: that links faster and takes less room than one for each file.
+fn merge_tests(package: &Path) {
+    let mut modules = BTreeSet::new();
+    for entry in fs::read_dir(package.join("tests")).expect("a package with tests").flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "all") else { continue };
+        // The simulators have tests that do not use the compiler.
+        let text = fs::read_to_string(&path).expect("a test");
+        if !package.ends_with("sim") || text.contains("oriole_driver") {
+            modules.insert(format!("#[path = \"{name}\"]\nmod {module};\n"));
+        }
+    }
+    let text: String = modules.into_iter().collect();
+    write_if_new(&package.join("tests/all.rs"), text.as_bytes());
+}
+
+/// The packages with tests that can reach the crates under test, as folders.
+fn packages() -> Vec<PathBuf> {
+    let crates = CRATES.iter().chain(&["sim", "driver", "cli"]).map(|name| Path::new("crates").join(name));
+    crates.chain([PathBuf::from("tools/ptx-fuzz")]).collect()
 }
 
 /// Writes the instrumented sources; returns the places of the sites by file.
@@ -124,12 +152,8 @@ fn instrument(copy: &Path, sources: &[Source], drawn: &[Choice], dropped: &BTree
 
 /// Returns the mutants that the compiler refuses.
 fn check(copy: &Path, places: &BTreeMap<PathBuf, Vec<Place>>) -> BTreeSet<usize> {
-    let mut command = Command::new("cargo");
-    // A build and not a check: its libraries are what the tests are linked with.
-    command.args(["build", "--lib", "--keep-going", "--message-format=json", "--quiet"]).current_dir(copy);
-    CRATES.iter().for_each(|name| {
-        command.arg("-p").arg(format!("oriole-{name}"));
-    });
+    let mut command = build_command(copy);
+    command.arg("--no-fail-fast");
     let output = command.output().expect("cargo runs");
     let mut bad = BTreeSet::new();
     let mut unplaced = String::new();
@@ -165,7 +189,26 @@ fn refused(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize
             found.extend(mutants);
         }
     }
-    found
+    if found.is_empty() { between(message, places) } else { found }
+}
+
+/// Returns the mutants between the places that an error message points to: without a jump, a value may be moved twice, or a block end
+/// that must not.
+fn between(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize> {
+    let mut bounds: BTreeMap<&Path, (usize, usize)> = BTreeMap::new();
+    for span in message["spans"].as_array().into_iter().flatten() {
+        let (Some(name), Some(start), Some(end)) = (span["file_name"].as_str(), span["byte_start"].as_u64(), span["byte_end"].as_u64())
+        else {
+            continue;
+        };
+        let bound = bounds.entry(Path::new(name)).or_insert((usize::MAX, 0));
+        *bound = (bound.0.min(start as usize), bound.1.max(end as usize));
+    }
+    let inside = bounds.iter().flat_map(|(name, &(start, end))| {
+        let places = places.get(*name).into_iter().flatten();
+        places.filter(move |(_, range)| start <= range.start && range.end <= end)
+    });
+    inside.flat_map(|(mutants, _)| mutants.iter().copied()).collect()
 }
 
 /// One line for each mutant: number, crate, place, kind, text before and after, and whether it compiles.
@@ -193,13 +236,20 @@ fn place(text: &str, byte: usize) -> (usize, usize) {
     (line, byte - before.rfind('\n').map_or(0, |end| end + 1) + 1)
 }
 
-/// Builds the tests that can reach the crates under test. Returns a line for each executable: its name, path and working folder.
-fn build_tests(copy: &Path) -> String {
+/// The build of the tests that can reach the crates under test.
+fn build_command(copy: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.args(["test", "--no-run", "--message-format=json", "--quiet"]).current_dir(copy);
-    for package in CRATES.iter().chain(&["sim", "driver", "cli", "ptx-fuzz"]) {
-        command.arg("-p").arg(format!("oriole-{package}"));
+    for package in packages() {
+        let name = package.file_name().expect("a folder with a name").to_string_lossy().into_owned();
+        command.arg("-p").arg(format!("oriole-{name}"));
     }
+    command
+}
+
+/// Builds the tests. Returns a line for each executable: its name, path and working folder.
+fn build_tests(copy: &Path) -> String {
+    let mut command = build_command(copy);
     let output = command.output().expect("cargo runs");
     assert!(output.status.success(), "the tests do not build:\n{}", String::from_utf8_lossy(&output.stderr));
     let mut units = BTreeMap::new();

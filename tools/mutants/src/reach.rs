@@ -1,10 +1,11 @@
 //! Finds out which mutants each test reaches and how long it takes.
 //!
-//! A [`Unit`] is an executable with its arguments: all tests of an executable that takes less than [`SPLIT_SECONDS`], one test of others.
+//! A [`Unit`] is an executable and some of its tests: those of a module, or one test where those of the module take longer than
+//! [`SPLIT_SECONDS`].
 //! The tests that go through all kernel tests are replaced by a [`Job`] for each kernel, target and level that they look at, because most
 //! mutants are reached by few kernels, and because those tests compile each kernel several times.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -27,15 +28,15 @@ const REPLACED: [&str; 7] = [
     "samples_of_what_ptxas_makes",
 ];
 
-/// Executables with such tests.
-const ALWAYS_SPLIT: [&str; 3] = ["sim/kernel_tests_sass", "sim/hazard_kernels", "driver/kernels"];
+/// The test that runs jobs.
+const KERNELS: &str = "mutant_kernels::jobs";
 
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub name: String,
     pub program: PathBuf,
     pub folder: PathBuf,
-    pub arguments: Vec<String>,
+    pub tests: Vec<String>,
     pub seconds: f64,
     pub reached: BTreeSet<usize>,
 }
@@ -63,11 +64,9 @@ pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(usi
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((number, item)) = items
-                    .get(next.load(Ordering::Relaxed))
-                    .map(|_| next.fetch_add(1, Ordering::Relaxed))
-                    .and_then(|number| Some((number, items.get(number)?)))
-                {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(number) else { break };
                     let result = work(number, item);
                     results.lock().expect("no thread panics").push((number, result));
                 }
@@ -82,19 +81,22 @@ pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(usi
 /// Measures all tests of a copy.
 pub fn measure(copy: &Path, scratch: &Path, threads: usize) -> Reach {
     let listed = fs::read_to_string(copy.join("units.tsv")).expect("units.tsv");
-    let mut whole: Vec<Unit> = listed.lines().filter(|line| !line.contains("(program)")).map(unit).collect();
-    let kernels = whole.iter().position(|unit| unit.name == "sim/mutant_kernels").expect("the test that runs jobs");
-    let kernels = whole.remove(kernels);
-    let measured = parallel(&whole, threads, |number, unit| {
-        if ALWAYS_SPLIT.contains(&unit.name.as_str()) { None } else { reach(unit, &scratch.join(format!("unit-{number}"))) }
-    });
+    let whole: Vec<Unit> = listed.lines().filter(|line| !line.contains("(program)")).map(unit).collect();
+    let listed = parallel(&whole, threads, |number, unit| tests(unit, &scratch.join(format!("list-{number}"))));
+    let mut groups = Vec::new();
+    for (unit, tests) in whole.iter().zip(listed) {
+        groups.extend(by_module(&tests).into_iter().map(|tests| with_tests(unit, tests)));
+    }
+    let kernels = groups.iter().position(|unit| unit.tests == [KERNELS]).expect("the test that runs jobs");
+    let kernels = groups.remove(kernels);
+    let measured = parallel(&groups, threads, |number, unit| reach(unit, &scratch.join(format!("unit-{number}"))));
     let mut units = Vec::new();
     let mut split = Vec::new();
-    for (unit, measured) in whole.into_iter().zip(measured) {
+    for (unit, measured) in groups.into_iter().zip(measured) {
         match measured {
-            Some(measured) if measured.seconds < SPLIT_SECONDS => units.push(measured),
+            Some(measured) if measured.seconds < SPLIT_SECONDS || unit.tests.len() == 1 => units.push(measured),
             Some(measured) if measured.reached.is_empty() => {}
-            _ => split.extend(tests(&unit, scratch)),
+            _ => split.extend(unit.tests.iter().map(|test| with_tests(&unit, vec![test.clone()]))),
         }
     }
     units.extend(parallel(&split, threads, |number, unit| reach(unit, &scratch.join(format!("test-{number}")))).into_iter().flatten());
@@ -110,31 +112,46 @@ fn unit(line: &str) -> Unit {
         name: fields[0].to_string(),
         program: fields[1].into(),
         folder: fields[2].into(),
-        arguments: vec!["--test-threads=1".to_string()],
+        tests: Vec::new(),
         seconds: 0.0,
         reached: BTreeSet::new(),
     }
 }
 
-/// The tests of an executable, one by one.
-fn tests(unit: &Unit, scratch: &Path) -> Vec<Unit> {
-    let listed = process::run(&unit.program, &["--list".to_string()], &unit.folder, &[], LIMIT_SECONDS, &scratch.join("list"));
+impl Unit {
+    pub fn arguments(&self) -> Vec<String> {
+        let options = ["--test-threads=1", "--exact"].into_iter().map(str::to_string);
+        options.chain(self.tests.iter().cloned()).collect()
+    }
+}
+
+fn with_tests(unit: &Unit, tests: Vec<String>) -> Unit {
+    let executable = unit.name.split("::").next().unwrap_or_default();
+    let what = if tests.len() == 1 { &tests[0] } else { tests[0].split("::").next().unwrap_or_default() };
+    Unit { name: format!("{executable}::{what}"), tests, ..unit.clone() }
+}
+
+/// The tests of an executable that are run.
+fn tests(unit: &Unit, log: &Path) -> Vec<String> {
+    let listed = process::run(&unit.program, &["--list".to_string()], &unit.folder, &[], LIMIT_SECONDS, log);
     let names = listed.output.lines().filter_map(|line| line.strip_suffix(": test"));
-    names
-        .filter(|name| !REPLACED.contains(name))
-        .map(|name| Unit {
-            name: format!("{}::{name}", unit.name),
-            arguments: vec!["--test-threads=1".to_string(), "--exact".to_string(), name.to_string()],
-            ..unit.clone()
-        })
-        .collect()
+    names.filter(|name| !REPLACED.contains(&name.rsplit("::").next().unwrap_or_default())).map(str::to_string).collect()
+}
+
+/// Tests grouped by their outermost module.
+fn by_module(tests: &[String]) -> Vec<Vec<String>> {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for test in tests {
+        groups.entry(test.split("::").next().unwrap_or_default()).or_default().push(test.clone());
+    }
+    groups.into_values().collect()
 }
 
 /// Runs a unit without a mutant. Returns it with its time and what it reaches; none if it fails.
 fn reach(unit: &Unit, scratch: &Path) -> Option<Unit> {
     let file = scratch.with_extension("reached");
     let environment = [("ORIOLE_MUTANT_REACHED", file.display().to_string())];
-    let outcome = process::run(&unit.program, &unit.arguments, &unit.folder, &environment, LIMIT_SECONDS, &scratch.with_extension("log"));
+    let outcome = process::run(&unit.program, &unit.arguments(), &unit.folder, &environment, LIMIT_SECONDS, &scratch.with_extension("log"));
     if !matches!(outcome.end, End::Success) {
         let why = if let End::Failure(why) = outcome.end { why } else { "time is up".to_string() };
         println!("left out, fails without a mutant: {} ({why})", unit.name);
@@ -191,7 +208,7 @@ fn jobs(copy: &Path, scratch: &Path, threads: usize, kernels: &Unit) -> Vec<Job>
             // Marks without a file of marks: the test takes them after each job.
             ("ORIOLE_MUTANT_REACHED", String::new()),
         ];
-        let outcome = process::run(&kernels.program, &kernels.arguments, &kernels.folder, &environment, LIMIT_SECONDS, &path("log"));
+        let outcome = process::run(&kernels.program, &kernels.arguments(), &kernels.folder, &environment, LIMIT_SECONDS, &path("log"));
         assert!(matches!(outcome.end, End::Success), "jobs fail without a mutant:\n{}", outcome.output);
         let report = fs::read_to_string(path("report")).expect("a report of jobs");
         report.lines().zip(chunk).map(|(line, text)| job(text, line)).collect::<Vec<Job>>()
