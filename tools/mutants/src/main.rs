@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: oriole-mutants prepare --root WORKSPACE --copy FOLDER [--count N] [--samples N] [--seed N]
-       oriole-mutants run --copy FOLDER --out FOLDER [--threads N] [--limit-seconds N] [--only N,N,...]";
+       oriole-mutants run --copy FOLDER --out FOLDER [--threads N] [--limit-seconds N] [--kernel-step N]
+                          [--only N,N,... or N..N]";
 
 fn main() -> ExitCode {
     match command() {
@@ -47,6 +48,7 @@ fn command() -> Option<()> {
             out: folder("out")?,
             threads: number("threads", 2)?.max(1) as usize,
             limit_seconds: number("limit-seconds", 36_000)? as f64,
+            kernel_step: number("kernel-step", 1)?.max(1) as usize,
             only: numbers(options.get("only"))?,
         }),
         _ => return None,
@@ -54,6 +56,10 @@ fn command() -> Option<()> {
     Some(())
 }
 
+/// A list of numbers, or a range without its end.
 fn numbers(text: Option<&String>) -> Option<BTreeSet<usize>> {
+    if let Some((first, end)) = text.and_then(|text| text.split_once("..")) {
+        return Some((first.parse().ok()?..end.parse().ok()?).collect());
+    }
     text.map_or(Some(BTreeSet::new()), |text| text.split(',').map(|number| number.parse().ok()).collect())
 }

@@ -78,8 +78,8 @@ pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(usi
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Measures all tests of a copy.
-pub fn measure(copy: &Path, scratch: &Path, threads: usize) -> Reach {
+/// Measures all tests of a copy, and every `kernel_step`-th job.
+pub fn measure(copy: &Path, scratch: &Path, threads: usize, kernel_step: usize) -> Reach {
     let listed = fs::read_to_string(copy.join("units.tsv")).expect("units.tsv");
     let whole: Vec<Unit> = listed.lines().filter(|line| !line.contains("(program)")).map(unit).collect();
     let listed = parallel(&whole, threads, |number, unit| tests(unit, &scratch.join(format!("list-{number}"))));
@@ -102,7 +102,8 @@ pub fn measure(copy: &Path, scratch: &Path, threads: usize) -> Reach {
     units.extend(parallel(&split, threads, |number, unit| reach(unit, &scratch.join(format!("test-{number}")))).into_iter().flatten());
     units.retain(|unit| !unit.reached.is_empty());
     units.sort_by(|a, b| a.seconds.total_cmp(&b.seconds).then(a.name.cmp(&b.name)));
-    let jobs = jobs(copy, scratch, threads, &kernels);
+    let texts: Vec<String> = job_texts(copy).into_iter().step_by(kernel_step).collect();
+    let jobs = jobs(&texts, scratch, threads, &kernels);
     Reach { units, jobs, kernels }
 }
 
@@ -196,8 +197,7 @@ fn job_texts(copy: &Path) -> Vec<String> {
     jobs
 }
 
-fn jobs(copy: &Path, scratch: &Path, threads: usize, kernels: &Unit) -> Vec<Job> {
-    let texts = job_texts(copy);
+fn jobs(texts: &[String], scratch: &Path, threads: usize, kernels: &Unit) -> Vec<Job> {
     let chunks: Vec<Vec<&String>> = (0..CHUNKS).map(|chunk| texts.iter().skip(chunk).step_by(CHUNKS).collect()).collect();
     let measured = parallel(&chunks, threads, |number, chunk| {
         let path = |name: &str| scratch.join(format!("jobs-{number}.{name}"));

@@ -28,6 +28,8 @@ pub struct Request {
     pub out: PathBuf,
     pub threads: usize,
     pub limit_seconds: f64,
+    /// Every so many of the jobs are run.
+    pub kernel_step: usize,
     /// The mutants to run; all if empty.
     pub only: BTreeSet<usize>,
 }
@@ -60,7 +62,7 @@ pub fn run(request: &Request) {
     fs::create_dir_all(&scratch).expect("a folder for scratch files");
     fs::create_dir_all(&request.out).expect("a folder for results");
     let rows = rows(&request.copy, &request.only);
-    let reach = reach::measure(&request.copy, &scratch, request.threads);
+    let reach = reach::measure(&request.copy, &scratch, request.threads, request.kernel_step);
     println!(
         "{} mutants, {} units, {} kernel jobs, measured in {:.0} s",
         rows.len(),
