@@ -40,7 +40,7 @@ pub fn run(request: &Request) {
     println!("samples of {sizes:?} mutants, numbered one after the other");
     let drawn = samples.concat();
     add_runtime(&request.root, &request.copy);
-    let mut dropped = BTreeSet::new();
+    let mut dropped = dropped_before(&request.copy, &table(&sources, &drawn, &BTreeSet::new()));
     for round in 0..ROUNDS {
         let places = instrument(&request.copy, &sources, &drawn, &dropped);
         let bad = check(&request.copy, &places);
@@ -227,6 +227,13 @@ fn table(sources: &[Source], drawn: &[Choice], dropped: &BTreeSet<usize>) -> Str
         lines += &format!("{number}\t{name}\t{path}:{line}:{column}\t{}\t{before}\t{}\t{state}\n", mutant.kind, one_line(&mutant.text));
     }
     lines
+}
+
+/// Returns the mutants that an earlier build of the same samples refused, so that it need not be repeated.
+fn dropped_before(copy: &Path, drawn: &str) -> BTreeSet<usize> {
+    let old = fs::read_to_string(copy.join("mutants.tsv")).unwrap_or_default();
+    let same = |(old, new): &(&str, &str)| old.strip_suffix("\trefused").is_some_and(|old| new.strip_suffix("\tbuilt") == Some(old));
+    old.lines().zip(drawn.lines()).enumerate().filter(|(_, lines)| same(lines)).map(|(number, _)| number).collect()
 }
 
 /// The line and column of a byte, both from one.
