@@ -1,0 +1,217 @@
+//! A baseline of code quality: what the compiler makes of the bench kernels and of part of the corpus, compared with a recorded table.
+//!
+//! The table (`quality.txt`) says nothing about correctness; other tests do. It shows every change of generated code, wanted or not:
+//! heuristics of selection, scheduling, allocation and control words have no right answer that a test could compute, but a change of
+//! theirs must be seen, reviewed and explained. `ORIOLE_BLESS=1` writes the table anew; the diff belongs to the change that causes it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use oriole_cubin::Cubin;
+use oriole_driver::account::LatencyCase;
+use oriole_driver::rescore::{self, When, rescore};
+use oriole_driver::{BackendChoice, Compiled, Options, Reports, ScheduleBackend, ScheduleMode, Scheduling, compile};
+use oriole_isa::{Target, decode};
+use oriole_sim::kernel_test::Setup;
+use oriole_sim::sass::Code;
+use oriole_sim::timing::{Effort, estimate};
+use rayon::prelude::*;
+
+const HEADER: &str = "\
+# A baseline of code quality. It is no statement of correctness: a line that changes is no error in itself, but it must be reviewed and
+# explained by the change that causes it. Written by `ORIOLE_BLESS=1 cargo test -p oriole-driver --test quality`.
+#
+# registers: sum over the functions of the module. spills: bytes stored and loaded. stalls: sum of the stall counts of all instructions.
+# latency: `est latency` of the scheduling report. cycles: of one warp and of one block alone, by the timing simulator, where the kernel's
+# inputs are small. code, report: digests of the machine code and of the scheduling report with its trace.
+";
+
+/// Bench kernels that are small enough to simulate.
+const TIMED: [&str; 4] = ["edit_distance", "matmul_double", "monte_carlo", "prime_sieve"];
+/// Bench kernels with instructions that are not supported.
+const NOT_SUPPORTED: [&str; 2] = ["async_copies", "tensor_matmul"];
+/// Bench kernels that are compiled in every way.
+const VARIED: [&str; 6] = ["attention_plain", "bitonic_sort", "convolution_1d", "matmul_half2", "nbody", "scan_block"];
+/// Modules of the corpus, for sm_90a.
+const CORPUS: [&str; 20] = [
+    "attention",
+    "block_sync",
+    "calls",
+    "cache_hints",
+    "double_math",
+    "float_math",
+    "half_math",
+    "histogram",
+    "integer_division",
+    "irregular",
+    "memory_spaces",
+    "parameters",
+    "reduce_shuffle",
+    "runtime_calls",
+    "sorting",
+    "switch_table",
+    "unrolled",
+    "vector_basic",
+    "warp_collectives",
+    "wide_integers",
+];
+const TARGETS: [&str; 3] = ["sm_80", "sm_90a", "sm_120"];
+
+/// A module, what to do with it, and a name for that.
+struct Case {
+    folder: &'static str,
+    module: String,
+    variant: String,
+    options: Options,
+    /// New control words for what comes out, and a new order at these times.
+    rescore: Option<Option<When>>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn options(target: &str) -> Options {
+    let reports = Reports { figures: true, trace: true, ..Reports::default() };
+    Options { verify: false, reports, ..Options::new(Target::parse(target).expect("a target")) }
+}
+
+fn bench_modules() -> Vec<String> {
+    let files = std::fs::read_dir(root().join("bench/kernels")).expect("the bench kernels").flatten();
+    let mut names: Vec<String> = files.filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".ptx")?.to_owned())).collect();
+    names.retain(|name| !NOT_SUPPORTED.contains(&name.as_str()));
+    names.sort();
+    assert!(names.len() > 30, "only {} bench kernels", names.len());
+    names
+}
+
+/// The ways to schedule beside the usual one.
+fn schedules() -> Vec<(String, Scheduling)> {
+    let mut found = vec![
+        ("not scheduled".to_owned(), Scheduling::off()),
+        ("auto".to_owned(), Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() }),
+    ];
+    for backend in ScheduleBackend::ALL {
+        for mode in ScheduleMode::ALL {
+            found.push((format!("{} {}", backend.name(), mode.name()), Scheduling::by(backend, mode)));
+        }
+    }
+    found
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |folder, module: &str, variant: &str, options| {
+        cases.push(Case { folder, module: module.to_owned(), variant: variant.to_owned(), options, rescore: None });
+    };
+    for module in &bench_modules() {
+        TARGETS.iter().for_each(|target| add("bench/kernels", module, "-O3", options(target)));
+    }
+    CORPUS.iter().for_each(|module| add("corpus", module, "-O3", options("sm_90a")));
+    for module in VARIED {
+        for (name, scheduling) in schedules() {
+            add("bench/kernels", module, &name, Options { scheduling, ..options("sm_90a") });
+        }
+        for level in [0, 1] {
+            add("bench/kernels", module, &format!("-O{level}"), Options { level, ..options("sm_90a") });
+        }
+        for registers in [24, 40] {
+            let variant = format!("{registers} registers");
+            add("bench/kernels", module, &variant, Options { max_registers: Some(registers), ..options("sm_90a") });
+        }
+    }
+    for module in VARIED {
+        for (name, schedule) in [("rescored", None), ("rescheduled", Some(When::Always))] {
+            cases.push(Case {
+                folder: "bench/kernels",
+                module: module.to_owned(),
+                variant: name.to_owned(),
+                options: Options { level: 1, ..options("sm_90a") },
+                rescore: Some(schedule),
+            });
+        }
+    }
+    cases
+}
+
+/// FNV-1a.
+fn digest(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The digest of the code of all functions and the sum of their stall counts.
+fn code(cubin: &[u8], target: Target) -> (u64, u64) {
+    let cubin = Cubin::read(cubin).expect("a cubin");
+    let bytes: Vec<u8> = cubin.functions().flat_map(|function| function.code.to_vec()).collect();
+    let words = bytes.chunks_exact(16).map(|word| u128::from_le_bytes(word.try_into().expect("16 bytes")));
+    let stalls = words.map(|word| u64::from(decode(word, target).expect("an instruction").control.stall)).sum();
+    (digest(bytes), stalls)
+}
+
+/// Cycles of one warp and of one block by the timing simulator.
+fn cycles(text: &str, cubin: &[u8]) -> String {
+    let mut test = oriole_kernel_test::parse(text).expect("a kernel test");
+    test.grid = [1, 1, 1];
+    let code = Code::load(cubin).expect("a cubin");
+    let mut setup = Setup::new(&test);
+    let effort = Effort { multiprocessors: 1, instructions: 50_000, ..Effort::default() };
+    let estimate = estimate(&code, &setup.launch, &mut setup.memory, &effort).expect("an estimate");
+    format!("{} {}", estimate.warp, estimate.block)
+}
+
+/// The estimated latency of all functions, and the digest of everything that scheduling tells.
+fn report(compiled: &Compiled) -> (f64, u64) {
+    let mut text = String::new();
+    let mut latency = 0.0;
+    for report in &compiled.scheduling {
+        latency += report.after.iter().find(|(name, _)| name == "est latency").map_or(0.0, |(_, figure)| figure.number());
+        for case in [LatencyCase::Neither, LatencyCase::Average, LatencyCase::Worst] {
+            text.push_str(&report.statistics(case));
+        }
+        (0..=3).for_each(|level| text.push_str(&report.guidance(level)));
+        text.push_str(&report.trace);
+        write!(text, "{:?}", report.loops()).expect("writing to a string");
+    }
+    (latency, digest(text.bytes()))
+}
+
+fn line(case: &Case) -> String {
+    let path = root().join(case.folder).join(&case.module).with_extension("ptx");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
+    let target = case.options.target;
+    let name = format!("{}/{} {target} {}", case.folder, case.module, case.variant);
+    let compiled = compile(&[&module], &case.options).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
+    let mut cubin = compiled.cubin.clone();
+    if let Some(schedule) = case.rescore {
+        cubin = rescore(&cubin, &rescore::Options { schedule, ..rescore::Options::default() }).expect("a cubin").bytes();
+    }
+    let sum = |of: fn(&oriole_driver::FunctionReport) -> u32| compiled.functions.iter().map(of).sum::<u32>();
+    let spills = sum(|function| function.spill_store_bytes + function.spill_load_bytes);
+    let instructions: usize = compiled.functions.iter().map(|function| function.instructions).sum();
+    let (code, stalls) = code(&cubin, target);
+    let (latency, report) = report(&compiled);
+    let is_timed = TIMED.contains(&case.module.as_str()) && case.folder == "bench/kernels" && target.number() == 90;
+    let cycles = if is_timed { cycles(&text, &cubin) } else { "-".to_owned() };
+    let registers = sum(|function| function.registers);
+    format!(
+        "{name}: registers {registers}, spills {spills}, instructions {instructions}, stalls {stalls}, latency {latency:.0}, cycles {cycles}, \
+         code {code:016x}, report {report:016x}\n"
+    )
+}
+
+#[test]
+fn quality_is_as_recorded() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/quality.txt");
+    let lines: Vec<String> = cases().par_iter().map(line).collect();
+    let found = format!("{HEADER}{}", lines.concat());
+    if std::env::var_os("ORIOLE_BLESS").is_some() {
+        std::fs::write(&path, &found).expect("quality.txt");
+    }
+    let recorded = std::fs::read_to_string(&path).unwrap_or_default();
+    let known: std::collections::BTreeSet<&str> = recorded.lines().collect();
+    let new: Vec<&str> = found.lines().filter(|line| !known.contains(line)).collect();
+    let shown = new[..new.len().min(20)].join("\n");
+    assert!(new.is_empty(), "{} lines differ from quality.txt; review them, then record them with ORIOLE_BLESS=1:\n{shown}", new.len());
+    assert_eq!(found.lines().count(), recorded.lines().count(), "quality.txt has lines that nothing makes; record with ORIOLE_BLESS=1");
+}

@@ -1,0 +1,71 @@
+//! Runs a program with limits on time and memory.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Address space of a process, in KiB: a mutant may allocate without end.
+const MEMORY_KIB: u64 = 12 << 20;
+
+pub enum End {
+    Success,
+    /// Why it failed, as far as its output says.
+    Failure(String),
+    Timeout,
+}
+
+pub struct Outcome {
+    pub end: End,
+    pub seconds: f64,
+    pub output: String,
+}
+
+/// Runs a program in a folder; its output goes through the file `log`.
+pub fn run(program: &Path, arguments: &[String], folder: &Path, environment: &[(&str, String)], limit_seconds: f64, log: &Path) -> Outcome {
+    let file = File::create(log).expect("a log file");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("ulimit -v {MEMORY_KIB}; ulimit -c 0; exec \"$@\"")).arg("sh").arg(program).args(arguments);
+    command.current_dir(folder).env("RAYON_NUM_THREADS", "1").env("RUST_BACKTRACE", "0").env_remove("ORIOLE_ORACLES");
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::null()).stderr(file.try_clone().expect("a log file")).stdout(file).process_group(0);
+    let start = Instant::now();
+    let mut child = command.spawn().expect("sh runs");
+    let success = wait(&mut child, start, Duration::from_secs_f64(limit_seconds));
+    let output = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
+    let end = match success {
+        None => End::Timeout,
+        Some(true) => End::Success,
+        Some(false) => End::Failure(reason(&output)),
+    };
+    Outcome { end, seconds: start.elapsed().as_secs_f64(), output }
+}
+
+/// Whether the process succeeds; none if it does not end in time. Its children end with it.
+fn wait(child: &mut Child, start: Instant, limit: Duration) -> Option<bool> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait().expect("the state of a process") {
+            return Some(status.success());
+        }
+        if start.elapsed() > limit {
+            let group = format!("-{}", child.id());
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// The name of the first test that failed and the first line of its message.
+fn reason(output: &str) -> String {
+    let failed = output.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix("FAILED"));
+    let name = failed.map_or("", |rest| rest.trim_end_matches([' ', '.', '-']).trim());
+    let mut lines = output.lines().skip_while(|line| !line.contains("panicked at"));
+    let message = lines.nth(1).or_else(|| output.lines().last()).unwrap_or_default();
+    let text = format!("{name}: {message}");
+    text.chars().filter(|c| *c != '\t').take(200).collect()
+}

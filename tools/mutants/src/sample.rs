@@ -1,0 +1,102 @@
+//! Draws a sample of mutants over the crates under test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::sites::{self, Site};
+
+/// The crates under test.
+pub const CRATES: [&str; 5] = ["ctrl", "sched", "regalloc", "opt", "isel"];
+
+/// The least number of mutants of each crate.
+const LEAST: usize = 40;
+
+/// A source file under test, relative to the workspace, and its sites.
+pub struct Source {
+    pub path: PathBuf,
+    pub crate_index: usize,
+    pub text: String,
+    pub sites: Vec<Site>,
+}
+
+/// A mutant of the sample. Its number is its place in the sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Choice {
+    pub source: usize,
+    pub site: usize,
+    pub mutant: usize,
+}
+
+/// Reads the sources of the crates under test, in the order of their paths.
+pub fn sources(root: &Path) -> Vec<Source> {
+    let mut found = Vec::new();
+    for (crate_index, name) in CRATES.iter().enumerate() {
+        let mut files = Vec::new();
+        collect(&root.join("crates").join(name).join("src"), &mut files);
+        files.sort();
+        for path in files {
+            let text = fs::read_to_string(&path).expect("a source file");
+            let sites = sites::find(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let path = path.strip_prefix(root).expect("a path under the root").to_path_buf();
+            found.push(Source { path, crate_index, text, sites });
+        }
+    }
+    found
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of sources").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Returns all mutants of each crate.
+pub fn all(sources: &[Source]) -> Vec<Vec<Choice>> {
+    let mut by_crate = vec![Vec::new(); CRATES.len()];
+    for (number, source) in sources.iter().enumerate() {
+        for (site, at) in source.sites.iter().enumerate() {
+            by_crate[source.crate_index].extend((0..at.mutants.len()).map(|mutant| Choice { source: number, site, mutant }));
+        }
+    }
+    by_crate
+}
+
+/// Draws disjoint samples of `count` mutants in proportion to the mutants of each crate, at least [`LEAST`] of each, in a random order.
+pub fn draw(by_crate: &[Vec<Choice>], count: usize, samples: usize, seed: u64) -> Vec<Vec<Choice>> {
+    let total: usize = by_crate.iter().map(Vec::len).sum();
+    let mut random = SplitMix(seed);
+    let mut drawn = vec![Vec::new(); samples];
+    for choices in by_crate {
+        let share = (count * choices.len()).div_ceil(total.max(1)).max(LEAST);
+        let mut choices = choices.clone();
+        random.shuffle(&mut choices);
+        drawn.iter_mut().zip(choices.chunks(share)).for_each(|(sample, part)| sample.extend_from_slice(part));
+    }
+    drawn.iter_mut().for_each(|sample| random.shuffle(sample));
+    drawn
+}
+
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Fisher and Yates.
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = (self.next() % (last as u64 + 1)) as usize;
+            items.swap(last, other);
+        }
+    }
+}
