@@ -283,6 +283,7 @@ impl<'m> Select<'m> {
                 let words = self.parameter_words(id)?;
                 words.into_iter().map(|word| self.b.whole(word)).collect()
             }
+            ast::Operand::Register(register) if self.frame.body.declaration_of(register).lanes > 1 => self.register_words(register)?,
             _ => match shape.scalar {
                 Some(ty) => self.operand_words(argument, ty)?,
                 None => return Err(Unsupported::new("this argument for an array")),
@@ -299,6 +300,12 @@ impl<'m> Select<'m> {
             for (variable, &word) in variables.into_iter().zip(words) {
                 self.b.assign(variable, word);
             }
+            return Ok(());
+        }
+        if let ast::Operand::Register(register) = destination
+            && !words.is_empty()
+        {
+            self.assign_register_words(register, words);
             return Ok(());
         }
         let value = match *words {
@@ -343,7 +350,8 @@ impl<'m> Select<'m> {
         let block = self.b.swap_block(entry);
         self.write_entry(&parameters, signature.result_in_memory, return_address, result_address);
         for (register, words) in self.own_registers(&function.parameters) {
-            self.fill_register(register, &words);
+            let words: Vec<Operand> = words.into_iter().map(|word| self.b.whole(word)).collect();
+            self.assign_register_words(register, &words);
         }
         self.b.swap_block(block);
         self.b.function.blocks[entry].insts.extend(existing);
@@ -375,17 +383,6 @@ impl<'m> Select<'m> {
             _ => None,
         });
         found.collect()
-    }
-
-    fn fill_register(&mut self, register: ast::RegisterId, words: &[Value]) {
-        let lanes = self.frame.body.declaration_of(register).lanes.max(1);
-        let each = words.len() / usize::from(lanes);
-        for lane in 0..lanes {
-            let variable = self.variable(register, lane);
-            let parts: Vec<Operand> = words[usize::from(lane) * each..][..each].iter().map(|&word| self.b.whole(word)).collect();
-            let value = if each == 1 { parts[0] } else { self.b.pack(Class::new(File::General, each as u8), &parts) };
-            self.b.assign(variable, value);
-        }
     }
 
     fn write_entry(
@@ -469,14 +466,7 @@ impl<'m> Select<'m> {
             Parameter::Variable(id) => Ok(self.parameter_words(id)?.into_iter().map(|word| self.b.whole(word)).collect()),
             Parameter::Register { declaration: Some(declaration), .. } => {
                 let register = self.frame.body.registers[declaration].first;
-                let lanes = self.frame.body.declaration_of(register).lanes.max(1);
-                let mut words = Vec::new();
-                for lane in 0..lanes {
-                    let variable = self.variable(register, lane);
-                    let whole = self.b.whole(variable);
-                    words.extend((0..self.b.function.values[variable].width).map(|word| self.register_of(whole, word)));
-                }
-                Ok(words)
+                self.register_words(register)
             }
             Parameter::Register { .. } => Err(Unsupported::new("this result")),
         }

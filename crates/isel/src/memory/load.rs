@@ -14,7 +14,7 @@ use crate::variables::CONSTANT_BANK;
 
 /// `ld`, `ldu`
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let access = Access::of(ptx);
+    let access = select.access(ptx, ptx.operand(1));
     let ty = ptx.ty();
     let lanes = select.lanes(ptx.operand(0), ptx.vector_lanes());
     let bytes = ty.bytes() * lanes.len() as u32;
@@ -73,11 +73,7 @@ pub(crate) fn size_modifier(bytes: u32, is_signed: bool) -> &'static str {
 impl Select<'_> {
     /// The elements of a vector operand: a list, a vector register, or a scalar.
     pub(crate) fn lanes(&self, operand: ast::Operand, count: usize) -> Vec<ast::Operand> {
-        use oriole_ptx::table::Component::{W, X, Y, Z};
         match operand {
-            ast::Operand::Register(register) if count > 1 && self.frame.body.declaration_of(register).lanes > 1 => {
-                [X, Y, Z, W][..count.min(4)].iter().map(|&component| ast::Operand::Element(register, component)).collect()
-            }
             ast::Operand::Sink => vec![ast::Operand::Sink; count],
             _ => self.elements(operand),
         }
@@ -134,6 +130,9 @@ impl Select<'_> {
     /// Loads 256 bits: two groups of four registers, the upper one named first. A mask leaves out what is not wanted. There is no such
     /// access by generic address: like ptxas, take it for a global one.
     fn load_256(&mut self, ptx: &Ptx<'_>, access: &Access, lanes: &[ast::Operand]) -> Result<Vec<Operand>, Unsupported> {
+        if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
+            return self.unsupported(ptx);
+        }
         let address = self.address(ptx.operand(1), access.space, Reach::WIDE)?;
         let descriptor = self.access_descriptor(ptx, 2)?;
         let template = format!("LDG{} $, $, desc[{{}}][{{}}.64+{{}}], {{}}", access.modifiers(self.target, ".256"));
