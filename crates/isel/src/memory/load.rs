@@ -12,6 +12,9 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::variables::CONSTANT_BANK;
 
+/// Bytes of a constant bank.
+const BANK_BYTES: i64 = 1 << 16;
+
 /// `ld`, `ldu`
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let access = select.access(ptx, ptx.operand(1));
@@ -146,16 +149,23 @@ impl Select<'_> {
     /// Loads bytes from a constant bank, as the registers they fill.
     fn load_bank(&mut self, ptx: &Ptx<'_>, bank: u8, start: u32, bytes: u32, is_signed: bool) -> Result<Vec<Operand>, Unsupported> {
         let place = self.bracket(ptx.operand(1))?;
-        let Some(base) = place.base else {
-            let offset = (i64::from(start) + place.offset) as u32;
-            return Ok(self.load_fixed(bank, offset, bytes, is_signed));
-        };
-        let mut base = self.low(base);
         let mut offset = i64::from(start) + place.offset;
-        if !(0..0x8000).contains(&offset) {
-            base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[base, Operand::from(place.offset as u32)]);
-            offset = i64::from(start);
-        }
+        let base = match place.base {
+            None if (0..=BANK_BYTES - i64::from(bytes)).contains(&offset) => {
+                return Ok(self.load_fixed(bank, offset as u32, bytes, is_signed));
+            }
+            // Such a place is in no instruction; the access is left to the machine, as ptxas does.
+            None => {
+                let base = self.in_register(Operand::from(offset as u32));
+                offset = 0;
+                base
+            }
+            Some(base) if (0..0x8000).contains(&offset) => self.low(base),
+            Some(base) => {
+                offset = i64::from(start);
+                self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.low(base), Operand::from(place.offset as u32)])
+            }
+        };
         let load = |select: &mut Self, class, size: &str, at: i64| {
             let template = format!("LDC{size} $, c[{bank:#x}][{{}}+{{}}]");
             let value = select.b.define(class, &template, &[base, at.into()]);
