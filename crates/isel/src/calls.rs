@@ -313,6 +313,9 @@ impl<'m> Select<'m> {
                 let words = self.parameter_words(id)?;
                 words.iter().map(|(number, word)| (number, self.b.whole(word))).collect()
             }
+            ast::Operand::Register(register) if self.frame.body.declaration_of(register).lanes > 1 => {
+                (0..).zip(self.register_words(register)?).collect()
+            }
             _ => match shape.scalar {
                 Some(ty) => (0..).zip(self.operand_words(argument, ty)?).collect::<Vec<_>>(),
                 None => return Err(Unsupported::new("this argument for an array")),
@@ -328,6 +331,12 @@ impl<'m> Select<'m> {
             for ((_, variable), &word) in variables.iter().zip(words) {
                 self.b.assign(variable, word);
             }
+            return Ok(());
+        }
+        if let ast::Operand::Register(register) = destination
+            && !words.is_empty()
+        {
+            self.assign_register_words(register, words);
             return Ok(());
         }
         let value = match *words {
@@ -372,7 +381,8 @@ impl<'m> Select<'m> {
         let block = self.b.swap_block(entry);
         self.write_entry(&parameters, signature.result_in_memory, return_address, result_address);
         for (register, words) in self.own_registers(&function.parameters) {
-            self.fill_register(register, &words);
+            let words: Vec<Operand> = words.into_iter().map(|word| self.b.whole(word)).collect();
+            self.assign_register_words(register, &words);
         }
         self.b.swap_block(block);
         self.b.function.blocks[entry].insts.extend(existing);
@@ -404,17 +414,6 @@ impl<'m> Select<'m> {
             _ => None,
         });
         found.collect()
-    }
-
-    fn fill_register(&mut self, register: ast::RegisterId, words: &[Value]) {
-        let lanes = self.frame.body.declaration_of(register).lanes.max(1);
-        let each = words.len() / usize::from(lanes);
-        for lane in 0..lanes {
-            let variable = self.variable(register, lane);
-            let parts: Vec<Operand> = words[usize::from(lane) * each..][..each].iter().map(|&word| self.b.whole(word)).collect();
-            let value = if each == 1 { parts[0] } else { self.b.pack(Class::new(File::General, each as u8), &parts) };
-            self.b.assign(variable, value);
-        }
     }
 
     fn write_entry(
@@ -505,14 +504,7 @@ impl<'m> Select<'m> {
             Parameter::Variable(id) => Ok(self.parameter_words(id)?.iter().map(|(number, word)| (number, self.b.whole(word))).collect()),
             Parameter::Register { declaration: Some(declaration), .. } => {
                 let register = self.frame.body.registers[declaration].first;
-                let lanes = self.frame.body.declaration_of(register).lanes.max(1);
-                let mut words = Vec::new();
-                for lane in 0..lanes {
-                    let variable = self.variable(register, lane);
-                    let whole = self.b.whole(variable);
-                    words.extend((0..self.b.function.values[variable].width).map(|word| self.register_of(whole, word)));
-                }
-                Ok((0..).zip(words).collect())
+                Ok((0..).zip(self.register_words(register)?).collect())
             }
             Parameter::Register { .. } => Err(Unsupported::new("this result")),
         }

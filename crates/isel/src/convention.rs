@@ -53,7 +53,10 @@ impl Shape {
                 let scalar = (variable.dimensions.is_empty() && variable.lanes == 1).then_some(ty);
                 Ok(Shape { bytes, align: (variable.align_bytes() as u32).max(1), is_open, scalar })
             }
-            Parameter::Register { ty: ScalarType::Pred, .. } => Err(Unsupported::new("a predicate as parameter of a function")),
+            // ptxas passes predicates only where a function has several results, by a convention of its own.
+            Parameter::Register { ty: ScalarType::Pred, .. } => {
+                Ok(Shape { bytes: WORD, align: WORD, is_open: false, scalar: Some(ScalarType::Pred) })
+            }
             Parameter::Register { ty, lanes, .. } => {
                 let bytes = ty.bytes() * u32::from(lanes.max(1));
                 Ok(Shape { bytes, align: bytes, is_open: false, scalar: (lanes <= 1).then_some(ty) })

@@ -2,14 +2,13 @@
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
-use oriole_ptx::table::{Component, Slot};
+use oriole_ptx::table::Slot;
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
+use crate::operands::COMPONENTS;
 use crate::ptx::Ptx;
 use crate::select::{Select, class_of};
-
-const COMPONENTS: [Component; 4] = [Component::X, Component::Y, Component::Z, Component::W];
 
 /// `mov`
 pub(crate) fn mov(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -17,26 +16,23 @@ pub(crate) fn mov(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
     if ptx.get(Slot::Vec).is_some() {
         return vector(select, ptx, ty);
     }
-    match (ptx.operand(0), ptx.operand(1)) {
-        (destination, ast::Operand::Vector(_)) => {
-            let elements = select.elements(ptx.operand(1));
-            let packed = pack(select, ty, &elements)?;
-            select.assign(destination, packed)
-        }
-        (ast::Operand::Vector(_), source) => {
-            let elements = select.elements(ptx.operand(0));
-            unpack(select, ty, &elements, source)
-        }
-        (destination, source) if ty == ScalarType::Pred => {
+    let (destinations, sources) = (select.elements(ptx.operand(0)), select.elements(ptx.operand(1)));
+    match (&destinations[..], &sources[..]) {
+        (&[destination], &[source]) if ty == ScalarType::Pred => {
             let predicate = select.predicate(source)?;
             let predicate = select.plain_predicate(predicate);
             select.assign(destination, predicate)
         }
-        (destination, source) => {
+        (&[destination], &[source]) => {
             let value = select.any(source, ty)?;
             let value = if value.value().is_none() { select.in_register(value) } else { value };
             select.assign(destination, value)
         }
+        (&[destination], elements) => {
+            let packed = pack(select, ty, elements)?;
+            select.assign(destination, packed)
+        }
+        (elements, _) => unpack(select, ty, elements, ptx.operand(1)),
     }
 }
 
@@ -65,10 +61,6 @@ fn snapshot(select: &mut Select<'_>, value: Operand) -> Operand {
 /// The elements of a vector in braces, in a vector register, or in a special register.
 fn lanes(select: &Select<'_>, operand: ast::Operand) -> Vec<ast::Operand> {
     match operand {
-        ast::Operand::Register(register) => {
-            let count = select.frame.body.declaration_of(register).lanes.max(1);
-            COMPONENTS.into_iter().take(usize::from(count)).map(|component| ast::Operand::Element(register, component)).collect()
-        }
         ast::Operand::Special(special) => COMPONENTS.map(|component| ast::Operand::Special(special.with_component(component))).to_vec(),
         _ => select.elements(operand),
     }

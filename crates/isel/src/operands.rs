@@ -2,10 +2,14 @@
 
 use oriole_ir::{Class, Operand, OperandKind, Part};
 use oriole_ptx::ast::{self, Constant};
+use oriole_ptx::table::Component;
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
 use crate::select::Select;
+
+/// The elements of a vector register, in order.
+pub(crate) const COMPONENTS: [Component; 4] = [Component::X, Component::Y, Component::Z, Component::W];
 
 impl<'m> Select<'m> {
     /// The number that an operand is, in the bits of a type; none if it is not known now.
@@ -88,7 +92,8 @@ impl<'m> Select<'m> {
     /// A 64-bit or 128-bit source in registers: numbers are put there.
     pub fn wide(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         if let Some(bits) = self.literal(operand, ty) {
-            return Ok(self.wide_number(bits));
+            let number = self.wide_number(bits);
+            return Ok(if ty.bits() > 64 { self.sign_extended_number(number, bits) } else { number });
         }
         match operand {
             ast::Operand::Register(register) => {
@@ -118,6 +123,13 @@ impl<'m> Select<'m> {
         let low = self.b.define(Class::R, "MOV $, {}", &[Operand::from(i64::from(bits as u32))]);
         let high = self.b.define(Class::R, "MOV $, {}", &[Operand::from(i64::from((bits >> 32) as u32))]);
         self.b.pack(Class::R2, &[low, high])
+    }
+
+    /// A 64-bit number in a pair of registers as a 128-bit one.
+    fn sign_extended_number(&mut self, pair: Operand, bits: u64) -> Operand {
+        let sign = self.in_register(Operand::from(if (bits as i64) < 0 { u32::MAX } else { 0 }));
+        let words = [self.low(pair), self.high(pair), sign, sign];
+        self.b.pack(Class::R4, &words)
     }
 
     /// A source as registers of its type's class, whatever its width; numbers of up to 32 bits stay numbers.
@@ -192,9 +204,13 @@ impl<'m> Select<'m> {
         self.assign(destination, pair)
     }
 
-    /// The elements of `{a, b}`, or the operand itself.
+    /// The elements of `{a, b}` or of a vector register, or the operand itself.
     pub fn elements(&self, operand: ast::Operand) -> Vec<ast::Operand> {
         match operand {
+            ast::Operand::Register(register) if self.frame.body.declaration_of(register).lanes > 1 => {
+                let lanes = usize::from(self.frame.body.declaration_of(register).lanes);
+                COMPONENTS[..lanes].iter().map(|&component| ast::Operand::Element(register, component)).collect()
+            }
             ast::Operand::Vector(list) | ast::Operand::Arguments(list) | ast::Operand::Bracket(list) | ast::Operand::Pair(list) => {
                 self.frame.body.list(list).to_vec()
             }

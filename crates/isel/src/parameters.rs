@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use oriole_ir::{Class, MemoryAccess, Operand, Space, Value};
-use oriole_ptx::ast::{self, AddressBase, Body, FunctionId, Module, Parameter, VariableId};
+use oriole_ir::{Class, File, MemoryAccess, Operand, Space, Value};
+use oriole_ptx::ast::{self, AddressBase, Body, FunctionId, Module, Parameter, RegisterId, VariableId};
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::{ScalarType, StateSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -48,11 +48,6 @@ impl Words {
     fn get(&self, number: u32) -> Option<Value> {
         self.0.binary_search_by_key(&number, |(number, _)| *number).ok().map(|position| self.0[position].1)
     }
-
-    /// Some consecutive words, if all of them are there.
-    fn range(&self, first: u32, count: u32) -> Option<Vec<Value>> {
-        (first..first.checked_add(count)?).map(|number| self.get(number)).collect()
-    }
 }
 
 /// Which words of a function's `.param` variables exist.
@@ -85,8 +80,9 @@ impl TouchedWords {
         let mut accessed: FxHashMap<VariableId, BTreeSet<u32>> = FxHashMap::default();
         for address in &body.addresses {
             let AddressBase::Variable(id) = address.base else { continue };
-            if module.variables[id].space == StateSpace::Param && (0..i64::from(u32::MAX) - WIDEST_ACCESS).contains(&address.offset) {
-                let words = address.offset / i64::from(WORD)..=(address.offset + WIDEST_ACCESS - 1) / i64::from(WORD);
+            let end = address.offset.saturating_add(WIDEST_ACCESS - 1);
+            if module.variables[id].space == StateSpace::Param && (0..i64::from(u32::MAX)).contains(&end) {
+                let words = address.offset.max(0) / i64::from(WORD)..=end / i64::from(WORD);
                 accessed.entry(id).or_default().extend(words.map(|word| word as u32));
             }
         }
@@ -104,10 +100,22 @@ impl TouchedWords {
     }
 }
 
-/// The words that an access means, and where it starts in the first of them.
+/// A variable and the byte of it at which an access starts, which may lie outside.
 pub(crate) struct ParameterPlace {
-    words: Vec<Value>,
-    at: u32,
+    words: Rc<Words>,
+    offset: i64,
+}
+
+impl ParameterPlace {
+    /// The number of the word with a byte of the access, and the byte's number in this word.
+    fn locate(&self, byte: u32) -> (i64, u32) {
+        let at = self.offset.saturating_add(i64::from(byte));
+        (at.div_euclid(i64::from(WORD)), at.rem_euclid(i64::from(WORD)) as u32)
+    }
+
+    fn word(&self, number: i64) -> Option<Value> {
+        u32::try_from(number).ok().and_then(|number| self.words.get(number))
+    }
 }
 
 /// Parameters whose address a function's code takes.
@@ -161,7 +169,9 @@ impl Select<'_> {
     }
 
     /// The variable that an access with `.param` means, if it is a value and not memory.
-    pub(crate) fn parameter_place(&mut self, operand: ast::Operand, bytes: u32) -> Result<Option<ParameterPlace>, Unsupported> {
+    ///
+    /// An access may reach beyond the variable, as in ptxas: bytes outside read as zero there, and writes to them are lost.
+    pub(crate) fn parameter_place(&mut self, operand: ast::Operand) -> Result<Option<ParameterPlace>, Unsupported> {
         let ast::Operand::Address(position) = operand else { return Ok(None) };
         let address = self.frame.body.addresses[position as usize];
         let AddressBase::Variable(id) = address.base else { return Ok(None) };
@@ -170,21 +180,36 @@ impl Select<'_> {
             return Ok(None);
         }
         let words = self.parameter_words(id)?;
-        let offset = u32::try_from(address.offset).ok().filter(|offset| offset % bytes.min(WORD) == 0);
-        let found = offset.and_then(|offset| Some((offset % WORD, words.range(offset / WORD, bytes.div_ceil(WORD))?)));
-        match found {
-            Some((at, words)) => Ok(Some(ParameterPlace { words, at })),
-            None => Err(Unsupported::new("an access to a parameter that is outside of it or not aligned")),
-        }
+        Ok(Some(ParameterPlace { words, offset: address.offset }))
     }
 
     /// Reads a parameter, as registers in the order of memory; narrow values are extended.
     pub(crate) fn read_parameter(&mut self, place: &ParameterPlace, bytes: u32, is_signed: bool) -> Vec<Operand> {
         if bytes >= WORD {
-            return place.words.iter().map(|&word| self.b.whole(word)).collect();
+            return (0..bytes / WORD).map(|word| self.read_word(place, WORD * word)).collect();
         }
-        let word = self.b.whole(place.words[0]);
-        vec![self.narrow_field(word, place.at, bytes, is_signed)]
+        let (number, at) = place.locate(0);
+        let (word, at) = if at + bytes <= WORD { (self.word_or_zero(place, number), at) } else { (self.read_word(place, 0), 0) };
+        vec![self.narrow_field(word, at, bytes, is_signed)]
+    }
+
+    /// Four bytes of a parameter, wherever they start.
+    fn read_word(&mut self, place: &ParameterPlace, byte: u32) -> Operand {
+        let (number, at) = place.locate(byte);
+        let low = self.word_or_zero(place, number);
+        if at == 0 {
+            return low;
+        }
+        let high = self.word_or_zero(place, number + 1);
+        let selector = (0..WORD).fold(0, |selector, byte| selector | (at + byte) << (4 * byte));
+        self.b.define(Class::R, "PRMT $, {}, {}, {}", &[low, selector.into(), high])
+    }
+
+    fn word_or_zero(&mut self, place: &ParameterPlace, number: i64) -> Operand {
+        match place.word(number) {
+            Some(word) => self.b.whole(word),
+            None => self.in_register(Operand::RZ),
+        }
     }
 
     /// One or two bytes of a word, extended.
@@ -198,22 +223,33 @@ impl Select<'_> {
 
     /// Writes a parameter.
     pub(crate) fn write_parameter(&mut self, place: &ParameterPlace, bytes: u32, value: Operand) {
-        if bytes >= WORD {
-            for (number, &variable) in place.words.iter().enumerate() {
-                let word = self.register_of(value, number as u8);
-                self.assign_word(variable, word);
+        for start in (0..bytes).step_by(WORD as usize) {
+            let word = self.register_of(value, (start / WORD) as u8);
+            let count = (bytes - start).min(WORD);
+            let (number, at) = place.locate(start);
+            let fitting = count.min(WORD - at);
+            self.write_field(place.word(number), word, 0, at, fitting);
+            if fitting < count {
+                self.write_field(place.word(number + 1), word, fitting, 0, count - fitting);
             }
-            return;
         }
-        let old = self.b.whole(place.words[0]);
-        let new = self.with_field(old, value, place.at, bytes);
-        self.assign_word(place.words[0], new);
     }
 
-    /// A word with one or two of its bytes replaced by the lowest of another.
-    fn with_field(&mut self, word: Operand, field: Operand, at: u32, bytes: u32) -> Operand {
+    /// Replaces bytes of a word, from `at` on, by those of another, from `first` on; nothing where there is no such word.
+    fn write_field(&mut self, word: Option<Value>, field: Operand, first: u32, at: u32, bytes: u32) {
+        let Some(word) = word else { return };
+        if bytes == WORD {
+            return self.assign_word(word, field);
+        }
+        let old = self.b.whole(word);
+        let new = self.with_field(old, field, first, at, bytes);
+        self.assign_word(word, new);
+    }
+
+    /// A word with some of its bytes, from `at` on, replaced by those of another, from `first` on.
+    fn with_field(&mut self, word: Operand, field: Operand, first: u32, at: u32, bytes: u32) -> Operand {
         let selector = (0..WORD).fold(0_u32, |selector, byte| {
-            let source = if (at..at + bytes).contains(&byte) { 4 + byte - at } else { byte };
+            let source = if (at..at + bytes).contains(&byte) { WORD + first + byte - at } else { byte };
             selector | source << (4 * byte)
         });
         let field = self.in_register(field);
@@ -255,7 +291,7 @@ impl Select<'_> {
                 let value = self.b.define(Class::R, &format!("LDL{modifier} $, [{{}}+{{}}]"), &[base, place(offset + i64::from(at))]);
                 self.b.describe(MemoryAccess::weak(Space::Local, size as u8));
                 word = Some(match word {
-                    Some(old) => self.with_field(old, value, at % WORD, size),
+                    Some(old) => self.with_field(old, value, 0, at % WORD, size),
                     None => value,
                 });
             }
@@ -264,10 +300,54 @@ impl Select<'_> {
         words
     }
 
-    /// The words of an operand of a type.
+    /// The words of an operand of a type, as a call passes them: a predicate is 0 or 1.
     pub(crate) fn operand_words(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
+        if ty == ScalarType::Pred {
+            let predicate = self.predicate(operand)?;
+            return Ok(vec![self.choose(predicate, Operand::from(1), Operand::RZ)]);
+        }
         let value = self.any(operand, ty)?;
         Ok((0..(ty.bytes().div_ceil(WORD)) as u8).map(|word| self.register_of(value, word)).collect())
+    }
+
+    /// The words of a register, as a call passes them: the elements of a vector follow one another as in memory.
+    pub(crate) fn register_words(&mut self, register: RegisterId) -> Result<Vec<Operand>, Unsupported> {
+        let declaration = self.frame.body.declaration_of(register);
+        let (ty, lanes) = (declaration.ty, u32::from(declaration.lanes.max(1)));
+        if lanes == 1 {
+            return self.operand_words(ast::Operand::Register(register), ty);
+        }
+        let elements = self.elements(ast::Operand::Register(register));
+        let value = self.joined(&elements, ty)?;
+        Ok((0..(lanes * ty.bytes()).div_ceil(WORD) as u8).map(|word| self.register_of(value, word)).collect())
+    }
+
+    /// Assigns words that a call passed to a register.
+    pub(crate) fn assign_register_words(&mut self, register: RegisterId, words: &[Operand]) {
+        let declaration = self.frame.body.declaration_of(register);
+        let (ty, lanes) = (declaration.ty, declaration.lanes.max(1));
+        for lane in 0..lanes {
+            let value = match (ty, lanes) {
+                (ScalarType::Pred, _) => self.compare_words("NE", false, words[0], Operand::RZ),
+                // The upper bits of narrow registers are unspecified.
+                (_, 1) if words.len() == 1 => words[0],
+                _ => self.element_of_words(words, ty.bytes(), u32::from(lane) * ty.bytes()),
+            };
+            let variable = self.variable(register, lane);
+            self.b.assign(variable, value);
+        }
+    }
+
+    /// The bytes of an element that starts at a byte of some words.
+    fn element_of_words(&mut self, words: &[Operand], bytes: u32, at: u32) -> Operand {
+        let first = (at / WORD) as usize;
+        if bytes < WORD {
+            return self.narrow_field(words[first], at % WORD, bytes, false);
+        }
+        match words[first..][..(bytes / WORD) as usize] {
+            [word] => word,
+            ref parts => self.b.pack(Class::new(File::General, parts.len() as u8), parts),
+        }
     }
 }
 
@@ -300,6 +380,6 @@ fn size_modifier(size: u32) -> &'static str {
 
 /// `ld.param` in a function, or of a call's parameters: the registers in the order of memory.
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, is_signed: bool) -> Result<Option<Vec<Operand>>, Unsupported> {
-    let Some(place) = select.parameter_place(ptx.operand(1), bytes)? else { return Ok(None) };
+    let Some(place) = select.parameter_place(ptx.operand(1))? else { return Ok(None) };
     Ok(Some(select.read_parameter(&place, bytes, is_signed)))
 }

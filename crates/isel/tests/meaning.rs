@@ -377,6 +377,28 @@ fn logic_and_shifts() {
     }
 }
 
+/// Amounts above the width of the type are clamped to the width (manual, 9.7.8.8 and 9.7.8.9), whatever the machine makes of them.
+#[test]
+fn immediate_amounts_of_shifts_are_clamped() {
+    let code = |text: &str, bits: &str, target: &str| {
+        let target = Target::parse(target).unwrap();
+        format!("{:?}", select(&kernel(text, &[bits], bits), target))
+    };
+    for (ty, kind, bits) in KINDS {
+        let mut heads = vec![format!("shr.{ty}")];
+        heads.extend((!kind.signed).then(|| format!("shl.{bits}")));
+        for (head, target) in heads.iter().flat_map(|head| TARGETS.iter().map(move |target| (head, target))) {
+            let width = width(bits);
+            let by = |amount: u32| code(&format!("{head} %r, %a, {amount};"), bits, target);
+            let clamped = by(width);
+            assert_ne!(clamped, by(width - 1), "{head} on {target}");
+            for amount in [31, 32, 33, 63, 64, 65, 255, 0xffff_ffff].into_iter().filter(|&amount| amount > width) {
+                assert_eq!(by(amount), clamped, "{head} by {amount} on {target}");
+            }
+        }
+    }
+}
+
 #[test]
 fn bit_fields() {
     let small = |ty: &str| {

@@ -154,6 +154,7 @@ fn rows(out: &mut String, table: &Table) {
         let _ = writeln!(out, "        removals: &[{}],", removals.join(", "));
         let undocumented: Vec<String> = row.undocumented.iter().map(|condition| condition_list(row, condition)).collect();
         let _ = writeln!(out, "        undocumented: &[{}],", undocumented.join(", "));
+        let _ = writeln!(out, "        movable: {},", row.movable);
         let _ = writeln!(out, "        denials: &[{}] }},", denials.join(", "));
     }
     let _ = writeln!(out, "];\n");

@@ -28,6 +28,8 @@ pub struct Row {
     pub denials: Vec<Vec<Atom>>,
     /// Combinations that ptxas takes and the manual does not have.
     pub undocumented: Vec<Vec<Atom>>,
+    /// Whether the last component of the opcode may stand anywhere among the modifiers.
+    pub movable: bool,
     /// Combinations that later versions and targets took away.
     pub removals: Vec<(Vec<Atom>, Requirement)>,
 }

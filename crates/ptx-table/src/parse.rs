@@ -114,6 +114,7 @@ fn parse_row(text: &str, opcode: &str, sets: &BTreeMap<String, Vec<String>>) -> 
         requirements: Vec::new(),
         denials: Vec::new(),
         undocumented: Vec::new(),
+        movable: false,
         removals: Vec::new(),
     };
     let mut definitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -125,6 +126,11 @@ fn parse_row(text: &str, opcode: &str, sets: &BTreeMap<String, Vec<String>>) -> 
             row.requirements.push((atoms(condition)?, requirement(needs)?));
         } else if let Some(denied) = clause.strip_prefix("deny ") {
             row.denials.push(atoms(denied)?);
+        } else if clause == "movable" {
+            if !opcode.contains('.') {
+                return Err("`movable` needs an opcode of several components".to_string());
+            }
+            row.movable = true;
         } else if let Some(undocumented) = clause.strip_prefix("undocumented") {
             let condition = undocumented.trim();
             row.undocumented.push(if condition.is_empty() { Vec::new() } else { atoms(condition)? });

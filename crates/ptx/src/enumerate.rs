@@ -1,4 +1,4 @@
-//! All legal forms of the table, and mutants of them that may be illegal.
+//! All legal forms of the table, mutants of them that may be illegal, and their modifiers in other orders.
 //!
 //! A [`Case`] is one instruction with the platform it is tried on; [`module_text`] puts cases into a module that declares
 //! everything they use. The verdict tests compare what [`crate::check`] says about each with what ptxas said when the verdicts
@@ -8,6 +8,7 @@
 //! combination is taken. Mutation is deterministic: which change is made depends on the text alone.
 
 mod mutate;
+mod orders;
 mod sample;
 pub mod verdicts;
 
@@ -18,6 +19,7 @@ use crate::table::{ROWS, Row, SlotSpec};
 use crate::target::{Platform, PtxVersion, Suffix, Target};
 
 pub use mutate::mutants;
+pub use orders::orders;
 
 /// An instruction to try.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,6 +9,7 @@ mod atomics;
 mod barrier;
 mod barrier_apart;
 mod calls;
+mod calls_registers;
 mod compare;
 mod control;
 mod cvt;
@@ -21,6 +22,7 @@ mod kernel;
 mod logic;
 mod memory;
 mod moves;
+mod own_space;
 mod special;
 mod ty;
 mod variables;
@@ -48,7 +50,9 @@ pub fn all() -> Vec<Generated> {
         barrier_apart::tests,
         control::tests,
         calls::tests,
+        calls_registers::tests,
         variables::tests,
+        own_space::tests,
         found::tests,
     ] {
         tests.extend(family());

@@ -123,7 +123,7 @@ fn shifts() -> Vec<Generated> {
     tests
 }
 
-/// One shift by each of several constants.
+/// One shift by each of several constants, below, at and above the width of each type.
 fn constant_shifts(ty: Ty, name: &'static str) -> Generated {
     use crate::kernel::{Kernel, bits, load, store};
     let width = u64::from(ty.bits());
@@ -133,7 +133,11 @@ fn constant_shifts(ty: Ty, name: &'static str) -> Generated {
     let mut kernel = Kernel::new(FAMILY, format!("{name}_const_{}", ty.name), format!("{name}.{} by constants", ty.name));
     kernel = kernel.threads(threads).buffer("a", ty, threads, fill);
     let mut body = load(ty, "%val", "a");
-    for (number, amount) in [0, 1, 8, width / 2, width / 2 + 1, width - 1, width, width + 5].into_iter().enumerate() {
+    let mut amounts = vec![0, 1, 8, width / 2, width / 2 + 1, width - 1, width, width + 5];
+    amounts.extend([31, 32, 33, 63, 64, 65, 255, 0xffff_ffff]);
+    amounts.sort_unstable();
+    amounts.dedup();
+    for (number, amount) in amounts.into_iter().enumerate() {
         let kind = ty.int();
         let meaning = |a: u64| if name == "shl" { kind.shl(a, amount) } else { kind.shr(a, amount) };
         kernel = kernel.output(&format!("out{number}"), ty, bits(values.iter().map(|&a| meaning(a))));

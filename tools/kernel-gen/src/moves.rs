@@ -18,6 +18,9 @@ pub fn tests() -> Vec<Generated> {
     tests.extend(packing());
     tests.extend(wide_packing());
     tests.extend(swaps());
+    tests.extend(named_vectors());
+    tests.extend(named_vectors_b128());
+    tests.push(named_vector_constants());
     tests
 }
 
@@ -52,6 +55,64 @@ fn packing() -> Vec<Generated> {
             x[0].wrapping_add(1)
         }),
     ]
+}
+
+/// A vector register without braces on either side: the elements of the source end up in reverse order.
+fn named_vectors() -> Vec<Generated> {
+    let cases: [(Ty, &str, u32); 11] = [
+        (B16, "b8", 2),
+        (B32, "b8", 4),
+        (B32, "u8", 4),
+        (B32, "b16", 2),
+        (B32, "s16", 2),
+        (B32, "f16", 2),
+        (B64, "b16", 4),
+        (B64, "u16", 4),
+        (B64, "b32", 2),
+        (B64, "s32", 2),
+        (B64, "f32", 2),
+    ];
+    let mut tests = Vec::new();
+    for (ty, element, lanes) in cases {
+        let reversed: Vec<&str> = ["%v.x", "%v.y", "%v.z", "%v.w"][..lanes as usize].iter().rev().copied().collect();
+        let (whole, reversed) = (ty.name, reversed.join(", "));
+        let unpack = format!("mov.{whole} %v, {{a}};\nmov.{whole} {{d}}, {{{reversed}}};");
+        let pack = format!("mov.{whole} {{{reversed}}}, {{a}};\nmov.{whole} {{d}}, %v;");
+        for (name, template) in [("unpack", unpack), ("pack", pack)] {
+            let bits = ty.bits() / lanes;
+            let meaning = move |x: &[u64]| {
+                let part = |lane: u32| x[0] >> (lane * bits) & (u64::MAX >> (64 - bits));
+                one((0..lanes).fold(0, |whole, lane| whole << bits | part(lane)))
+            };
+            let op = Op::new(FAMILY, format!("named_{name}_{whole}_v{lanes}_{element}"), template, &[ty], ty, meaning);
+            tests.push(op.registers(&format!(".reg .v{lanes} .{element} %v;")).threads(64).plain());
+        }
+    }
+    tests
+}
+
+fn named_vectors_b128() -> Vec<Generated> {
+    let halves = "mov.b128 %q, {{a}, {b}};\nmov.b128 %v, %q;\nmov.b64 {d}, %v.y;\nmov.b64 %v.y, %v.x;\nmov.b64 %v.x, {d};\n\
+                  mov.b128 %q, %v;\nmov.b128 {{d}, {f}}, %q;";
+    let words = "mov.b128 %q, {{a}, {b}};\nmov.b128 %v, %q;\nmov.b128 %q, {%v.z, %v.w, %v.x, %v.y};\nmov.b128 %v, %q;\n\
+                 mov.b128 %q, %v;\nmov.b128 {{d}, {f}}, %q;";
+    [("named_b128_v2_b64", halves, ".reg .v2 .b64 %v;"), ("named_b128_v4_b32", words, ".reg .v4 .b32 %v;")]
+        .map(|(name, template, vector)| {
+            let op = Op::new(FAMILY, name, template, &[B64, B64], B64, |x| vec![Expected::Bits(x[1]), Expected::Bits(x[0])]);
+            op.registers(&format!(".reg .b128 %q;\n{vector}")).second_output(B64).platform("8.3", "sm_75").threads(64).plain()
+        })
+        .into()
+}
+
+/// Constants into vector registers, and a move that happens in some threads only.
+fn named_vector_constants() -> Generated {
+    let template = "mov.b64 %v, 0x1122334455667788;\nmov.b32 %h, 0xabcd1234;\nsetp.lt.s32 %q, {a}, 0;\n@%q mov.b32 %h, {a};\n\
+                    mov.b32 %t, %h;\nadd.u32 {d}, %v.x, %v.y;\nadd.u32 {d}, {d}, %t;";
+    op("named_constants", template, ".reg .v2 .b32 %v;\n.reg .v2 .b16 %h;\n.reg .b32 %t;\n.reg .pred %q;", &[B32], U32, |x| {
+        let a = x[0] as u32;
+        let moved = if (a as i32) < 0 { a } else { 0xabcd_1234 };
+        0x5566_7788_u32.wrapping_add(0x1122_3344).wrapping_add(moved).into()
+    })
 }
 
 fn wide_packing() -> Vec<Generated> {

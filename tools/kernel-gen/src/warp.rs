@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Generated> {
     tests.extend(matches());
     tests.extend(reductions());
     tests.extend(masks());
+    tests.push(other_modifier_order());
     tests
 }
 
@@ -168,6 +169,32 @@ fn votes() -> Vec<Generated> {
         .body(&store(U32, "%r2", "d"));
     tests.push(test.finish());
     tests
+}
+
+/// `.sync` after the mode, as much inline assembly has it.
+fn other_modifier_order() -> Generated {
+    let ballot = |i: usize| (0..32).filter(|lane| (i / 32 * 32 + lane) % 3 == 0).map(|lane| 1_u64 << lane).sum::<u64>();
+    let result = |i: usize| {
+        let lowest = (i / 32 * 32) as u64;
+        let sum: u64 = (lowest..lowest + 32).sum();
+        (ballot(i) ^ (lowest + 5)).wrapping_add(sum) + u64::from(ballot(i) != 0) & 0xffff_ffff
+    };
+    kernel("other_modifier_order", "vote.ballot.sync, vote.any.sync, shfl.idx.sync and redux.add.sync")
+        .platform("8.0", "sm_80")
+        .output("d", U32, bits((0..THREADS).map(result)))
+        .body(
+            "rem.u32 %r1, %i, 3;
+             setp.eq.u32 %p1, %r1, 0;
+             vote.ballot.sync.b32 %r2, %p1, 0xffffffff;
+             vote.any.sync.pred %p2, %p1, 0xffffffff;
+             shfl.idx.sync.b32 %r3, %i, 5, 31, 0xffffffff;
+             redux.add.sync.u32 %r4, %i, 0xffffffff;
+             xor.b32 %r5, %r2, %r3;
+             add.u32 %r5, %r5, %r4;
+             @%p2 add.u32 %r5, %r5, 1;",
+        )
+        .body(&store(U32, "%r5", "d"))
+        .finish()
 }
 
 fn matches() -> Vec<Generated> {

@@ -54,10 +54,10 @@ pub fn record(name: &str) -> Result<(), String> {
     for row in rows_of(name) {
         families.entry(ROWS[row].family).or_default().push(row);
     }
-    let mut totals = [(0, 0); 2];
+    let mut totals = [(0, 0); Set::ALL.len()];
     for (family, rows) in families {
         let mut lines = vec!["# Verdicts of ptxas 13.0.88; refresh with `cargo run --release -p xtask -- verdicts`.".to_string()];
-        for (position, set) in [Set::Legal, Set::Mutants].into_iter().enumerate() {
+        for (position, set) in Set::ALL.into_iter().enumerate() {
             let per_row: Vec<Vec<Case>> = rows.iter().map(|&row| cases(row, set)).collect();
             let all: Vec<Case> = per_row.iter().flatten().cloned().collect();
             let verdicts = oracle.verdicts(&all, if set == Set::Legal { 128 } else { 24 });
@@ -65,7 +65,9 @@ pub fn record(name: &str) -> Result<(), String> {
             for (&row, cases) in rows.iter().zip(&per_row) {
                 let verdicts = &verdicts[start..start + cases.len()];
                 start += cases.len();
-                lines.push(format_record(row, set, cases, verdicts));
+                if !cases.is_empty() {
+                    lines.push(format_record(row, set, cases, verdicts));
+                }
                 let different = print_differences(row, set, cases, verdicts);
                 totals[position].0 += cases.len();
                 totals[position].1 += different;
@@ -77,7 +79,8 @@ pub fn record(name: &str) -> Result<(), String> {
             fs::write(Path::new(FOLDER).join(format!("{family}.txt")), lines.join("\n") + "\n").map_err(|e| e.to_string())?;
         }
     }
-    for (set, (count, different)) in ["legal", "mutants"].iter().zip(totals) {
+    for (set, (count, different)) in Set::ALL.iter().zip(totals) {
+        let set = set.name();
         println!("{set}: {count} cases, {different} differ, agreement {:.2}%", 100.0 * (count - different) as f64 / count.max(1) as f64);
     }
     Ok(())

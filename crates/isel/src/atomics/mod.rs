@@ -49,14 +49,20 @@ pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
 
 impl Atomic {
     fn read(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: Operation) -> Result<Atomic, Unsupported> {
-        let mut access = Access::of(ptx);
+        let first = usize::from(ptx.opcode() == PtxOpcode::Atom);
+        let mut access = select.access(ptx, ptx.operand(first));
+        if access.space == AccessSpace::Local {
+            return Err(Unsupported::new("an atomic operation on a variable in local memory"));
+        }
+        if access.space == AccessSpace::Shared && operation.lanes > 1 {
+            return Err(Unsupported::new("an atomic operation on a vector in shared memory"));
+        }
         if access.order == Order::Weak {
             access.order = Order::Relaxed;
         }
         if access.scope == Scope::Thread {
             access.scope = Scope::Gpu;
         }
-        let first = usize::from(ptx.opcode() == PtxOpcode::Atom);
         let lanes = operation.lanes;
         let destinations = match first {
             0 => vec![ast::Operand::Sink],

@@ -6,7 +6,7 @@ use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
 use super::address::Reach;
-use super::modifiers::{AccessSpace, space_of};
+use super::modifiers::AccessSpace;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
@@ -33,7 +33,12 @@ pub(crate) fn discard(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
 }
 
 fn control(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: &str) -> Result<(), Unsupported> {
-    let space = space_of(ptx);
+    let space = select.access_space(ptx, ptx.operand(0));
+    let is_prefetch = matches!(operation, "PF1" | "PF2");
+    if space == AccessSpace::Shared || space == AccessSpace::Local && !is_prefetch {
+        // These hints are about lines of global memory in caches.
+        return Ok(());
+    }
     let address = select.address(ptx.operand(0), space, Reach::ACCESS)?;
     let opcode = if space == AccessSpace::Local { "CCTLL" } else { "CCTL.E" };
     select.b.emit(&format!("{opcode}.{operation} [{{}}+{{}}]"), &[address.base, address.offset.into()]);

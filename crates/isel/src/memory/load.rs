@@ -12,9 +12,12 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::variables::CONSTANT_BANK;
 
+/// Bytes of a constant bank.
+const BANK_BYTES: i64 = 1 << 16;
+
 /// `ld`, `ldu`
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let access = Access::of(ptx);
+    let access = select.access(ptx, ptx.operand(1));
     let ty = ptx.ty();
     let lanes = select.lanes(ptx.operand(0), ptx.vector_lanes());
     let bytes = ty.bytes() * lanes.len() as u32;
@@ -73,11 +76,7 @@ pub(crate) fn size_modifier(bytes: u32, is_signed: bool) -> &'static str {
 impl Select<'_> {
     /// The elements of a vector operand: a list, a vector register, or a scalar.
     pub(crate) fn lanes(&self, operand: ast::Operand, count: usize) -> Vec<ast::Operand> {
-        use oriole_ptx::table::Component::{W, X, Y, Z};
         match operand {
-            ast::Operand::Register(register) if count > 1 && self.frame.body.declaration_of(register).lanes > 1 => {
-                [X, Y, Z, W][..count.min(4)].iter().map(|&component| ast::Operand::Element(register, component)).collect()
-            }
             ast::Operand::Sink => vec![ast::Operand::Sink; count],
             _ => self.elements(operand),
         }
@@ -134,6 +133,9 @@ impl Select<'_> {
     /// Loads 256 bits: two groups of four registers, the upper one named first. A mask leaves out what is not wanted. There is no such
     /// access by generic address: like ptxas, take it for a global one.
     fn load_256(&mut self, ptx: &Ptx<'_>, access: &Access, lanes: &[ast::Operand]) -> Result<Vec<Operand>, Unsupported> {
+        if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
+            return self.unsupported(ptx);
+        }
         let address = self.address(ptx.operand(1), access.space, Reach::WIDE)?;
         let descriptor = self.access_descriptor(ptx, 2)?;
         let template = format!("LDG{} $, $, desc[{{}}][{{}}.64+{{}}], {{}}", access.modifiers(self.target, ".256"));
@@ -147,16 +149,23 @@ impl Select<'_> {
     /// Loads bytes from a constant bank, as the registers they fill.
     fn load_bank(&mut self, ptx: &Ptx<'_>, bank: u8, start: u32, bytes: u32, is_signed: bool) -> Result<Vec<Operand>, Unsupported> {
         let place = self.bracket(ptx.operand(1))?;
-        let Some(base) = place.base else {
-            let offset = i64::from(start).wrapping_add(place.offset) as u32;
-            return Ok(self.load_fixed(bank, offset, bytes, is_signed));
-        };
-        let mut base = self.low(base);
         let mut offset = i64::from(start).wrapping_add(place.offset);
-        if !(0..0x8000).contains(&offset) {
-            base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[base, Operand::from(place.offset as u32)]);
-            offset = i64::from(start);
-        }
+        let base = match place.base {
+            None if (0..=BANK_BYTES - i64::from(bytes)).contains(&offset) => {
+                return Ok(self.load_fixed(bank, offset as u32, bytes, is_signed));
+            }
+            // Such a place is in no instruction; the access is left to the machine, as ptxas does.
+            None => {
+                let base = self.in_register(Operand::from(offset as u32));
+                offset = 0;
+                base
+            }
+            Some(base) if (0..0x8000).contains(&offset) => self.low(base),
+            Some(base) => {
+                offset = i64::from(start);
+                self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.low(base), Operand::from(place.offset as u32)])
+            }
+        };
         let load = |select: &mut Self, class, size: &str, at: i64| {
             let template = format!("LDC{size} $, c[{bank:#x}][{{}}+{{}}]");
             let value = select.b.define(class, &template, &[base, at.into()]);

@@ -2,9 +2,12 @@
 
 use oriole_ir::{MemoryAccess, Order, Scope, Space, Target};
 use oriole_isa::SharedWindow;
+use oriole_ptx::ast::{self, AddressBase, VariableId};
 use oriole_ptx::table::Modifier;
+use oriole_ptx::types::StateSpace;
 
 use crate::ptx::Ptx;
+use crate::select::Select;
 
 /// Where an access goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +43,7 @@ pub(crate) struct Access {
 
 impl Access {
     /// Reads the modifiers of an instruction.
-    pub(crate) fn of(ptx: &Ptx<'_>) -> Access {
+    fn of(ptx: &Ptx<'_>) -> Access {
         let mut access = Access {
             space: space_of(ptx),
             order: order_of(ptx),
@@ -125,6 +128,36 @@ pub(crate) fn strong(target: Target, scope: Scope) -> &'static str {
         Scope::Thread | Scope::Block => ".STRONG.SM",
         Scope::Cluster | Scope::Gpu => ".STRONG.GPU",
         Scope::System => ".STRONG.SYS",
+    }
+}
+
+impl Select<'_> {
+    /// The access that an instruction makes to the address in an operand.
+    pub(crate) fn access(&self, ptx: &Ptx<'_>, address: ast::Operand) -> Access {
+        Access { space: self.access_space(ptx, address), ..Access::of(ptx) }
+    }
+
+    /// The space that an instruction accesses. Without a state space, a variable in the brackets is accessed in its own space, and only
+    /// an address in a register is generic.
+    pub(crate) fn access_space(&self, ptx: &Ptx<'_>, address: ast::Operand) -> AccessSpace {
+        let named = space_of(ptx);
+        if named != AccessSpace::Generic {
+            return named;
+        }
+        match self.variable_in_brackets(address).map(|id| self.frame.module.variables[id].space) {
+            Some(StateSpace::Shared) => AccessSpace::Shared,
+            Some(StateSpace::Local) => AccessSpace::Local,
+            Some(StateSpace::Global) => AccessSpace::Global,
+            _ => AccessSpace::Generic,
+        }
+    }
+
+    fn variable_in_brackets(&self, operand: ast::Operand) -> Option<VariableId> {
+        let (ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position)) = operand else { return None };
+        match self.frame.body.addresses[position as usize].base {
+            AddressBase::Variable(id) | AddressBase::VariableMember(id, _) => Some(id),
+            _ => None,
+        }
     }
 }
 

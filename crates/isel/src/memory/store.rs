@@ -13,7 +13,7 @@ use crate::select::Select;
 
 /// `st`
 pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let access = Access::of(ptx);
+    let access = select.access(ptx, ptx.operand(0));
     let ty = ptx.ty();
     let lanes = select.lanes(ptx.operand(1), ptx.vector_lanes());
     let bytes = ty.bytes() * lanes.len() as u32;
@@ -21,7 +21,7 @@ pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
         return select.unsupported(ptx);
     }
     if access.space == AccessSpace::Parameter {
-        let Some(place) = select.parameter_place(ptx.operand(0), bytes)? else { return select.unsupported(ptx) };
+        let Some(place) = select.parameter_place(ptx.operand(0))? else { return select.unsupported(ptx) };
         let value = select.joined(&lanes, ty)?;
         select.write_parameter(&place, bytes, value);
         return Ok(());
@@ -58,6 +58,9 @@ pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
 }
 
 fn store_256(select: &mut Select<'_>, ptx: &Ptx<'_>, access: &Access, lanes: &[ast::Operand], ty: ScalarType) -> Result<(), Unsupported> {
+    if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
+        return select.unsupported(ptx);
+    }
     let address = select.address(ptx.operand(0), access.space, Reach::WIDE)?;
     let descriptor = select.access_descriptor(ptx, 2)?;
     let (first, second) = lanes.split_at(lanes.len() / 2);

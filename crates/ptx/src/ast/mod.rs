@@ -21,5 +21,5 @@ pub(crate) use form::fulfils;
 pub use form::{Form, FormBase, FormId, FormOperand, FormShape, FormValue, SlotValue, ValueType};
 pub use module::{
     Alias, Attribute, DwarfItem, DwarfSection, Function, FunctionId, FunctionKind, Initializer, Item, LaunchBounds, Linkage, Module,
-    OpaqueField, Parameter, PointerAttribute, TargetOptions, TextureMode, Variable, VariableId, VariableType,
+    OpaqueField, Parameter, PointerAttribute, PointerTarget, TargetOptions, TextureMode, Variable, VariableId, VariableType,
 };

@@ -199,11 +199,20 @@ impl Variable {
     }
 }
 
+/// What a `.ptr` parameter points to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PointerTarget {
+    /// Memory of a space.
+    Space(StateSpace),
+    /// A texture, sampler or surface.
+    Opaque(VariableType),
+}
+
 /// `.ptr .global .align 16` of a kernel parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointerAttribute {
-    /// The space it points into, if written.
-    pub space: Option<StateSpace>,
+    /// What it points to, if written.
+    pub target: Option<PointerTarget>,
     /// The alignment of what it points to.
     pub align: Option<u64>,
 }

@@ -7,13 +7,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Case, legal_forms, mutants};
+use super::{Case, legal_forms, mutants, orders};
 use crate::table::ROWS;
 
 /// Most combinations of modifiers enumerated for a row.
 pub const LEGAL_LIMIT: usize = 4096;
 /// Most combinations of a row that mutants are made of.
 pub const MUTANT_LIMIT: usize = 96;
+/// Most combinations of a row among which those with the most modifiers are put into other orders.
+pub const ORDER_LIMIT: usize = 96;
+/// How many of them are.
+const ORDERED_FORMS: usize = 2;
 
 /// Which set a record is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -22,14 +26,20 @@ pub enum Set {
     Legal,
     /// Forms with one thing changed.
     Mutants,
+    /// Forms with their modifiers in other orders.
+    Orders,
 }
 
 impl Set {
+    /// All sets.
+    pub const ALL: [Set; 3] = [Set::Legal, Set::Mutants, Set::Orders];
+
     /// The word used in files.
     pub fn name(self) -> &'static str {
         match self {
             Set::Legal => "legal",
             Set::Mutants => "mutants",
+            Set::Orders => "orders",
         }
     }
 }
@@ -46,7 +56,17 @@ pub fn cases(row: usize, set: Set) -> Vec<Case> {
     match set {
         Set::Legal => legal_forms(row, LEGAL_LIMIT),
         Set::Mutants => legal_forms(row, MUTANT_LIMIT).iter().flat_map(mutants).collect(),
+        Set::Orders => longest_forms(row).iter().flat_map(orders).collect(),
     }
+}
+
+/// The forms of a row with the most modifiers.
+fn longest_forms(row: usize) -> Vec<Case> {
+    let mut forms = legal_forms(row, ORDER_LIMIT);
+    let modifiers = |case: &Case| case.text.split([' ', ';']).next().unwrap_or_default().matches('.').count();
+    forms.sort_by_key(|case| std::cmp::Reverse(modifiers(case)));
+    forms.truncate(ORDERED_FORMS);
+    forms
 }
 
 /// A digest of texts and platforms (FNV-1a).

@@ -61,6 +61,16 @@ pub(super) struct Declarator {
     pub dimensions: Vec<Option<u64>>,
 }
 
+/// The type of a texture, sampler or surface that a directive names.
+pub(super) fn opaque_type(directive: &str) -> Option<VariableType> {
+    match directive {
+        ".texref" => Some(VariableType::Texture),
+        ".samplerref" => Some(VariableType::Sampler),
+        ".surfref" => Some(VariableType::Surface),
+        _ => None,
+    }
+}
+
 impl Parser<'_> {
     /// A declaration from its first word to the `;`, at module scope or in a function.
     pub(super) fn parse_declaration(&mut self, linkage: Linkage) -> Parse<()> {
@@ -219,11 +229,9 @@ impl Parser<'_> {
             };
         }
         let text = self.lexer.text();
-        let ty = match text {
-            ".texref" => VariableType::Texture,
-            ".samplerref" => VariableType::Sampler,
-            ".surfref" => VariableType::Surface,
-            _ => match Modifier::from_spelling(&text[1..]).and_then(Modifier::scalar_type) {
+        let ty = match opaque_type(text) {
+            Some(opaque) => opaque,
+            None => match Modifier::from_spelling(&text[1..]).and_then(Modifier::scalar_type) {
                 Some(ty) if ty.is_declarable() => VariableType::Scalar(ty),
                 Some(ty) => {
                     let finding =

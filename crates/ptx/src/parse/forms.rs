@@ -44,8 +44,8 @@ pub(crate) fn fill(row: &Row, modifiers: &[Modifier]) -> Result<Filled, Misfit> 
     let mut places: SmallVec<[usize; 12]> = SmallVec::new();
     let in_order = place_in_order(row.slots, modifiers, 0, &mut places);
     if !in_order {
-        // The components of the opcode itself stay where they are.
-        let components = row.opcode.spelling().matches('.').count();
+        // The components of the opcode itself stay where they are, except in rows that say otherwise.
+        let components = row.opcode.spelling().matches('.').count() - usize::from(row.movable);
         let displaced = |&position: &usize| modifiers.get(position) != Some(&row.slots[position].values[0]);
         if let Some(position) = (0..components).find(displaced) {
             return Err(if position < modifiers.len() { Misfit::NotAllowed(position) } else { Misfit::Missing(position) });

@@ -2,12 +2,13 @@
 
 use oriole_support::Index;
 
-use super::declare::{Place, at_least, needs, place_of};
+use super::declare::{Place, at_least, needs, opaque_type, place_of};
 use super::labels::Labels;
 use super::symbols::Symbol;
 use super::{Parse, Parser};
 use crate::ast::{
-    Body, Function, FunctionId, FunctionKind, LaunchBounds, Linkage, Parameter, PointerAttribute, TextureMode, Variable, VariableType,
+    Body, Function, FunctionId, FunctionKind, LaunchBounds, Linkage, Parameter, PointerAttribute, PointerTarget, TextureMode, Variable,
+    VariableType,
 };
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::TokenKind;
@@ -318,8 +319,12 @@ impl Parser<'_> {
             self.report(Diagnostic::new(Code::BadPointerAttribute, span, "`.ptr` describes parameters of kernels only"));
         }
         self.require_version("`.ptr`", span, 2, 2);
-        let mut pointer = PointerAttribute { space: None, align: None };
-        if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
+        let mut pointer = PointerAttribute { target: None, align: None };
+        if let Some(opaque) = opaque_type(self.lexer.text()) {
+            self.require_version("a kernel's pointer to a texture, sampler or surface", self.span(), 4, 3);
+            pointer.target = Some(PointerTarget::Opaque(opaque));
+            self.lexer.advance();
+        } else if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
             if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
                 return self.error(
                     Code::BadPointerAttribute,
@@ -327,7 +332,7 @@ impl Parser<'_> {
                     "a kernel's pointer points into `.global`, `.const`, `.shared` or `.local`",
                 );
             }
-            pointer.space = Some(space);
+            pointer.target = Some(PointerTarget::Space(space));
             self.lexer.advance();
         }
         if self.eat_directive(".align") {

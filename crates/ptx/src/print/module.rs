@@ -1,7 +1,9 @@
 //! The header, variables, initial values and debug sections.
 
 use super::{Printer, operand::constant_text};
-use crate::ast::{Attribute, DwarfItem, DwarfSection, Initializer, Item, Linkage, TextureMode, Variable, VariableId, VariableType};
+use crate::ast::{
+    Attribute, DwarfItem, DwarfSection, Initializer, Item, Linkage, PointerTarget, TextureMode, Variable, VariableId, VariableType,
+};
 use crate::types::ScalarType;
 
 /// How a linking directive is written, with a blank after it.
@@ -12,6 +14,16 @@ pub(super) fn linkage_text(linkage: Linkage) -> &'static str {
         Linkage::Visible => ".visible ",
         Linkage::Weak => ".weak ",
         Linkage::Common => ".common ",
+    }
+}
+
+/// The type of a texture, sampler or surface, with a blank before it.
+fn opaque_spelling(ty: VariableType) -> &'static str {
+    match ty {
+        VariableType::Texture => " .texref",
+        VariableType::Sampler => " .samplerref",
+        VariableType::Surface => " .surfref",
+        VariableType::Scalar(_) => "",
     }
 }
 
@@ -100,14 +112,14 @@ impl<'m> Printer<'m> {
         }
         match variable.ty {
             VariableType::Scalar(ty) => self.vector_type(variable.lanes, ty),
-            VariableType::Texture => self.put(" .texref"),
-            VariableType::Sampler => self.put(" .samplerref"),
-            VariableType::Surface => self.put(" .surfref"),
+            opaque => self.put(opaque_spelling(opaque)),
         }
         if let Some(pointer) = variable.pointer {
             self.put(" .ptr");
-            if let Some(space) = pointer.space {
-                self.value(format_args!(" {}", space.spelling()));
+            match pointer.target {
+                Some(PointerTarget::Space(space)) => self.value(format_args!(" {}", space.spelling())),
+                Some(PointerTarget::Opaque(ty)) => self.put(opaque_spelling(ty)),
+                None => {}
             }
             if let Some(align) = pointer.align {
                 self.value(format_args!(" .align {align}"));

@@ -35,6 +35,8 @@ pub struct Row {
     pub removals: &'static [ConditionalRequirement],
     /// Combinations that ptxas takes and the manual does not have.
     pub undocumented: &'static [&'static [Atom]],
+    /// Whether the last component of the opcode may stand anywhere among the modifiers.
+    pub movable: bool,
     /// Illegal combinations.
     pub denials: &'static [&'static [Atom]],
 }

@@ -16,26 +16,23 @@ impl Decoder<'_> {
             let count = usize::from(vector.number().unwrap_or(1));
             return self.move_vector(to, from, ty, count);
         }
-        match (to, from) {
-            (_, ast::Operand::Vector(list)) if self.body.list(list).len() > 1 => self.pack(to, self.body.list(list), ty),
-            (ast::Operand::Vector(list), _) if self.body.list(list).len() > 1 => self.unpack(self.body.list(list), from, ty),
-            _ => {
-                let to = match to {
-                    ast::Operand::Vector(list) => self.body.list(list)[0],
-                    _ => to,
-                };
-                if ty == ScalarType::B128 {
-                    let destination = self.destination(to)?;
-                    let [low, high] = self.halves(from, ty)?;
-                    self.copy(destination, low);
-                    self.copy(destination + 1, high);
-                    return Ok(());
-                }
+        let (destinations, sources) = (self.elements(to, self.lanes(to)), self.elements(from, self.lanes(from)));
+        match (&destinations[..], &sources[..]) {
+            (&[to], &[from]) if ty == ScalarType::B128 => {
+                let destination = self.destination(to)?;
+                let [low, high] = self.halves(from, ty)?;
+                self.copy(destination, low);
+                self.copy(destination + 1, high);
+                Ok(())
+            }
+            (&[to], &[from]) => {
                 let source = self.source(from, ty)?;
                 let destination = self.destination(to)?;
                 self.copy_cut(destination, source, ty.bits());
                 Ok(())
             }
+            (&[to], elements) => self.pack(to, elements, ty),
+            (elements, _) => self.unpack(elements, from, ty),
         }
     }
 

@@ -108,6 +108,15 @@ impl Decoder<'_> {
         Source::register(destination)
     }
 
+    /// The number of elements of an operand.
+    pub(crate) fn lanes(&self, operand: ast::Operand) -> usize {
+        match operand {
+            ast::Operand::Vector(list) => self.body.list(list).len(),
+            ast::Operand::Register(register) => usize::from(self.body.declaration_of(register).lanes.max(1)),
+            _ => 1,
+        }
+    }
+
     /// The elements of `{a, b}` or of a vector register, or the operand itself.
     pub(crate) fn elements(&self, operand: ast::Operand, count: usize) -> Vec<ast::Operand> {
         use Component::{W, X, Y, Z};
