@@ -1,6 +1,6 @@
 //! Bytes as a file with machine code: cubin, fatbin, object file, executable.
 //!
-//! No panic in what `verify`, `disasm`, `rescore` and `roundtrip` do. A cubin that is read is written back as it was; its control listing
+//! No panic in what `verify`, `disasm`, `rescore` and `roundtrip` do, and when the simulator loads the file. A cubin that is read is written back as it was; its control listing
 //! assembles to the same bytes; a word that is decoded is encoded to the same bits.
 
 use oriole_cli::sass::assemble::assemble;
@@ -11,6 +11,7 @@ use oriole_cli::sass::program::Program;
 use oriole_cubin::{Cubin, ImageKind};
 use oriole_driver::rescore::{Options, When, rescore};
 use oriole_isa::{decode, encode};
+use oriole_sim::sass::Code;
 use oriole_sim::verify::{Verifier, verify};
 
 use crate::Outcome;
@@ -55,6 +56,7 @@ fn check_cubin(cubin: &Cubin) {
     check_words(&program);
     let Ok(bytes) = cubin.write() else { return };
     check_listing(cubin, &bytes);
+    let _ = Code::load(&bytes).map_err(|error| error.to_string());
     for schedule in [None, Some(When::Always)] {
         check_rescored(&bytes, schedule);
     }
