@@ -253,6 +253,12 @@ fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) ->
     errors
 }
 
+/// Returns the number of bytes of constant bank 0 that a kernel's launch fills: the system's part and the parameters.
+fn constant_bytes(job: &Job<'_>, options: &Options) -> u32 {
+    let parameters = job.homes.parameter_bytes as u32;
+    options.target.profile().parameters_start(parameters) + parameters
+}
+
 fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {
     FunctionReport {
         name: job.name().to_owned(),
@@ -263,7 +269,7 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
         shared_bytes: job.homes.shared_bytes as u32,
-        constant_bytes: if job.is_kernel() { options.target.profile().parameters + job.homes.parameter_bytes as u32 } else { 0 },
+        constant_bytes: if job.is_kernel() { constant_bytes(job, options) } else { 0 },
         instructions: function.code.instructions,
         plan: function.plan,
     }

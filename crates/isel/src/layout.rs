@@ -77,6 +77,8 @@ pub struct Layout {
 
 /// Constants beyond this size have no initial bytes, since no target has a larger bank.
 const LARGEST_BANK: u64 = 0x10000;
+/// Addresses that constant bank 4 has room for. ptxas 13.0.88 leaves the last slot of the bank free.
+const MOST_ADDRESSES: usize = 0x10000 / 8 - 1;
 
 impl Layout {
     /// Places the variables of a module.
@@ -110,16 +112,20 @@ impl Layout {
             } else {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
-            let home = match linking {
-                Linking::Whole => {
-                    let next = layout.addresses.len() as u32;
-                    let slot = *slots.entry(name.clone()).or_insert_with(|| {
-                        layout.addresses.push(name);
-                        next
-                    });
-                    Home::Table(8 * slot)
-                }
-                Linking::Relocatable => Home::Symbol { name, space: SymbolSpace::Global },
+            let slot = match linking {
+                Linking::Whole => slots.get(&name).copied().or_else(|| {
+                    let next = layout.addresses.len();
+                    (next < MOST_ADDRESSES).then(|| {
+                        slots.insert(name.clone(), next as u32);
+                        layout.addresses.push(name.clone());
+                        next as u32
+                    })
+                }),
+                Linking::Relocatable => None,
+            };
+            let home = match slot {
+                Some(slot) => Home::Table(8 * slot),
+                None => Home::Symbol { name, space: SymbolSpace::Global },
             };
             homes.statics.insert(id, home);
         }

@@ -14,6 +14,8 @@ use crate::variables::CONSTANT_BANK;
 
 /// Bytes of a constant bank.
 const BANK_BYTES: i64 = 1 << 16;
+/// Offsets that are added to a register end here: they have 16 bits with a sign.
+const LARGEST_INDEXED: i64 = 0x8000;
 
 /// `ld`, `ldu`
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -29,7 +31,7 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
             if let Some(words) = crate::parameters::load(select, ptx, bytes, is_signed)? {
                 words
             } else if select.is_kernel || ptx.has(Modifier::ParamEntry) {
-                let start = select.target.profile().parameters;
+                let start = select.target.profile().parameters_start(select.homes.parameter_bytes);
                 select.load_bank(ptx, 0, start, bytes, is_signed)?
             } else {
                 let mut local = access;
@@ -160,7 +162,7 @@ impl Select<'_> {
                 offset = 0;
                 base
             }
-            Some(base) if (0..0x8000).contains(&offset) => self.low(base),
+            Some(base) if (0..=LARGEST_INDEXED - i64::from(bytes)).contains(&offset) => self.low(base),
             Some(base) => {
                 offset = i64::from(start);
                 self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.low(base), Operand::from(place.offset as u32)])
