@@ -389,7 +389,8 @@ fn immediate_amounts_of_shifts_are_clamped() {
         heads.extend((!kind.signed).then(|| format!("shl.{bits}")));
         for (head, target) in heads.iter().flat_map(|head| TARGETS.iter().map(move |target| (head, target))) {
             let width = width(bits);
-            let by = |amount: u32| code(&format!("{head} %r, %a, {amount};"), bits, target);
+            // Of one length, because code has the places of statements in it.
+            let by = |amount: u32| code(&format!("{head} %r, %a, {amount:>10};"), bits, target);
             let clamped = by(width);
             assert_ne!(clamped, by(width - 1), "{head} on {target}");
             for amount in [31, 32, 33, 63, 64, 65, 255, 0xffff_ffff].into_iter().filter(|&amount| amount > width) {
