@@ -1,11 +1,15 @@
 //! `oriole`: the command line.
 
+#[macro_use]
+mod console;
+
 mod asm;
 mod check;
 mod compile;
 mod disasm;
 mod guard;
 mod output;
+mod print;
 mod profile;
 mod rescore;
 mod roundtrip;
@@ -47,12 +51,29 @@ enum Command {
 
 /// How a fault of the compiler itself is reported; 70 is `EX_SOFTWARE`.
 const PROGRAM: guard::Program = guard::Program { name: "oriole", prefix: "error: ", status: 70 };
+/// Something could not be written, or the command line is wrong.
+const FAILURE: u8 = 2;
 
 fn main() -> ExitCode {
     guard::run(&PROGRAM, || {
         guard::provoke();
-        run_command(Arguments::parse().command)
+        call()
     })
+}
+
+fn call() -> ExitCode {
+    let code = match Arguments::try_parse() {
+        Ok(arguments) => run_command(arguments.command),
+        Err(error) if error.use_stderr() => {
+            let _ = error.print();
+            ExitCode::from(FAILURE)
+        }
+        Err(help) => {
+            print::note_output(help.print());
+            ExitCode::SUCCESS
+        }
+    };
+    print::finish(code, FAILURE)
 }
 
 fn run_command(command: Command) -> ExitCode {

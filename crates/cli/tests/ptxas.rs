@@ -204,14 +204,10 @@ const CALLS: &[&str] = &[
     "--list-version",
 ];
 
-/// Confirms against the vendor's tool that the calls above are answered alike. `ORIOLE_ORACLES` names its folder.
+/// Confirms against the vendor's tool that the calls above are answered alike.
 #[test]
 fn option_handling_agrees_with_ptxas() {
-    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") else {
-        eprintln!("skipped: ORIOLE_ORACLES is not set");
-        return;
-    };
-    let vendor = PathBuf::from(oracles).join("ptxas");
+    let Some(vendor) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("oracle");
     let mut differences = Vec::new();
     for call in CALLS {

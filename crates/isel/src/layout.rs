@@ -100,6 +100,11 @@ impl Layout {
         }
         layout.place_constants(module)?;
         let mut externs: FxHashSet<String> = layout.externs.iter().cloned().collect();
+        // A table for all variables has no place in the bank of a large module; then it has those that code mentions, and the driver fills the
+        // addresses of the others into the code.
+        let mentioned: Option<FxHashSet<VariableId>> = (variables_in(module, StateSpace::Global).count() > MOST_ADDRESSES)
+            .then(|| module.functions.iter().flat_map(mentioned).collect());
+        let has_slot = |id: VariableId| mentioned.as_ref().is_none_or(|mentioned| mentioned.contains(&id));
         let mut slots: FxHashMap<String, u32> = FxHashMap::default();
         let mut homes = ModuleHomes::default();
         for id in variables_in(module, StateSpace::Global) {
@@ -112,20 +117,16 @@ impl Layout {
             } else {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
-            let slot = match linking {
-                Linking::Whole => slots.get(&name).copied().or_else(|| {
-                    let next = layout.addresses.len();
-                    (next < MOST_ADDRESSES).then(|| {
-                        slots.insert(name.clone(), next as u32);
-                        layout.addresses.push(name.clone());
-                        next as u32
-                    })
-                }),
-                Linking::Relocatable => None,
-            };
-            let home = match slot {
-                Some(slot) => Home::Table(8 * slot),
-                None => Home::Symbol { name, space: SymbolSpace::Global },
+            let home = match linking {
+                Linking::Whole if slots.contains_key(&name) || has_slot(id) && slots.len() < MOST_ADDRESSES => {
+                    let next = layout.addresses.len() as u32;
+                    let slot = *slots.entry(name.clone()).or_insert_with(|| {
+                        layout.addresses.push(name);
+                        next
+                    });
+                    Home::Table(8 * slot)
+                }
+                _ => Home::Symbol { name, space: SymbolSpace::Global },
             };
             homes.statics.insert(id, home);
         }
