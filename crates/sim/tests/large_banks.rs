@@ -19,6 +19,7 @@ const LIMIT: Options = Options::limited(1 << 24);
 
 /// Runs a kernel test in the interpreter and, compiled, in the simulator.
 fn check(name: &str, text: &str, targets: &[(&str, u8)]) {
+    if let Some(d) = env::var_os("DUMP") { fs::write(PathBuf::from(d).join(format!("{name}.ptx")), text).unwrap(); } // TEMP
     let test = oriole_kernel_test::parse(text).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{name} is not accepted");
