@@ -98,12 +98,8 @@ impl Cubin {
     /// Returns the number of named barriers of a function: `EIATTR_NUM_BARRIERS`, or in files of CUDA 12 and before the flags of its
     /// code section.
     pub fn barrier_count(&self, function: &str) -> u32 {
-        let stated = self.function_attributes(function).iter().find_map(|attribute| match attribute.value {
-            Value::Byte(number) if attribute.code == Code::NUM_BARRIERS => Some(u32::from(number)),
-            _ => None,
-        });
-        let in_flags = || self.text_section(function).map_or(0, |index| self.sections[index].barriers_in_flags());
-        stated.unwrap_or_else(in_flags)
+        let section = self.text_section(function).map(|index| &self.sections[index]);
+        section.map_or(0, |section| section.barrier_count(self.function_attributes(function)))
     }
 
     /// Sets the number of registers in all places that hold it.

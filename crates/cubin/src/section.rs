@@ -6,7 +6,7 @@ use object::elf;
 
 use crate::callgraph::CallEdge;
 use crate::compat::CompatAttribute;
-use crate::info::Attribute;
+use crate::info::{Attribute, Code, Value};
 use crate::note::Note;
 use crate::relocation::Relocation;
 use crate::strings::StringTable;
@@ -310,9 +310,14 @@ impl Section {
         self.fixed_offset.is_some() && matches!(self.content, Content::NoBits(_))
     }
 
-    /// The number of named barriers in `sh_flags` of a code section; 0 in files that say it with `EIATTR_NUM_BARRIERS`.
-    pub fn barriers_in_flags(&self) -> u32 {
-        ((self.flags & flags::BARRIERS) >> flags::BARRIERS.trailing_zeros()) as u32
+    /// Returns the number of named barriers of the function in this code section, whose attributes are given: `EIATTR_NUM_BARRIERS`, or
+    /// in files of CUDA 12 and before a field of `sh_flags`.
+    pub fn barrier_count(&self, attributes: &[Attribute]) -> u32 {
+        let stated = attributes.iter().find_map(|attribute| match attribute.value {
+            Value::Byte(number) if attribute.code == Code::NUM_BARRIERS => Some(u32::from(number)),
+            _ => None,
+        });
+        stated.unwrap_or(((self.flags & flags::BARRIERS) >> flags::BARRIERS.trailing_zeros()) as u32)
     }
 
     /// `sh_info` of a code section, taken apart.

@@ -266,8 +266,7 @@ fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) ->
 
 /// Returns the number of bytes of constant bank 0 that a kernel's launch fills: the system's part and the parameters.
 fn constant_bytes(job: &Job<'_>, options: &Options) -> u32 {
-    let parameters = job.homes.parameter_bytes as u32;
-    options.target.profile().parameters_start(parameters) + parameters
+    options.target.profile().parameters_start(job.homes.parameter_bytes) + job.homes.parameter_bytes as u32
 }
 
 fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {

@@ -49,16 +49,16 @@ pub struct Limits {
 }
 
 /// The most bytes of parameters that a kernel has at the usual place. Kernels with more exist since PTX ISA 8.1.
-pub const SMALL_PARAMETER_BYTES: u32 = 4352;
+pub const SMALL_PARAMETER_BYTES: u64 = 4352;
 
 impl Profile {
     /// Returns the offset in constant bank 0 of the parameters of a kernel that has this many bytes of them.
-    pub fn parameters_start(&self, bytes: u32) -> u32 {
+    pub fn parameters_start(&self, bytes: u64) -> u32 {
         if bytes > SMALL_PARAMETER_BYTES { self.large_parameters } else { self.parameters }
     }
 
     /// Returns the distance in bytes from the address at [`Profile::parameter_window`] to the parameters of such a kernel.
-    pub fn parameters_in_window(&self, bytes: u32) -> u32 {
+    pub fn parameters_in_window(&self, bytes: u64) -> u32 {
         self.parameter_window_start + self.parameters_start(bytes) - self.parameters
     }
 }

@@ -16,7 +16,7 @@ const PROGRAMS: u64 = 24;
 const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
 
 /// Features that the compiler or the interpreter still gets wrong. Programs of these tests do without them; `oriole-ptx-fuzz` does not.
-const NOT_YET: [Feature; 3] = [Feature::VectorMoves, Feature::LargeConstants, Feature::LargeParameters];
+const NOT_YET: [Feature; 0] = [];
 
 fn generate(seed: u64, size: Option<usize>) -> Program {
     generate_with(seed, &Options { size, without: NOT_YET.into_iter().collect() })

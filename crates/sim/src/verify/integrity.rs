@@ -105,7 +105,7 @@ fn registers(section: &Section<'_>, ledger: &mut Ledger) {
 }
 
 fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
-    let stated = i64::from(section.cubin.barrier_count(section.function));
+    let stated = i64::from(section.index.cubin().sections()[section.number].barrier_count(section.attributes));
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
         let index =
             instruction.operands.first().and_then(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
