@@ -173,11 +173,11 @@ fn votes() -> Vec<Generated> {
 
 /// `.sync` after the mode, as much inline assembly has it.
 fn other_modifier_order() -> Generated {
-    let ballot = |i: usize| (0..32).filter(|lane| (i / 32 * 32 + lane) % 3 == 0).map(|lane| 1_u64 << lane).sum::<u64>();
+    let ballot = |i: usize| (0..32).filter(|lane| (i / 32 * 32 + lane).is_multiple_of(3)).map(|lane| 1_u64 << lane).sum::<u64>();
     let result = |i: usize| {
         let lowest = (i / 32 * 32) as u64;
         let sum: u64 = (lowest..lowest + 32).sum();
-        (ballot(i) ^ (lowest + 5)).wrapping_add(sum) + u64::from(ballot(i) != 0) & 0xffff_ffff
+        ((ballot(i) ^ (lowest + 5)) + sum + u64::from(ballot(i) != 0)) & 0xffff_ffff
     };
     kernel("other_modifier_order", "vote.ballot.sync, vote.any.sync, shfl.idx.sync and redux.add.sync")
         .platform("8.0", "sm_80")
