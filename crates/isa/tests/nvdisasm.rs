@@ -14,6 +14,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oriole_isa::table::{Core, Form, FormId, Piece, Sign, Slot, Term};
 use oriole_isa::{Control, Target, decode, encode, form_of, print};
@@ -97,7 +98,9 @@ fn encoded_anew(word: u128, target: Target) -> Option<u128> {
 
 /// The text of each word, or the position of the first that nvdisasm refuses.
 fn ask(tool: &Path, target: Target, words: &[u128]) -> Result<Vec<String>, usize> {
-    let input = env::temp_dir().join(format!("oriole-nvdisasm-{}-{target}.bin", std::process::id()));
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let number = ASKED.fetch_add(1, Ordering::Relaxed);
+    let input = env::temp_dir().join(format!("oriole-nvdisasm-{}-{number}.bin", std::process::id()));
     fs::write(&input, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).expect("words written");
     let letter = if target.number() >= 90 { "a" } else { "" };
     let output = Command::new(tool).args(["-b", &format!("SM{}{letter}", target.number())]).arg(&input).output().expect("nvdisasm");
