@@ -102,10 +102,15 @@ pub const TARGETS: &[Target] = &[
     blackwell("sm_121f", 121, Family, 0, 0),
 ];
 
+/// The most bytes of kernel parameters that the original layout holds. Larger ones, which exist since PTX ISA 8.1, are described by
+/// `EIATTR_KPARAM_INFO_V2`, and on Turing to Ada they have another place in constant bank 0.
+pub const SMALL_PARAMETER_BYTES: u16 = 4352;
+
 impl Style {
-    /// Where kernel parameters start in constant bank 0.
-    pub fn parameter_base(self) -> u16 {
+    /// Returns the offset in constant bank 0 of the parameters of a kernel that has this many bytes of them.
+    pub fn parameter_base(self, parameter_bytes: u16) -> u16 {
         match self {
+            Ampere if parameter_bytes > SMALL_PARAMETER_BYTES => 0x1a80,
             Ampere => 0x160,
             Hopper => 0x210,
             Blackwell => 0x380,

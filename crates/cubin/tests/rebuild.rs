@@ -29,6 +29,10 @@ const KERNELS: &str = r"
     mov.u32 %t, %tid.x; ld.param.u64 %a, [p]; st.shared.u32 [other], %t; bar.sync 0;
     ld.shared.u32 %t, [other+4]; st.global.u32 [%a], %t; ret;
 }
+.visible .entry most_small_parameters(.param .align 8 .b8 s[4352]) { ret; }
+.visible .entry large_parameters(.param .u64 p, .param .align 8 .b8 s[4345]) { ret; }
+.visible .entry large_parameter(.param .align 8 .b8 s[16384], .param .u16 q) { ret; }
+.visible .entry most_parameters(.param .u8 q, .param .align 4 .b8 s[32760]) { ret; }
 .weak .entry last(.param .align 16 .b8 s[40]) { ret; }
 ";
 

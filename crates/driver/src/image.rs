@@ -210,7 +210,11 @@ fn report(job: &Job<'_>, function: &Finished, file: &build::Module, options: &Op
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
         shared_bytes: job.homes.shared_bytes,
-        constant_bytes: if job.is_kernel() { options.target.profile().parameters + job.homes.parameter_bytes } else { 0 },
+        constant_bytes: if job.is_kernel() {
+            options.target.profile().parameters_start(job.homes.parameter_bytes) + job.homes.parameter_bytes
+        } else {
+            0
+        },
         instructions: function.code.instructions,
         plan: function.plan,
     }

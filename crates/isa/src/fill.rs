@@ -7,6 +7,8 @@ use crate::table::{self, Bits, Core, FieldId, FieldSpec, File, Form, Format, Par
 
 /// Modifiers that one value of a field has at most.
 const LONGEST_SPELLING: usize = 6;
+/// Size of a constant bank.
+const BANK_BYTES: i64 = 0x1_0000;
 
 impl FieldSpec {
     /// The value with the longest spelling that the symbols start with, and that length.
@@ -315,6 +317,14 @@ impl Filler {
         fits && self.assign(bits, number as u64 & bits.limit())
     }
 
+    /// An offset in a constant bank without a register. The field is as wide as the bank is large, so the upper half of the bank is
+    /// stored, and printed, as negative numbers: `c[0x3][-0x8000]` is what is at 0x8000. Where the field is wider than that, the
+    /// upper half is stored as it is.
+    fn bank_offset(&mut self, bits: &Bits, number: i64) -> bool {
+        let wraps = (0..BANK_BYTES).contains(&number) && u32::from(bits.width) + bits.scale.ilog2() == BANK_BYTES.ilog2();
+        if wraps { self.integer(Format::SignedAlone, bits, number) } else { self.offset(bits, number) }
+    }
+
     /// A number that is added to something wider, so its sign matters.
     fn offset(&mut self, bits: &Bits, number: i64) -> bool {
         let number = unscaled(bits, number).filter(|&number| is_signed(bits, number));
@@ -344,12 +354,14 @@ impl Filler {
                 },
                 Term::Number(format, bits) => {
                     let number = offset.take().unwrap_or_default();
-                    let keeps_sign = match format {
-                        Format::Unsigned => false,
-                        Format::SignedAlone => true,
-                        _ => !given.registers.is_empty(),
-                    };
-                    if keeps_sign { self.offset(bits, number) } else { self.integer(*format, bits, number) }
+                    let has_register = given.registers.iter().any(|register| register.number.is_some());
+                    match format {
+                        Format::Unsigned => self.integer(*format, bits, number),
+                        Format::SignedAlone if !has_register => self.bank_offset(bits, number),
+                        Format::SignedAlone => self.offset(bits, number),
+                        _ if given.registers.is_empty() => self.integer(*format, bits, number),
+                        _ => self.offset(bits, number),
+                    }
                 }
             };
             if !fits {

@@ -16,6 +16,7 @@ use oriole_ptx::ast::{
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 use oriole_support::Index;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
@@ -70,6 +71,8 @@ pub struct Layout {
 }
 
 const LARGEST_BANK: u64 = 0x10000;
+/// Addresses that constant bank 4 has room for. ptxas 13.0.88 leaves the last slot of the bank free.
+const MOST_ADDRESSES: usize = 0x10000 / 8 - 1;
 
 impl Layout {
     /// Places the variables of a module.
@@ -86,6 +89,7 @@ impl Layout {
             names: names_of(module),
         };
         layout.place_constants(module)?;
+        let mut known = FxHashSet::default();
         for id in variables_in(module, StateSpace::Global) {
             let variable = &module.variables[id];
             let Some(name) = layout.names[id.position()].clone() else { continue };
@@ -96,7 +100,7 @@ impl Layout {
             } else {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
-            if linking == Linking::Whole && !layout.addresses.contains(&name) {
+            if linking == Linking::Whole && layout.addresses.len() < MOST_ADDRESSES && known.insert(name.clone()) {
                 layout.addresses.push(name);
             }
         }
@@ -163,16 +167,14 @@ impl Layout {
         for constant in &self.constants {
             homes.insert(constant.id, self.of_static(constant, SymbolSpace::Constant));
         }
+        let slots: FxHashMap<&str, u32> = self.addresses.iter().map(String::as_str).zip((0..).step_by(8)).collect();
         for id in variables_in(module, StateSpace::Global) {
             let Some(name) = self.names[id.position()].clone() else { continue };
-            let slot = self.addresses.iter().position(|known| *known == name);
-            homes.insert(
-                id,
-                match slot {
-                    Some(slot) => Home::Table(8 * slot as u32),
-                    None => Home::Symbol { name, space: SymbolSpace::Global },
-                },
-            );
+            let home = match slots.get(name.as_str()) {
+                Some(&slot) => Home::Table(slot),
+                None => Home::Symbol { name, space: SymbolSpace::Global },
+            };
+            homes.insert(id, home);
         }
         let used = mentioned(function);
         place_frame(module, &used, &mut homes);

@@ -207,7 +207,8 @@ impl Maker<'_> {
                 Content::Relocations(group.map_or(Ok(Vec::new()), |group| self.resolve(group))?)
             }
             Role::Parameters(k) => {
-                let size = usize::from(style.parameter_base()) + usize::from(module.functions[k].parameter_bytes);
+                let bytes = module.functions[k].parameter_bytes;
+                let size = usize::from(style.parameter_base(bytes)) + usize::from(bytes);
                 Content::Bytes(vec![0; size])
             }
             Role::Constants(k) => {

@@ -1,7 +1,7 @@
 //! The attributes that a function needs, in the order in which ptxas writes them.
 
-use crate::info::{Attribute, Code, Parameter, ParameterBank, Value};
-use crate::target::{Style, Target};
+use crate::info::{Attribute, Code, Parameter, ParameterBank, ParameterV2, Value};
+use crate::target::{SMALL_PARAMETER_BYTES, Style, Target};
 
 /// Version of the CUDA API, ten times: `EIATTR_CUDA_API_VERSION`.
 pub const API_VERSION: u32 = 130;
@@ -14,6 +14,7 @@ const AMPERE: &[Code] = &[
     Code::PARAM_CBANK,
     Code::CBANK_PARAM_SIZE,
     Code::KPARAM_INFO,
+    Code::KPARAM_INFO_V2,
     Code::WMMA_USED,
     Code::MAXREG_COUNT,
     Code::NUM_BARRIERS,
@@ -40,6 +41,7 @@ const AMPERE: &[Code] = &[
 const HOPPER: &[Code] = &[
     Code::CUDA_API_VERSION,
     Code::KPARAM_INFO,
+    Code::KPARAM_INFO_V2,
     Code::EXPLICIT_CLUSTER,
     Code::CTA_PER_CLUSTER,
     Code::AT_ENTRY_FRAGMENTS,
@@ -95,13 +97,22 @@ pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<A
     }
     if !parameters.is_empty() {
         let size = parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0);
-        let bank = ParameterBank { symbol: 0, offset: target.style.parameter_base(), size };
+        let bank = ParameterBank { symbol: 0, offset: target.style.parameter_base(size), size };
         list.push(Attribute::new(Code::PARAM_CBANK, Value::ParameterBank(bank)));
         list.push(Attribute::new(Code::CBANK_PARAM_SIZE, Value::Half(size)));
         // Last parameter first.
-        list.extend(parameters.iter().rev().map(|parameter| Attribute::new(Code::KPARAM_INFO, Value::Parameter(*parameter))));
+        list.extend(parameters.iter().rev().map(|parameter| parameter_attribute(parameter, size)));
     }
     function_attributes(target, or_given(list, extra))
+}
+
+/// The attribute of one parameter of a kernel that has `total` bytes of them. ptxas 13.0.88 uses the second form for all parameters of a
+/// kernel that has more than [`SMALL_PARAMETER_BYTES`], also for those whose size would fit the first.
+fn parameter_attribute(parameter: &Parameter, total: u16) -> Attribute {
+    if total > SMALL_PARAMETER_BYTES {
+        return Attribute::new(Code::KPARAM_INFO_V2, Value::ParameterV2(ParameterV2::from(*parameter)));
+    }
+    Attribute::new(Code::KPARAM_INFO, Value::Parameter(*parameter))
 }
 
 /// `EIATTR_MAXREG_COUNT` of a kernel without limit.

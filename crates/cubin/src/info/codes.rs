@@ -120,6 +120,7 @@ impl Code {
     pub const FRAME_SIZE: Code = Code(0x11);
     pub const MIN_STACK_SIZE: Code = Code(0x12);
     pub const KPARAM_INFO: Code = Code(0x17);
+    pub const KPARAM_INFO_V2: Code = Code(0x45);
     pub const CBANK_PARAM_SIZE: Code = Code(0x19);
     pub const MAXREG_COUNT: Code = Code(0x1b);
     pub const EXIT_INSTR_OFFSETS: Code = Code(0x1c);

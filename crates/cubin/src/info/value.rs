@@ -87,6 +87,14 @@ pub struct ParameterV2 {
     pub space: u8,
 }
 
+impl From<Parameter> for ParameterV2 {
+    /// The second form has no bank: such parameters are always in the default bank.
+    fn from(parameter: Parameter) -> ParameterV2 {
+        let Parameter { index, ordinal, offset, size, log_alignment, space, .. } = parameter;
+        ParameterV2 { index, ordinal, offset, size, log_alignment, space }
+    }
+}
+
 /// `EIATTR_PARAM_CBANK`: where in its bank the parameters of a kernel are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterBank {

@@ -5,11 +5,12 @@ use oriole_cubin::build::{
     PlacedFrame, Shared, SharedVariable, Subroutine, Variable, decode_frames, function_attributes, kernel_attributes,
 };
 use oriole_cubin::compat::CompatCode;
-use oriole_cubin::info::{Attribute, Code, Parameter, Value};
+use oriole_cubin::info::{Attribute, Code, Parameter, ParameterV2, Value};
 use oriole_cubin::note::Note;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section};
 use oriole_cubin::symbol::{STT_CUDA_OBJECT, Symbol, SymbolSection};
+use oriole_cubin::target::SMALL_PARAMETER_BYTES;
 use oriole_cubin::{Cubin, FileType, Result, Target};
 
 const COMMON: u16 = 0xfff2;
@@ -120,7 +121,7 @@ impl Reader<'_> {
             min_stack_size: self.per_symbol(symbol, Code::MIN_STACK_SIZE).unwrap_or(0),
             attributes: self.attributes(name, is_kernel),
             externs: self.extern_names(name),
-            parameter_bytes: (bank.len() as u16).saturating_sub(self.target.style.parameter_base()),
+            parameter_bytes: parameter_bytes(self.target, bank.len() as u16),
             shared: self.shared(name),
             constants: self.constants(name),
             had_relocations: relocations.is_empty() && cubin.find(&format!(".rela{text}")).is_some(),
@@ -298,11 +299,13 @@ impl Reader<'_> {
             Code::PARAM_CBANK,
             Code::CBANK_PARAM_SIZE,
             Code::KPARAM_INFO,
+            Code::KPARAM_INFO_V2,
             Code::EXTERNS,
         ];
         let all = self.cubin.function_attributes(name);
         let parameter = |attribute: &Attribute| match attribute.value {
             Value::Parameter(parameter) => Some(parameter),
+            Value::ParameterV2(ParameterV2 { ordinal, offset, size, .. }) => Some(Parameter::plain(ordinal, offset, size)),
             _ => None,
         };
         let mut parameters: Vec<Parameter> = all.iter().filter_map(parameter).collect();
@@ -349,4 +352,11 @@ pub fn prototype_pairs(cubin: &Cubin) -> Vec<(u32, u32)> {
     let bytes = bytes(cubin.section_named(".nv.prototype"));
     let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap());
     bytes.chunks_exact(8).map(|pair| (word(&pair[..4]), word(&pair[4..]))).collect()
+}
+
+/// The size of a kernel's parameters, by the size of constant bank 0 up to their end.
+fn parameter_bytes(target: &Target, bank_bytes: u16) -> u16 {
+    let style = target.style;
+    let large = bank_bytes.saturating_sub(style.parameter_base(u16::MAX));
+    if large > SMALL_PARAMETER_BYTES { large } else { bank_bytes.saturating_sub(style.parameter_base(0)) }
 }

@@ -82,8 +82,9 @@ impl Select<'_> {
             _ => return self.unsupported(ptx),
         };
         let halves = [Operand::constant(0, offset), Operand::constant(0, offset + 4)];
-        if space == AccessSpace::Parameter && profile.parameter_window_start != 0 {
-            let start = self.add_pairs(halves, [profile.parameter_window_start.into(), Operand::RZ]);
+        let parameters_start = profile.parameters_in_window(self.homes.parameter_bytes);
+        if space == AccessSpace::Parameter && parameters_start != 0 {
+            let start = self.add_pairs(halves, [parameters_start.into(), Operand::RZ]);
             return Ok([self.low(start), self.high(start)]);
         }
         Ok(halves)

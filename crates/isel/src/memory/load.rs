@@ -12,6 +12,9 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::variables::CONSTANT_BANK;
 
+/// Offsets that are added to a register end here: they have 16 bits with a sign.
+const LARGEST_INDEXED: i64 = 0x8000;
+
 /// `ld`, `ldu`
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let access = Access::of(ptx);
@@ -26,7 +29,7 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
             if let Some(words) = crate::parameters::load(select, ptx, bytes, is_signed)? {
                 words
             } else if select.is_kernel || ptx.has(Modifier::ParamEntry) {
-                let start = select.target.profile().parameters;
+                let start = select.target.profile().parameters_start(select.homes.parameter_bytes);
                 select.load_bank(ptx, 0, start, bytes, is_signed)?
             } else {
                 let mut local = access;
@@ -153,7 +156,7 @@ impl Select<'_> {
         };
         let mut base = self.low(base);
         let mut offset = i64::from(start) + place.offset;
-        if !(0..0x8000).contains(&offset) {
+        if offset < 0 || offset + i64::from(bytes) > LARGEST_INDEXED {
             base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[base, Operand::from(place.offset as u32)]);
             offset = i64::from(start);
         }

@@ -2,6 +2,7 @@
 
 use oriole_isa::{AddressPart, AddressRegister, File, Opcode, Value};
 
+use super::constants::Constants;
 use super::fault::Fault;
 use super::memory::Width;
 use super::site::Site;
@@ -51,7 +52,8 @@ fn load(site: &Site<'_>) -> Built {
     let offset = place.offset.unwrap_or(0) as u32;
     match index(site, place)? {
         Index::None => {
-            let values = words(width, |at| site.constants.byte(bank, offset.wrapping_add(at)));
+            let start = Constants::fixed_offset(place.offset.unwrap_or(0));
+            let values = words(width, |at| site.constants.byte(bank, start.wrapping_add(at)));
             Ok(compute(move |warp, mask| write(warp, d, mask, width, &values)))
         }
         Index::Uniform(row) => Ok(access(move |warp, world, mask| {

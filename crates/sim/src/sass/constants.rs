@@ -1,5 +1,8 @@
 //! Constant banks of a launch.
 
+/// Size of a constant bank.
+pub const BANK_BYTES: u32 = 0x1_0000;
+
 /// Banks 0 to 31; reading behind the end of a bank gives zero, as on a GPU inside the bank's window.
 #[derive(Clone, Debug, Default)]
 pub struct Constants {
@@ -13,6 +16,12 @@ impl Constants {
             self.banks.resize(bank + 1, Vec::new());
         }
         &mut self.banks[bank]
+    }
+
+    /// The offset that an instruction means which adds no register to it. Instructions store offsets in the upper half of a bank as
+    /// negative numbers.
+    pub fn fixed_offset(stored: i64) -> u32 {
+        stored as u32 & (BANK_BYTES - 1)
     }
 
     /// Up to 8 bytes at an offset.

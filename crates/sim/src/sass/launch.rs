@@ -2,14 +2,12 @@
 
 use oriole_isa::{LaunchWord, ReservedShared, SharedWindow, Target};
 
-use super::constants::Constants;
+use super::constants::{BANK_BYTES, Constants};
 use super::fault::{Error, ErrorKind};
 use super::load::{Code, Kernel};
 use super::world::Map;
 use crate::Launch;
 
-/// Bytes of the parameter bank.
-const BANK_BYTES: usize = 0x1_0000;
 /// What the descriptor of global memory holds; nobody looks inside.
 const DESCRIPTOR: u64 = 0x0000_1000_0000_0fde;
 /// `%nsmid`
@@ -69,13 +67,13 @@ impl Code {
             }
         }
         let bank = constants.bank_mut(0);
-        bank.resize(BANK_BYTES, 0);
+        bank.resize(BANK_BYTES as usize, 0);
         fill(bank, self.target, launch, &map);
         for (&(offset, size), argument) in kernel.parameters.iter().zip(&launch.arguments) {
             if argument.len() != size as usize {
                 return Err(wrong(format!("a parameter has {size} bytes, got {}", argument.len())));
             }
-            let start = (profile.parameters + offset) as usize;
+            let start = (kernel.parameters_start + offset) as usize;
             bank[start..start + argument.len()].copy_from_slice(argument);
         }
         Ok(Prepared { constants, map, registers: kernel.registers })

@@ -59,7 +59,9 @@ pub(super) struct Kernel {
     /// Index of its function.
     pub function: usize,
     pub registers: u16,
-    /// Offset and size of each parameter, in order.
+    /// Where the parameters start in constant bank 0.
+    pub parameters_start: u32,
+    /// Offset from there and size of each parameter, in order.
     pub parameters: Vec<(u32, u32)>,
     pub stack: u32,
     pub shared: u32,
@@ -88,7 +90,7 @@ impl Code {
         let mut sections = Sections::of(&cubin)?;
         link::apply(&cubin, &mut sections)?;
         let functions: Vec<Function> = sections.functions(&cubin, target);
-        let kernels = kernels(&cubin, &functions);
+        let kernels = kernels(&cubin, &functions, target);
         let mut banks = Vec::new();
         let mut variables = Vec::new();
         for (index, section) in cubin.sections().iter().enumerate() {
@@ -205,7 +207,7 @@ impl Sections {
 }
 
 /// What the attributes say about each kernel.
-fn kernels(cubin: &Cubin, functions: &[Function]) -> FxHashMap<String, Kernel> {
+fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<String, Kernel> {
     let mut kernels = FxHashMap::default();
     for function in cubin.kernels() {
         let Some(index) = functions.iter().position(|candidate| candidate.name == function.name) else { continue };
@@ -235,6 +237,7 @@ fn kernels(cubin: &Cubin, functions: &[Function]) -> FxHashMap<String, Kernel> {
             Kernel {
                 function: index,
                 registers: of_symbol(InfoCode::REGCOUNT).map_or(255, |count| count.min(255) as u16),
+                parameters_start: parameters_start(attributes).unwrap_or(target.profile().parameters),
                 parameters: parameters(attributes),
                 stack,
                 shared,
@@ -244,6 +247,14 @@ fn kernels(cubin: &Cubin, functions: &[Function]) -> FxHashMap<String, Kernel> {
         );
     }
     kernels
+}
+
+/// The offset of the parameters in constant bank 0; none for a kernel without parameters.
+fn parameters_start(attributes: &[Attribute]) -> Option<u32> {
+    attributes.iter().find_map(|attribute| match attribute.value {
+        Value::ParameterBank(bank) => Some(u32::from(bank.offset)),
+        _ => None,
+    })
 }
 
 fn parameters(attributes: &[Attribute]) -> Vec<(u32, u32)> {

@@ -223,7 +223,8 @@ impl<'a> Operands<'a> {
             [bank, offset]
                 if address.word.spelling() == "c" && bank.registers.is_empty() && offset.registers.iter().all(|r| r.number.is_none()) =>
             {
-                Ok(self.site.constants.read(bank.offset.unwrap_or(0) as u32, offset.offset.unwrap_or(0) as u32, bytes))
+                let offset = Constants::fixed_offset(offset.offset.unwrap_or(0));
+                Ok(self.site.constants.read(bank.offset.unwrap_or(0) as u32, offset, bytes))
             }
             _ => Err(Unsupported(format!("operand in memory `{}[...]` that depends on registers", address.word.spelling()))),
         }
