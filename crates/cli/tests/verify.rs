@@ -109,3 +109,24 @@ fn the_vendors_code_is_clean() {
         assert_eq!(verified.code, Some(0), "{target}: {}", verified.stdout);
     }
 }
+
+/// Files of CUDA 12 keep the number of named barriers elsewhere than those of CUDA 13.
+#[test]
+fn barriers_of_older_files_are_known() {
+    let folder = folder("verify_cuda12");
+    for name in ["barriers.sm_80.cubin", "barriers.sm_90a.cubin"] {
+        let path = root().join("crates/cubin/tests/data/cuda12").join(name);
+        let path = path.to_str().unwrap();
+        let verified = run(ORIOLE, &folder, &["verify", path], "");
+        assert_eq!(verified.code, Some(0), "{name}: {}", verified.stdout);
+        let rescored = run(ORIOLE, &folder, &["rescore", path, "-o", "new.cubin"], "");
+        assert_eq!(rescored.code, Some(0), "{name}: {}", rescored.stderr);
+        // Without the number, both barriers of the kernel `two` are more than it has.
+        let mut cubin = oriole_cubin::Cubin::read(&fs::read(path).unwrap()).unwrap();
+        let section = cubin.find(".text.two").unwrap();
+        cubin.section_mut(section).unwrap().flags &= !oriole_cubin::section::flags::BARRIERS;
+        fs::write(folder.join("edited.cubin"), cubin.write().unwrap()).unwrap();
+        let verified = run(ORIOLE, &folder, &["verify", "edited.cubin"], "");
+        assert_eq!(verified.stdout.matches("uses a barrier that the function does not have; it has 0").count(), 2, "{}", verified.stdout);
+    }
+}

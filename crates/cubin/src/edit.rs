@@ -95,6 +95,17 @@ impl Cubin {
         self.function_value(function, Code::REGCOUNT)
     }
 
+    /// Returns the number of named barriers of a function: `EIATTR_NUM_BARRIERS`, or in files of CUDA 12 and before the flags of its
+    /// code section.
+    pub fn barrier_count(&self, function: &str) -> u32 {
+        let stated = self.function_attributes(function).iter().find_map(|attribute| match attribute.value {
+            Value::Byte(number) if attribute.code == Code::NUM_BARRIERS => Some(u32::from(number)),
+            _ => None,
+        });
+        let in_flags = || self.text_section(function).map_or(0, |index| self.sections[index].barriers_in_flags());
+        stated.unwrap_or_else(in_flags)
+    }
+
     /// Sets the number of registers in all places that hold it.
     pub fn set_register_count(&mut self, function: &str, registers: u8) -> Result<()> {
         self.set_function_value(function, Code::REGCOUNT, u32::from(registers))?;

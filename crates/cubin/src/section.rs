@@ -264,6 +264,9 @@ pub mod flags {
     pub const TKINFO: u64 = 0x0200_0000;
     /// On everything that belongs to Mercury.
     pub const MERCURY: u64 = 0x1000_0000;
+    /// On code sections of CUDA 12 and before: the number of named barriers of the function. Later files have
+    /// `EIATTR_NUM_BARRIERS` instead.
+    pub const BARRIERS: u64 = 0x07f0_0000;
 }
 
 impl Section {
@@ -305,6 +308,11 @@ impl Section {
     /// Has no bytes, and an offset that does not follow from what is before it.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.fixed_offset.is_some() && matches!(self.content, Content::NoBits(_))
+    }
+
+    /// The number of named barriers in `sh_flags` of a code section; 0 in files that say it with `EIATTR_NUM_BARRIERS`.
+    pub fn barriers_in_flags(&self) -> u32 {
+        ((self.flags & flags::BARRIERS) >> flags::BARRIERS.trailing_zeros()) as u32
     }
 
     /// `sh_info` of a code section, taken apart.

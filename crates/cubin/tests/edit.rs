@@ -167,3 +167,18 @@ fn very_many_sections_are_numbered_elsewhere() {
     assert_eq!((cubin.sections().len(), cubin.symbols()[8].section), (last + 2, SymbolSection::Section(last as u32)));
     assert!(cubin.write().unwrap() == bytes);
 }
+
+/// CUDA 12 and before has the number of named barriers in the flags of the code section, CUDA 13 in an attribute. The counts are those of
+/// the kernels in `cuda12/barriers.ptx`: barriers 0 and 1, none, and one that is known at run time only.
+#[test]
+fn the_number_of_barriers_is_read_from_both_layouts() {
+    for name in ["cuda12/barriers.sm_80.cubin", "cuda12/barriers.sm_90a.cubin"] {
+        let cubin = read(name);
+        assert_eq!(["two", "none", "all"].map(|kernel| cubin.barrier_count(kernel)), [2, 0, 16], "{name}");
+        assert_eq!(cubin.write().unwrap(), data_file(name), "{name}");
+    }
+    let later = read("plain_block_sum.sm_80.cubin");
+    let kernel = later.kernels().next().unwrap().name.to_owned();
+    assert_eq!(later.barrier_count(&kernel), 1);
+    assert!(later.function_attributes(&kernel).iter().any(|attribute| attribute.code == Code::NUM_BARRIERS));
+}

@@ -107,11 +107,7 @@ fn registers(section: &Section<'_>, ledger: &mut Ledger) {
 }
 
 fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
-    let stated = section.attributes.iter().find_map(|attribute| match (attribute.code, &attribute.value) {
-        (Code::NUM_BARRIERS, AttributeValue::Byte(number)) => Some(i64::from(*number)),
-        _ => None,
-    });
-    let stated = stated.unwrap_or(0);
+    let stated = i64::from(section.cubin.barrier_count(section.function));
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
         let index =
             instruction.operands.first().and_then(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
