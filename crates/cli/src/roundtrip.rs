@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use oriole_cubin::ImageKind;
-use oriole_isa::{Control, Target, decode, encode, parse_at, print_with};
+use oriole_isa::{Control, Target, decode, encode, parse_at, print_exact};
 
 use crate::check::read_input;
 use crate::sass::program::{Program, SIZE};
@@ -117,7 +117,7 @@ fn check_word(word: u128, target: Target, address: u64, counts: &mut Counts) -> 
         Err(error) => return Some(format!("{word:#034x}: {error}")),
     }
     let mut text = String::new();
-    print_with(&mut text, word, target, address, &mut |_| None);
+    print_exact(&mut text, word, target, address, &mut |_| None);
     let again = parse_at(&text, address, &|_| None).map_err(|error| error.to_string()).and_then(|mut instruction| {
         instruction.control = Control { reuse: 0, ..Control::of(word) };
         encode(&instruction, target).map_err(|error| error.to_string())

@@ -94,10 +94,27 @@ pub(crate) fn bits(format: Format, value: f64) -> u64 {
     }
 }
 
-/// The bits of a NaN as the vendor's tools write it: every bit of the fraction set, but for the first in a signaling one.
+/// The bits that a NaN without payload in a text stands for. Texts of the vendor's disassembler do not show the payload; these are the bits
+/// that ptxas writes most: `+QNAN` is 0x7fffffff and `-QNAN` 0xffc00000, of a double the upper halves 0x7ff80000 and 0xfff80000.
 pub(crate) fn nan(format: Format, negative: bool, quiet: bool) -> u64 {
     let (fraction_bits, exponent_bits) = layout(format);
     let sign = u64::from(negative) << (fraction_bits + exponent_bits);
-    let all = (1u64 << (fraction_bits + exponent_bits)) - 1;
-    sign | if quiet { all } else { all & !(1 << (fraction_bits - 1)) }
+    let exponent = ((1u64 << exponent_bits) - 1) << fraction_bits;
+    let (first, all) = (1u64 << (fraction_bits - 1), (1u64 << fraction_bits) - 1);
+    let fraction = match quiet {
+        true if negative || format == Format::F64High => first,
+        true => all,
+        false => all & !first,
+    };
+    sign | exponent | fraction
+}
+
+/// Whether the text of these bits, read again, gives other bits: a NaN with a payload of its own.
+pub(crate) fn loses_payload(format: Format, bits: u64) -> bool {
+    let quiet = match classify(format, bits) {
+        Class::QuietNan => true,
+        Class::SignalingNan => false,
+        Class::Finite(_) | Class::Infinite => return false,
+    };
+    bits != nan(format, is_negative(format, bits), quiet)
 }

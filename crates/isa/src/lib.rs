@@ -43,7 +43,7 @@ pub use decode::{decode, form_of};
 pub use footprint::{Access, AccessPlace, Accesses, accesses};
 pub use instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 pub use launch::{ClusterLaunch, Launch, LaunchWord, ReservedShared};
-pub use print::{print, print_with};
+pub use print::{print, print_exact, print_with};
 pub use profile::{Profile, SMALL_PARAMETER_BYTES, SharedWindow};
 pub use select::{EncodeError, encode, find_form, select, settle};
 pub use table::{Effect, File, Format, Latency, Leading, Memory, Opcode, Pipe, Properties, Symbol};

@@ -21,7 +21,15 @@ pub fn print(word: u128, target: Target, address: u64) -> Option<String> {
 /// branches go to; those it has no name for are printed as numbers.
 pub fn print_with(out: &mut String, word: u128, target: Target, address: u64, label: &mut dyn FnMut(u64) -> Option<String>) -> bool {
     let Some(id) = form_of(word, target) else { return false };
-    Printer { out, word, address, label, stays: Control::of(word).stay }.form(id.form());
+    Printer { out, word, address, label, stays: Control::of(word).stay, is_exact: false }.form(id.form());
+    true
+}
+
+/// As [`print_with`], but NaNs whose payload that text does not show are the bits of their format, in hexadecimal: 0x7ff00000 is
+/// `0x7ff00000` here and `+QNAN` there. [`crate::parse`] reads both.
+pub fn print_exact(out: &mut String, word: u128, target: Target, address: u64, label: &mut dyn FnMut(u64) -> Option<String>) -> bool {
+    let Some(id) = form_of(word, target) else { return false };
+    Printer { out, word, address, label, stays: Control::of(word).stay, is_exact: true }.form(id.form());
     true
 }
 
@@ -31,6 +39,8 @@ struct Printer<'p> {
     address: u64,
     label: &'p mut dyn FnMut(u64) -> Option<String>,
     stays: bool,
+    /// Whether NaNs show their payload.
+    is_exact: bool,
 }
 
 impl Printer<'_> {
@@ -182,7 +192,14 @@ impl Printer<'_> {
             Format::Signed | Format::SignedAlone | Format::Absolute => self.hex(integer(format, bits, self.word)),
             Format::Relative => self.branch_target(bits.signed(self.word)),
             Format::Set => self.set(bits.unsigned(self.word)),
-            Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => float::write(self.out, format, bits.unsigned(self.word)),
+            Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => {
+                let stored = bits.unsigned(self.word);
+                if self.is_exact && float::loses_payload(format, stored) {
+                    self.digits(stored);
+                } else {
+                    float::write(self.out, format, stored);
+                }
+            }
         }
     }
 

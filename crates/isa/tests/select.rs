@@ -2,7 +2,7 @@
 //!
 //! Every word was given to nvdisasm 13.2.51 (`nvdisasm -b SM90a` and so on); the text beside it is what nvdisasm printed.
 
-use oriole_isa::{Instruction, Target, accesses, decode, encode, parse, print, settle};
+use oriole_isa::{Instruction, Target, accesses, decode, encode, parse, print, print_exact, settle};
 
 fn target(name: &str) -> Target {
     Target::parse(name).expect("target")
@@ -370,4 +370,64 @@ fn settled_instructions_are_those_of_their_words() {
     let mut wrong = parse("FADD R4, R5, 1").expect("an instruction");
     wrong.operands.clear();
     assert!(settle(&mut wrong, target("sm_90a")).is_err());
+}
+
+/// Fields as wide as a constant bank store its upper half as negative numbers. `LDCU` has one bit more.
+#[test]
+fn offsets_in_the_upper_half_of_a_bank() {
+    let hopper = [
+        (0x000f_e200_0000_0f00_00df_ff00_0000_7a02, "MOV R0, c[0x3][0x7ffc]"),
+        (0x000f_e200_0000_0f00_00e0_0000_0000_7a02, "MOV R0, c[0x3][-0x8000]"),
+        (0x000f_e200_0000_0800_00e0_0000_ff04_7b82, "LDC R4, c[0x3][-0x8000]"),
+        (0x000f_e200_0000_0800_00df_ff00_0204_7b82, "LDC R4, c[0x3][R2+0x7ffc]"),
+        (0x000f_e200_0800_0a00_00e0_0000_0806_7abb, "ULDC.64 UR6, c[0x3][UR8+-0x8000]"),
+    ];
+    expect_words("sm_90a", &hopper);
+    expect_as(
+        "sm_90a",
+        &[
+            ("MOV R0, c[0x3][0x8000]", hopper[1].0, hopper[1].1),
+            ("LDC R4, c[0x3][0x8000]", hopper[2].0, hopper[2].1),
+            ("LDC R4, c[0x3][RZ+0x8000]", hopper[2].0, hopper[2].1),
+        ],
+    );
+    expect_words(
+        "sm_100a",
+        &[
+            (0x000f_e200_0800_0800_00d0_0000_ff0c_77ac, "LDCU UR12, c[0x3][0x8000]"),
+            (0x000f_e200_0800_0800_00f0_0000_0505_77ac, "LDCU UR5, c[0x3][UR5+-0x8000]"),
+        ],
+    );
+    for text in ["MOV R0, c[0x3][0x10000]", "LDC R4, c[0x3][R2+0x8000]", "LDC R4, c[0x3][-0x8001]", "ULDC UR6, c[0x3][UR8+0x8000]"] {
+        assert!(try_encode("sm_90a", text).is_err(), "{text}");
+    }
+    for text in ["LDCU UR5, c[0x3][0x10000]", "LDCU UR5, c[0x3][0x1fffc]"] {
+        assert!(try_encode("sm_100a", text).is_err(), "{text}");
+    }
+}
+
+/// The bits that ptxas writes for NaNs. nvdisasm prints neither payload; the text that shows it is read back to the same bits.
+#[test]
+fn nans_and_their_payloads() {
+    expect_words(
+        "sm_90a",
+        &[
+            (0x000f_e200_0000_1400_ffc0_0000_000f_7908, "MUFU.RSQ R15, -QNAN"),
+            (0x000f_e200_0000_0000_7fff_ffff_0100_7421, "FADD R0, R1, +QNAN"),
+            (0x000f_e200_0000_0000_7ff8_0000_0200_7429, "DADD R0, R2, +QNAN"),
+            (0x000f_e200_0000_0000_fff8_0000_0200_7429, "DADD R0, R2, -QNAN"),
+            (0x000f_e200_0000_0000_7f80_0000_0100_7421, "FADD R0, R1, +INF"),
+            (0x000f_e200_0000_0000_fff0_0000_0200_7429, "DADD R0, R2, -INF"),
+        ],
+    );
+    for (word, short, exact) in [
+        (0x000f_e200_0400_0000_7ff0_0000_1503_7808, "FSEL R3, R21, +QNAN, !P0", "FSEL R3, R21, 0x7ff00000, !P0"),
+        (0x000f_e200_0100_0000_fff0_0000_1917_7808, "FSEL R23, R25, -QNAN, P2", "FSEL R23, R25, 0xfff00000, P2"),
+    ] {
+        assert_eq!(print(word, target("sm_90a"), 0).as_deref(), Some(short));
+        let mut text = String::new();
+        assert!(print_exact(&mut text, word, target("sm_90a"), 0, &mut |_| None));
+        assert_eq!(text, exact);
+        assert_eq!(try_encode("sm_90a", exact), Ok(word));
+    }
 }

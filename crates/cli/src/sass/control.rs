@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use oriole_driver::rescore::why::{Explained, explain};
-use oriole_isa::{Control, encode, parse_at, print_with};
+use oriole_isa::{Control, encode, parse_at, print_exact};
 
 use super::labels::Labels;
 use super::listing::Listing;
@@ -97,7 +97,7 @@ fn line(
     let names = labels.of_section(position);
     let mut text = String::new();
     let mut name = |target: u64| names.name(target).filter(|name| addresses.contains_key(name));
-    if !print_with(&mut text, word, program.target, address, &mut name) {
+    if !print_exact(&mut text, word, program.target, address, &mut name) {
         return (format!(".raw {word:#034x} ;"), false);
     }
     let control = Control { reuse: 0, ..Control::of(word) };
