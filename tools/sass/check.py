@@ -59,10 +59,13 @@ class Form:
         self.targets = parse_targets(words[3])
         self.mask, self.value = 0xfff, self.opcode
         self.preset = 0
+        self.never = ''
         mode = None
         for w in words[4:]:
-            if w in ('fix', 'with', 'guard'):
+            if w in ('fix', 'with', 'guard', 'never'):
                 mode = w
+            elif mode == 'never':
+                self.never = w
             elif mode == 'guard':
                 self.guard = None if w == 'none' else w
             else:

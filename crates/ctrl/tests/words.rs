@@ -243,3 +243,43 @@ fn who_reads_and_writes_a_register_is_postponed_once() {
     assert!(words[4].wait != 0 && words[5].wait != 0, "both wait for loads: {words:?}");
     assert!(words[5].stall >= 4, "{:?}", words[5]);
 }
+
+/// The comparison may follow the barrier at once, so the cycles that the load has to keep away from the barrier count into the block where
+/// the path with the barrier meets the path without it.
+#[test]
+fn a_barrier_on_one_of_two_paths_counts_after_they_meet() {
+    let lines = ["@P0 BRA 0x20", "BAR.SYNC.DEFER_BLOCKING 0x0", "ISETP.NE.AND P0, PT, R4, R5, PT", "LDS R0, [R2]", "EXIT"];
+    let blocks = vec![block(0, 1, &[1, 2]), block(1, 2, &[2]), block(2, 5, &[])];
+    let words = assign_blocks(&lines, blocks).controls;
+    assert_eq!((words[1].stall, words[2].stall), (1, 5));
+}
+
+/// A scoreboard that one of two paths sets right before they meet in an empty block: the cycle that is missing before the wait cannot be
+/// added there, so it is reported.
+#[test]
+fn a_scoreboard_set_on_one_of_two_paths_counts_after_they_meet() {
+    let lines = ["@P0 BRA 0x20", "LDG.E R0, desc[UR4][R2.64]", "IADD3 R6, R0, R5, RZ", "EXIT"];
+    let blocks = vec![block(0, 1, &[1, 2]), block(1, 2, &[2]), block(2, 2, &[3]), block(2, 4, &[])];
+    let done = assign_blocks(&lines, blocks);
+    assert_eq!(done.controls[2].wait, 1 << done.controls[1].write_barrier.expect("the load sets a scoreboard"));
+    let missing: Vec<(usize, u32)> = done.shortfalls.iter().map(|one| (one.before, one.cycles)).collect();
+    assert_eq!(missing, [(2, 1)]);
+}
+
+/// `VOTEU` is the one instruction whose result keeps others from overwriting it (8 cycles) longer than from reading it (5 cycles).
+#[test]
+fn a_write_counts_in_later_blocks_until_the_last_overwriting_instruction_may_come() {
+    let mut lines = vec!["VOTEU.ANY UP0, P0"];
+    lines.extend(["NOP"; 6]);
+    lines.extend(["USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", "EXIT"]);
+    let words = assign_blocks(&lines, vec![block(0, 6, &[1]), block(6, 9, &[])]).controls;
+    let distance: u32 = words[..7].iter().map(|word| u32::from(word.stall)).sum();
+    assert_eq!(distance, 8);
+}
+
+/// nvdisasm refuses `CCTL.IVALL` with a scoreboard for its reads. A guard is read at issue.
+#[test]
+fn a_guard_alone_is_no_reason_for_a_read_barrier() {
+    let words = words(&["@P0 CCTL.IVALL", "ISETP.NE.AND P0, PT, R4, R5, PT", "EXIT"]);
+    assert_eq!((words[0].read_barrier, words[0].write_barrier), (None, None));
+}

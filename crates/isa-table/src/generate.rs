@@ -183,8 +183,10 @@ impl Writer<'_> {
         let _ = writeln!(
             out,
             "Form{{opcode:OPCODES[{number}],targets:{:#x},mask:{mask:#x},value:{value:#x},default:{default:#x},carried:{carried:#x},guard:Guard::{guard},\
-             priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
+             sets_read_barrier:{},sets_write_barrier:{},priority:{priority},modifiers:{},operands:&[{}],place:{:?}}},",
             form.targets,
+            !form.never_read_barrier,
+            !form.never_write_barrier,
             self.pieces(&form.modifiers),
             operands.join(","),
             form.place

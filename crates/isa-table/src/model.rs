@@ -94,6 +94,10 @@ pub struct Form {
     pub with: Vec<(Bits, u64)>,
     /// The guard.
     pub guard: Guard,
+    /// Whether it can never set a scoreboard when its operands have been read.
+    pub never_read_barrier: bool,
+    /// Whether it can never set a scoreboard when its results are there.
+    pub never_write_barrier: bool,
     /// Modifiers of the mnemonic.
     pub modifiers: Vec<Piece>,
     /// Operands.

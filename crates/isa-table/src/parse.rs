@@ -172,6 +172,8 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
         fixed: Vec::new(),
         with: Vec::new(),
         guard: Guard::Predicate,
+        never_read_barrier: false,
+        never_write_barrier: false,
         modifiers: Vec::new(),
         operands: Vec::new(),
         place,
@@ -190,6 +192,14 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
                     Some("UP") => Guard::Uniform,
                     Some("none") => Guard::None,
                     _ => return Err("guard is UP or none".into()),
+                }
+            }
+            "never" => {
+                (form.never_read_barrier, form.never_write_barrier) = match words.next() {
+                    Some("R") => (true, false),
+                    Some("W") => (false, true),
+                    Some("RW") => (true, true),
+                    _ => return Err("never is R, W or RW".into()),
                 }
             }
             _ => return Err(format!("unexpected {word}")),

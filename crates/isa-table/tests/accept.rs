@@ -125,6 +125,11 @@ fn head_of_a_form() {
     assert_eq!(form.with, [(bits(&[(64, 8)]), 255)]);
     assert_eq!(form.guard, Guard::Uniform);
     assert_eq!(template(" R(16)").guard, Guard::Predicate);
+    let never = |clause: &str| {
+        let form = instruction(&format!("FOO\n  form 221 on 90{clause}\n     R(16)\n")).forms.remove(0);
+        (form.never_read_barrier, form.never_write_barrier)
+    };
+    assert_eq!(["", " never R", " never W", " never RW"].map(never), [(false, false), (true, false), (false, true), (true, true)]);
 }
 
 #[test]

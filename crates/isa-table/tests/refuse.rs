@@ -192,6 +192,7 @@ fn form_lines_with_other_faults() {
     refused(&form("form on 75", " R(16)"), "foo.sass:2", "form without opcode");
     refused(&form("form 1000 on 75", " R(16)"), "foo.sass:2", "form without opcode");
     refused(&form("form 221 on 75 guard P", " R(16)"), "foo.sass:2", "guard is UP or none");
+    refused(&form("form 221 on 75 never", " R(16)"), "foo.sass:2", "never is R, W or RW");
     refused(&form("form 221 on 75 plus 91=0", " R(16)"), "foo.sass:2", "unexpected plus");
 }
 

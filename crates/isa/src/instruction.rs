@@ -43,6 +43,16 @@ impl Instruction {
         written
     }
 
+    /// Whether its form may set a scoreboard when its operands have been read; true for an instruction without a form.
+    pub fn may_set_read_barrier(&self) -> bool {
+        self.form.is_none_or(|form| form.form().sets_read_barrier)
+    }
+
+    /// Whether its form may set a scoreboard when its results are there; true for an instruction without a form.
+    pub fn may_set_write_barrier(&self) -> bool {
+        self.form.is_none_or(|form| form.form().sets_write_barrier)
+    }
+
     /// The slot of the reuse cache that an operand's register goes through; none for new instructions and for operands without one.
     pub fn reuse_slot(&self, operand: usize) -> Option<u8> {
         let suffixes = self.form?.form().operands.get(operand)?.suffixes;

@@ -220,6 +220,10 @@ pub struct Form {
     pub carried: u128,
     /// The guard.
     pub guard: Guard,
+    /// Whether it may set a scoreboard when its operands have been read; nvdisasm refuses the words of other forms that do.
+    pub sets_read_barrier: bool,
+    /// Whether it may set a scoreboard when its results are there; likewise.
+    pub sets_write_barrier: bool,
     /// Grows with the constraints; decides the contest.
     pub priority: u16,
     /// Modifiers of the mnemonic.

@@ -14,9 +14,10 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oriole_isa::table::{Core, Form, FormId, Piece, Sign, Slot, Term};
-use oriole_isa::{Target, decode, encode, form_of, print};
+use oriole_isa::{Control, Target, decode, encode, form_of, print};
 use support::{compare_with_list, folder, records, same_text};
 
 const LIST: &str = "nvdisasm-differences.txt";
@@ -108,7 +109,9 @@ fn encoded_anew(word: u128, target: Target) -> Option<u128> {
 
 /// The text of each word, or the position of the first that nvdisasm refuses.
 fn ask(tool: &Path, target: Target, words: &[u128]) -> Result<Vec<String>, usize> {
-    let input = env::temp_dir().join(format!("oriole-nvdisasm-{}-{target}.bin", std::process::id()));
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let number = ASKED.fetch_add(1, Ordering::Relaxed);
+    let input = env::temp_dir().join(format!("oriole-nvdisasm-{}-{number}.bin", std::process::id()));
     fs::write(&input, words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()).expect("words written");
     let letter = if target.number() >= 90 { "a" } else { "" };
     let output = Command::new(tool).args(["-b", &format!("SM{}{letter}", target.number())]).arg(&input).output().expect("nvdisasm");
@@ -184,4 +187,45 @@ fn nvdisasm_reads_what_the_encoder_writes() {
     println!("{total} words, {} differ", found.len());
     assert!(total > 90_000, "only {total} words");
     compare_with_list(LIST, HEADER, &found);
+}
+
+/// Instructions with a form of which nvdisasm refuses a scoreboard for some words and takes it for others: `CCTLL.IV` without an address is
+/// `CCTLL.IVALL`; `CCTL.IVALL` never sets one, but from sm_100 on `CCTL.C.IVALL` does.
+const DEPENDS_ON_THE_WORD: [&str; 2] = ["CCTL", "CCTLL"];
+
+/// A form sets scoreboards if the table does not say `never`, and only then. Every form that may is shown to nvdisasm with both; of those
+/// that may not, every seventh word, because each costs a start of nvdisasm.
+#[test]
+fn nvdisasm_refuses_scoreboards_that_a_form_never_sets() {
+    let Some(tool) = nvdisasm() else { return };
+    let (mut taken, mut refused) = (0, 0);
+    for number in [75, 90, 100, 120] {
+        let mut bases: BTreeMap<FormId, (Target, u128)> = BTreeMap::new();
+        for record in records("corpus").into_iter().filter(|record| record.target.number() == number) {
+            if let Some(form) = form_of(record.word, record.target) {
+                bases.entry(form).or_insert((record.target, record.word));
+            }
+        }
+        bases.retain(|form, _| !DEPENDS_ON_THE_WORD.contains(&form.form().opcode.mnemonic()));
+        let target = Target::new(number, None).expect("a target");
+        let (mut may, mut may_not) = (Vec::new(), Vec::new());
+        for (form, (_, word)) in bases {
+            let control = Control { read_barrier: None, write_barrier: None, ..Control::of(word) };
+            let with = |control: Control| word & !Control::MASK | control.bits();
+            let reads = with(Control { read_barrier: Some(0), ..control });
+            let results = with(Control { write_barrier: Some(0), ..control });
+            for (word, sets) in [(reads, form.form().sets_read_barrier), (results, form.form().sets_write_barrier)] {
+                if sets { may.push(word) } else { may_not.push(word) }
+            }
+        }
+        taken += may.len();
+        if let Err(position) = ask(&tool, target, &may) {
+            panic!("{target}: nvdisasm refuses {:032x} {:?}", may[position], print(may[position], target, 0));
+        }
+        for word in may_not.into_iter().step_by(7) {
+            refused += 1;
+            assert!(ask(&tool, target, &[word]).is_err(), "{target}: nvdisasm takes {word:032x} {:?}", print(word, target, 0));
+        }
+    }
+    assert!(taken > 5000 && refused > 60, "{taken} words taken, {refused} refused");
 }

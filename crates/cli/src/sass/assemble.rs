@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use oriole_cubin::Cubin;
 use oriole_cubin::section::SectionKind;
-use oriole_isa::{Control, Effect, File, Instruction, Latency, Target, Value, encode, parse_at};
+use oriole_isa::{Control, Effect, File, Instruction, Latency, Target, Value, encode, find_form, parse_at};
 
 use super::moves::Moves;
 use super::program::SIZE;
@@ -103,8 +103,11 @@ fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
     // Nothing is announced that goes to a convergence barrier: who waits for it waits forever (measured on an H200).
     let to_barrier = matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _)));
     let writes = !to_barrier && properties.leading.iter().any(|operand| operand.written);
-    let write_barrier = writes.then_some(SPARE_SCOREBOARD);
-    (Control { write_barrier, read_barrier: Some(SPARE_SCOREBOARD), ..control }, true)
+    let (may_read, may_write) =
+        find_form(instruction, target).map_or((true, true), |id| (id.form().sets_read_barrier, id.form().sets_write_barrier));
+    let write_barrier = (writes && may_write).then_some(SPARE_SCOREBOARD);
+    let read_barrier = may_read.then_some(SPARE_SCOREBOARD);
+    (Control { write_barrier, read_barrier, ..control }, write_barrier.is_some() || read_barrier.is_some())
 }
 
 /// Puts the code of a section into the cubin; what refers to places in it follows.

@@ -86,6 +86,7 @@ pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wa
     let holders: Vec<Holder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.part) == (two.first, two.part))
         .filter(|waits| !is_pinned(&touches[waits[0].first as usize], waits[0].part))
+        .filter(|waits| may_set(&touches[waits[0].first as usize], waits[0].part))
         .map(|waits| holder(paths, touches, waits, model, code.instructions.len()))
         .collect();
     let mut starts: Vec<(usize, usize)> =
@@ -157,6 +158,14 @@ fn holder<'w>(paths: &Paths, touches: &[Touches], waits: &'w [Wait], model: &Mod
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
     let around = earliest.map(|earliest| paths.loop_around(first, earliest).map_or((0, end), |one| (one.start, one.end)));
     Holder { first, part, waits, time, class, around }
+}
+
+/// Whether the form of an instruction may set a scoreboard for its results or its reads.
+fn may_set(touches: &Touches, part: Part) -> bool {
+    match part {
+        Part::Results => touches.may_set_for_results,
+        Part::Reads => touches.may_set_for_reads,
+    }
 }
 
 fn is_pinned(touches: &Touches, part: Part) -> bool {

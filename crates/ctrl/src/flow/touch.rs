@@ -74,6 +74,10 @@ pub struct Touches {
     pub announces_results: bool,
     /// Sources are read at a time of their own, and a scoreboard can tell.
     pub announces_reads: bool,
+    /// Whether its form may set a scoreboard for its results. `HGMMA` may not: `WARPGROUP.DEPBAR` waits for its results.
+    pub may_set_for_results: bool,
+    /// Whether its form may set a scoreboard for its reads.
+    pub may_set_for_reads: bool,
     pub drain: Drain,
     /// Whether the next instruction has to wait for it, whatever it is.
     pub is_fence: bool,
@@ -108,6 +112,8 @@ impl Touches {
             guard: None,
             announces_results: false,
             announces_reads: false,
+            may_set_for_results: instruction.may_set_write_barrier(),
+            may_set_for_reads: instruction.may_set_read_barrier(),
             drain: drain_of(instruction, wants.settles),
             is_fence: wants.fences,
             is_load: LOADS.contains(&instruction.opcode),
@@ -120,6 +126,7 @@ impl Touches {
             order: class.order(),
             queue: class.queue(),
         };
+        let mut has_sources = false;
         let has_cache = rules.reuse_cache(class).is_some();
         for access in &accesses(instruction) {
             if has_cache && !access.written && access.file == File::General {
@@ -144,11 +151,13 @@ impl Touches {
                     touches.writes.push(touch);
                 } else {
                     touches.reads.push(touch);
+                    // A guard is read at issue, so it is no late source.
+                    has_sources |= access.place != AccessPlace::Guard;
                 }
             }
         }
         touches.announces_results = waits.results && !touches.writes.is_empty() || instruction.opcode == Opcode::FENCE;
-        touches.announces_reads = waits.sources && !touches.reads.is_empty() || instruction.opcode == Opcode::MEMBAR;
+        touches.announces_reads = waits.sources && has_sources || instruction.opcode == Opcode::MEMBAR;
         touches
     }
 

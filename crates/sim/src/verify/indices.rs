@@ -4,7 +4,7 @@
 //!
 //! - the two scoreboard fields hold 0 to 5, or 7 for none; there is no scoreboard 6 (`no-such-scoreboard`);
 //! - only instructions whose results come at a time of their own, or that read operands late, set scoreboards; all others are done by the
-//!   clock and have nothing to announce (`cannot-set`);
+//!   clock and have nothing to announce; nor does a form set a scoreboard that the instruction table says it cannot (`cannot-set`);
 //! - `DEPBAR` names a scoreboard that exists, and counts no further than a scoreboard does (`count-too-high`).
 
 use oriole_isa::{Control, File, Instruction, Opcode, Value};
@@ -30,6 +30,13 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
         let names_one = step.control.write_barrier.is_some() || step.control.read_barrier.is_some();
         if names_one && !step.results_wait && !step.sources_wait {
             ledger.wrong("cannot-set", number, "sets a scoreboard, but reads and writes by the clock");
+        }
+    }
+    for (number, instruction) in section.instructions() {
+        let sets_read = instruction.control.read_barrier.is_some() && !instruction.may_set_read_barrier();
+        let sets_write = instruction.control.write_barrier.is_some() && !instruction.may_set_write_barrier();
+        for what in [sets_read.then_some("reads"), sets_write.then_some("results")].into_iter().flatten() {
+            ledger.wrong("cannot-set", number, format!("sets a scoreboard for its {what}, which it cannot"));
         }
     }
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::DEPBAR) {

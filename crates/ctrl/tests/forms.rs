@@ -1,0 +1,68 @@
+//! Scoreboards of every form of the instruction table: an instruction with a guard, then instructions that overwrite everything that it
+//! reads, then some that read everything that it writes. A form that the table says never sets a scoreboard must not get one, and an
+//! instruction without sources beside its guard needs none for its reads.
+
+use oriole_ctrl::flow::{Block, Code, assign};
+use oriole_hardware::Model;
+use oriole_isa::table::FormId;
+use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Target, accesses, decode, encode, parse};
+
+/// A word of a form: every field that is not fixed has these bits; the guard is predicate 3.
+fn word_of(id: FormId, pattern: u128) -> u128 {
+    let form = id.form();
+    let free = form.carried & !form.mask & !Control::MASK;
+    (form.default & !(0xf << 12) | 3 << 12) & !free | pattern & free
+}
+
+fn text(file: File, number: u16, target: Target) -> Option<(String, String)> {
+    let has = |opcode: Opcode| target.has(opcode);
+    Some(match file {
+        File::General => (format!("MOV R{number}, RZ"), format!("MOV R0, R{number}")),
+        File::Predicate => (format!("ISETP.NE.AND P{number}, PT, R0, R1, PT"), format!("@P{number} MOV R0, R1")),
+        File::Uniform if has(Opcode::UMOV) => (format!("UMOV UR{number}, 0x1"), format!("UMOV UR0, UR{number}")),
+        _ => return None,
+    })
+}
+
+/// The control word of an instruction among others that overwrite what it reads and read what it writes.
+fn control_of(instruction: &Instruction, target: Target) -> Control {
+    let mut instructions = vec![instruction.clone()];
+    for access in &accesses(instruction) {
+        for number in access.registers() {
+            let Some((overwrite, read)) = text(access.file, number, target) else { continue };
+            let line = if access.written { read } else { overwrite };
+            let other = parse(&line).ok().and_then(|other| encode(&other, target).ok()).and_then(|word| decode(word, target));
+            instructions.extend(other);
+        }
+    }
+    let blocks = vec![Block { range: 0..instructions.len(), successors: Vec::new() }];
+    assign(&Code { instructions: &instructions, blocks }, Model::of(target))[0]
+}
+
+#[test]
+fn no_form_gets_a_scoreboard_that_it_cannot_set() {
+    // Small register numbers; all other fields as they come.
+    let patterns = [0x0101_0101_0101_0101_0101_0101_0808_0000_u128, 0x0202_0808_0404_0202_0404_0606_0a0c_0000];
+    let (mut reads, mut results, mut without) = (0, 0, 0);
+    for name in ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"] {
+        let target = Target::parse(name).unwrap();
+        for id in FormId::all() {
+            for pattern in patterns {
+                let Some(instruction) = decode(word_of(id, pattern), target).filter(|instruction| instruction.form == Some(id)) else {
+                    continue;
+                };
+                let control = control_of(&instruction, target);
+                let place = id.form().place;
+                let has_sources = accesses(&instruction).iter().any(|access| !access.written && access.place != AccessPlace::Guard);
+                let is_fence = matches!(instruction.opcode, Opcode::MEMBAR | Opcode::UTMACMDFLUSH);
+                assert!(control.read_barrier.is_none() || id.form().sets_read_barrier, "{name} {place}: {control}");
+                assert!(control.write_barrier.is_none() || id.form().sets_write_barrier, "{name} {place}: {control}");
+                assert!(control.read_barrier.is_none() || has_sources || is_fence, "{name} {place}: {control}");
+                reads += usize::from(control.read_barrier.is_some());
+                results += usize::from(control.write_barrier.is_some());
+                without += usize::from(!id.form().sets_read_barrier && has_sources);
+            }
+        }
+    }
+    assert!(reads > 500 && results > 2000 && without > 300, "{reads} read barriers, {results} write barriers, {without} forms without");
+}
