@@ -45,7 +45,7 @@ fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
 fn replace(mut temporary: NamedTempFile, destination: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.write_all(bytes)?;
     temporary.flush()?;
-    temporary.persist(destination)?;
+    temporary.persist(destination).map_err(|failure| failure.error)?;
     crate::guard::note_output(destination);
     Ok(())
 }
@@ -84,11 +84,15 @@ fn temporary(destination: &Path, found: Option<&Metadata>) -> io::Result<NamedTe
     if destination.file_name().is_none() || destination.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(io::ErrorKind::IsADirectory.into());
     }
+    if !fs::metadata(folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
     signals::watch();
     let mut builder = Builder::new();
     builder.prefix(".oriole-").suffix(".tmp");
     platform::set_permissions(&mut builder);
-    let temporary = signals::created(|| builder.tempfile_in(folder))?;
+    // The temporary name is none of the user's business.
+    let temporary = signals::created(|| builder.tempfile_in(folder)).map_err(|error| io::Error::from(error.kind()))?;
     if let Some(found) = found {
         temporary.as_file().set_permissions(found.permissions())?;
     }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Outcome, files, module, run};
+use oriole_cubin::info::Code;
 use oriole_cubin::{Cubin, FileType};
 use serde_json::Value;
 
@@ -275,4 +276,82 @@ fn needs_are_printed_as_data() {
     let text = run(ORIOLE, &folder, &["compile", "block_sum.ptx", "-o", "x", "-v"], "").stderr;
     let expected = format!("block_sum.ptx: block_sum: {} registers, 1 barriers, 0 bytes stack, 32 bytes shared", object["registers"]);
     assert!(text.starts_with(&expected), "{text}");
+}
+
+/// A kernel that keeps 200 values at once, with directives after its parameters.
+fn wide(name: &str, directives: &str) -> String {
+    let mut text =
+        format!(".visible .entry {name}(.param .u64 p)\n{directives}\n{{\n.reg .b64 %a;\n.reg .b32 %v<200>;\nld.param.u64 %a, [p];\n");
+    text.extend((0..200).map(|number| format!("ld.volatile.global.b32 %v{number}, [%a+{}];\n", 4 * number)));
+    text.extend((0..200).map(|number| format!("st.volatile.global.b32 [%a+{}], %v{number};\n", 4 * (199 - number))));
+    text + "ret;\n}\n"
+}
+
+/// What a call prints, and for each kernel of the file the attributes about launches.
+fn bounds_of(program: &Path, folder: &Path, file: &str, options: &str) -> (Option<i32>, String, Vec<String>) {
+    let _ = fs::remove_file(folder.join("out"));
+    let arguments: Vec<&str> = ["-arch=sm_90", file, "-o", "out"].into_iter().chain(options.split_whitespace()).collect();
+    let outcome = run(program, folder, &arguments, "");
+    let mut attributes = Vec::new();
+    if folder.join("out").exists() {
+        let cubin = cubin(folder, "out");
+        for kernel in cubin.kernels() {
+            let wanted = [Code::MAX_THREADS, Code::REQNTID, Code::MAXREG_COUNT];
+            let found = cubin.function_attributes(kernel.name).iter().filter(|attribute| wanted.contains(&attribute.code));
+            attributes.extend(found.map(|attribute| format!("{}: {attribute:?}", kernel.name)));
+        }
+    }
+    (outcome.code, outcome.stderr, attributes)
+}
+
+const BOUNDS: [(&str, &str); 24] = [
+    ("none", "-maxntid=1024"),
+    ("none", "-maxntid 128"),
+    ("none", "--maxntid=16,16,4"),
+    ("none", "-maxntid=2048"),
+    ("none", "-maxntid=2049"),
+    ("none", "-maxntid=65536 -Werror"),
+    ("none", "-maxntid=64,0"),
+    ("none", "-maxntid=x"),
+    ("none", "-minnctapersm=2"),
+    ("none", "-minnctapersm 2 -maxntid 256"),
+    ("none", "-minnctapersm=33 -maxntid=32"),
+    ("none", "-minnctapersm=-1 -maxntid=256"),
+    ("none", "-maxntid=512 -maxrregcount=64"),
+    ("none", "-maxrregcount=archmin"),
+    ("none", "-maxrregcount=0"),
+    ("max", "-maxntid=1024"),
+    ("max", "-maxntid=1024 -override-directive-values"),
+    ("max", "-maxrregcount=40"),
+    ("max", "-maxrregcount=40 -override-directive-values"),
+    ("max", "-minnctapersm=4"),
+    ("required", "-maxntid=1024"),
+    ("required", "-maxntid=1024 -override-directive-values"),
+    ("blocks", "-minnctapersm=2 -override-directive-values"),
+    ("odd", ""),
+];
+
+#[test]
+fn launch_bounds_come_from_the_command_line() {
+    let folder = folder("bounds");
+    let head = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    for (name, text) in [
+        ("none", wide("k", "")),
+        ("max", wide("k", ".maxntid 128")),
+        ("required", wide("k", ".reqntid 128")),
+        ("blocks", wide("k", ".maxntid 128\n.minnctapersm 4")),
+        ("odd", wide("k", ".maxntid 65536\n.minnctapersm 2") + &wide("l", ".maxntid 256\n.minnctapersm 33") + &wide("m", ".maxnreg 10")),
+    ] {
+        fs::write(folder.join(name), format!("{head}{text}")).unwrap();
+    }
+    // 1,024 threads share 65,536 registers.
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "none", "-o", "free"], ""), success());
+    assert!(cubin(&folder, "free").register_count("k").unwrap() > 200);
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-maxntid=1024", "none", "-o", "bound"], ""), success());
+    assert!(cubin(&folder, "bound").register_count("k").unwrap() <= 64);
+    let Some(vendor) = oriole_oracles::tool("ptxas") else { return };
+    for (file, options) in BOUNDS {
+        let (ours, theirs) = (bounds_of(Path::new(PTXAS), &folder, file, options), bounds_of(&vendor, &folder, file, options));
+        assert_eq!(ours, theirs, "{file} {options}");
+    }
 }

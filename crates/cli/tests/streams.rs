@@ -46,8 +46,8 @@ const CALLS: [&str; 26] = [
 
 fn folder(name: &str) -> PathBuf {
     let folder = common::folder(&format!("streams-{name}"));
-    fs::write(folder.join("k.ptx"), module("sm_80", "k", "")).unwrap();
-    fs::write(folder.join("wrong.ptx"), module("sm_80", "k", "ad.s32 %r1, %r2, 1;")).unwrap();
+    fs::write(folder.join("k.ptx"), module("sm_75", "k", "")).unwrap();
+    fs::write(folder.join("wrong.ptx"), module("sm_75", "k", "ad.s32 %r1, %r2, 1;")).unwrap();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels/integer");
     let mut tests: Vec<PathBuf> = fs::read_dir(tests).unwrap().map(|entry| entry.unwrap().path()).collect();
     tests.sort();

@@ -5,6 +5,7 @@ use std::fmt::Write;
 const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
 /// A kind of module: what there is many of, how many for the benchmark, and the text for any number.
+#[allow(dead_code, reason = "the test that includes this file chooses numbers of its own")]
 pub struct Case {
     pub what: &'static str,
     pub count: usize,
