@@ -11,7 +11,7 @@ use oriole_hardware::occupancy::Launch;
 use oriole_ir::Function;
 use oriole_isa::Opcode;
 use oriole_isel::Homes;
-use oriole_ptx::ast::{FunctionId, FunctionKind, Module};
+use oriole_ptx::ast::{self, FunctionKind};
 use oriole_sched::backend::Stage;
 use oriole_sched::function::Stats;
 use oriole_sched::report::guidance::{self, PassSummary, Subject};
@@ -25,7 +25,7 @@ use oriole_sched::resource::Costs;
 use crate::image::HIDDEN_REGISTERS;
 use crate::passes::{Finished, Pass};
 use crate::schedule::{Plan, figures};
-use crate::{FunctionReport, Options};
+use crate::{FunctionReport, Options, registers};
 
 pub use oriole_sched::report::latency::{Category, Distances};
 pub use oriole_sched::report::lines::Case as LatencyCase;
@@ -111,10 +111,8 @@ impl Account {
 }
 
 /// What a block of a kernel needs besides registers, if the source declares its size.
-pub(crate) fn declared_launch(module: &Module, id: FunctionId, homes: &Homes, barriers: u32) -> Option<Launch> {
-    let function = &module.functions[id];
-    let sizes = function.bounds.required_threads.as_ref().or(function.bounds.max_threads.as_ref())?;
-    let threads = sizes.iter().product::<u32>();
+pub(crate) fn declared_launch(function: &ast::Function, options: &Options, homes: &Homes, barriers: u32) -> Option<Launch> {
+    let threads = registers::threads(&registers::bounds(&function.bounds, options))?;
     let is_kernel = function.kind == FunctionKind::Entry;
     is_kernel.then_some(Launch { threads, static_shared: homes.shared_bytes, barriers, ..Launch::default() })
 }

@@ -6,12 +6,13 @@ use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attri
 use oriole_cubin::info::{self, Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
 use oriole_isel::{Home, Homes, Layout, Linking};
-use oriole_ptx::ast::{Function, FunctionId, FunctionKind, Module, Parameter};
+use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{CompileError, Fault};
 use crate::functions::{Facts, Index};
 use crate::passes::{self, Finished};
+use crate::registers::Limit;
 use crate::variables;
 use crate::{Compiled, FunctionReport, Options, SchedulingReport, account, convention, functions, parallel, registers};
 
@@ -22,13 +23,18 @@ struct Job<'m> {
     id: FunctionId,
     homes: Homes,
     parameters: Vec<info::Parameter>,
+    /// With those of the command line; of kernels only.
+    bounds: LaunchBounds,
+    /// Registers that it may have.
+    limit: Limit,
     /// General registers that its instructions may name.
     register_limit: u32,
 }
 
 impl<'m> Job<'m> {
     fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout) -> Job<'m> {
-        let register_limit = 0;
+        let bounds = module.functions[id].bounds.clone();
+        let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);
         let homes = layout.homes(module, id);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
@@ -39,7 +45,7 @@ impl<'m> Job<'m> {
                 parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
             }
         }
-        Job { module_number, module, id, homes, parameters, register_limit }
+        Job { module_number, module, id, homes, parameters, bounds, limit, register_limit }
     }
 
     fn function(&self) -> &'m Function {
@@ -178,10 +184,15 @@ fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], o
 /// A function runs with the registers of the kernel that calls it, so it has no more than any kernel of the file may have.
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
     let machine = crate::schedule::figures(options).1;
-    let own = |job: &Job<'_>| registers::limit(&job.function().bounds, options.max_registers, machine);
-    let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(own).min().map_or(u32::MAX, |limit| limit);
+    for job in jobs.iter_mut() {
+        if job.is_kernel() {
+            job.bounds = registers::bounds(&job.bounds, options);
+        }
+        job.limit = registers::limit(job.name(), &job.bounds, options, machine);
+    }
+    let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
     for job in jobs {
-        let limit = if job.is_kernel() { own(job) } else { own(job).min(of_functions) };
+        let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions) };
         let fewest = if job.is_kernel() && !functions::has_calls(job.module, job.function()) { 0 } else { convention::FEWEST_TO_ALLOCATE };
         job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
     }
@@ -219,6 +230,7 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         constant_bytes: if job.is_kernel() { options.target.profile().parameters + job.homes.parameter_bytes } else { 0 },
         instructions: function.code.instructions,
         plan: function.plan,
+        warnings: if job.is_kernel() { job.limit.warnings.clone() } else { Vec::new() },
     }
 }
 
@@ -320,7 +332,7 @@ fn built(
     target: &'static oriole_cubin::Target,
     options: &Options,
 ) -> build::Function {
-    let bounds = &job.function().bounds;
+    let bounds = &job.bounds;
     let code_size = function.code.bytes.len() as u64;
     let mut extra = Vec::new();
     if job.is_kernel() || !function.code.exits.is_empty() {
@@ -333,10 +345,14 @@ fn built(
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.barriers as u8)));
     }
     let sizes = |sizes: &[u32]| [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1));
+    if let Some(threads) = &bounds.max_threads {
+        extra.push(Attribute::words(Code::MAX_THREADS, sizes(threads)));
+    }
     if let Some(threads) = &bounds.required_threads {
         extra.push(Attribute::words(Code::REQNTID, sizes(threads)));
-    } else if let Some(threads) = &bounds.max_threads {
-        extra.push(Attribute::words(Code::MAX_THREADS, sizes(threads)));
+    }
+    if job.is_kernel() {
+        extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
     }
     build::Function {
         linkage: variables::linkage(job.function().linkage, job.is_kernel()),

@@ -41,6 +41,7 @@ pub use error::{CompileError, Fault};
 pub use machines::{Obstacle, obstacle};
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, Mode as ScheduleMode};
 pub use passes::{PASSES, Pass};
+pub use registers::LaunchOptions;
 pub use schedule::{BackendChoice, ModeChoice, Plan, Scheduling};
 
 /// What to compile for, and how.
@@ -52,6 +53,8 @@ pub struct Options {
     pub level: u8,
     /// Limit of registers for each thread, from the command line.
     pub max_registers: Option<u32>,
+    /// Launch bounds from the command line.
+    pub launch: LaunchOptions,
     /// A relocatable object instead of an executable one.
     pub relocatable: bool,
     /// Kernels to compile; all if there are none.
@@ -75,6 +78,7 @@ impl Options {
             target,
             level: 3,
             max_registers: None,
+            launch: LaunchOptions::default(),
             relocatable: false,
             entries: Vec::new(),
             verify: cfg!(debug_assertions),
@@ -128,6 +132,8 @@ pub struct FunctionReport {
     pub instructions: usize,
     /// Who scheduled it, if somebody did.
     pub plan: Option<Plan>,
+    /// What the user should know: launch bounds that are ignored, in ptxas' words.
+    pub warnings: Vec<String>,
 }
 
 /// Compiles modules into one file. All errors of all functions come back, in the order of the source.

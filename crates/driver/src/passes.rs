@@ -290,7 +290,7 @@ pub fn run(
     let internal = |what: String| vec![(None, Fault::Internal(what))];
     let selected = select_function(module, id, target, homes)
         .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
-    let launch = account::declared_launch(module, id, homes, selected.barriers);
+    let launch = account::declared_launch(&module.functions[id], options, homes, selected.barriers);
     let context = Context { calls: &facts.calls, launch, trace: options.reports.traces(&selected.function.name) };
     let mut way = Way { function: selected.function, options, context, dump: None, account: Account::default() };
     way.after(SELECT)?;

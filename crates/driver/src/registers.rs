@@ -1,27 +1,117 @@
-//! How many registers a thread may have.
+//! How many registers a thread may have: launch bounds from directives and from the command line.
+//!
+//! What wins, as in ptxas 13.0.88: directives over the command line, unless that says otherwise (`--override-directive-values`). A limit of
+//! registers from the command line does not count for a kernel with launch bounds. Values that no GPU of the kind can fulfil are warned
+//! of and ignored.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_ptx::ast::LaunchBounds;
 
+use crate::Options;
+
 /// Registers of one thread at most: the last number is the zero register.
 const MOST: u32 = 255;
 /// Fewer do not suffice for addresses and wide operands.
 const FEWEST: u32 = 16;
+/// `.maxnreg` counts as this if it is less.
+const FEWEST_BY_DIRECTIVE: u32 = 24;
 
-/// The limit that directives and the command line give together. `.maxnreg` wins over the command line, as in ptxas.
-pub fn limit(bounds: &LaunchBounds, command_line: Option<u32>, machine: &Machine) -> u32 {
-    let threads = bounds.required_threads.as_ref().or(bounds.max_threads.as_ref());
-    let threads = threads.map(|sizes| sizes.iter().product::<u32>());
-    let from_bounds = threads.map_or(MOST, |threads| most_for(threads, bounds.min_blocks_per_sm.unwrap_or(1), machine));
-    let asked = bounds.max_registers.or(command_line).unwrap_or(MOST);
-    from_bounds.min(asked).clamp(FEWEST, MOST)
+/// Launch bounds from the command line, for all kernels.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct LaunchOptions {
+    /// Threads of a block at most.
+    pub max_threads: Option<[u32; 3]>,
+    /// Blocks that must be resident on an SM.
+    pub min_blocks_per_sm: Option<u32>,
+    /// Whether these and [`Options::max_registers`] win over directives.
+    pub override_directives: bool,
+}
+
+/// The launch bounds of a kernel: those of its directives, completed from the command line.
+pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
+    let LaunchOptions { max_threads, min_blocks_per_sm, override_directives } = options.launch;
+    let mut bounds = own.clone();
+    if override_directives || own.max_threads.is_none() && own.required_threads.is_none() {
+        bounds.max_threads = max_threads.map(Vec::from).or(bounds.max_threads);
+    }
+    if override_directives || own.min_blocks_per_sm.is_none() {
+        bounds.min_blocks_per_sm = min_blocks_per_sm.or(bounds.min_blocks_per_sm);
+    }
+    bounds
+}
+
+/// Threads of the largest block that launch bounds allow.
+pub fn threads(bounds: &LaunchBounds) -> Option<u32> {
+    let sizes = bounds.max_threads.as_ref().or(bounds.required_threads.as_ref())?;
+    Some(sizes.iter().fold(1, |threads: u32, &size| threads.saturating_mul(size)))
+}
+
+/// A limit, and what the user should know about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// Registers of a thread at most.
+    pub registers: u32,
+    /// Bounds that are ignored, in ptxas' words.
+    pub warnings: Vec<String>,
+}
+
+/// The limit for a function whose bounds are completed from the command line.
+pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> Limit {
+    let mut warnings = Vec::new();
+    let from_threads = threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
+        let blocks = possible_blocks(name, threads, bounds.min_blocks_per_sm, machine, &mut warnings)?;
+        Some(most_for(threads, blocks, machine))
+    });
+    let by_directive = bounds.max_registers.and_then(|registers| possible_registers(name, registers, &mut warnings));
+    let by_option = options.max_registers.filter(|_| from_threads.is_none() && bounds.max_registers.is_none());
+    let registers = match options.max_registers.filter(|_| options.launch.override_directives) {
+        Some(registers) => registers,
+        None => from_threads.unwrap_or(MOST).min(by_directive.or(by_option).unwrap_or(MOST)),
+    };
+    Limit { registers: registers.clamp(FEWEST, MOST), warnings }
+}
+
+/// How many blocks are to be resident; none if the bounds cannot be met at all.
+fn possible_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
+    if threads > machine.resident_threads {
+        let what = if blocks.is_some() { "maxntid," } else { "threads per SM" };
+        warnings.push(format!("Value of {what} for entry {name} is out of range. .minnctapersm and .maxntid will be ignored"));
+        return None;
+    }
+    let blocks = blocks.unwrap_or(1);
+    if blocks > machine.resident_blocks {
+        warnings.push(format!("Value of minnctapersm for entry {name} is out of range. minnctapersm will be ignored"));
+    } else if blocks.saturating_mul(threads) > machine.resident_threads {
+        warnings.push(format!("Value of threads per SM for entry {name} is out of range. .minnctapersm will be ignored"));
+    } else {
+        return Some(blocks);
+    }
+    Some(1)
+}
+
+fn possible_registers(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
+    if registers > MOST {
+        warnings.push(format!("Too many maxnreg specified for entry {name}, will be ignored"));
+        return None;
+    }
+    if registers < FEWEST_BY_DIRECTIVE {
+        let bound = format!("lower bound of {FEWEST_BY_DIRECTIVE}");
+        warnings.push(format!("For entry {name} adjusting per thread register count of {registers} to {bound}"));
+    }
+    Some(registers.max(FEWEST_BY_DIRECTIVE))
 }
 
 /// The most registers with which so many blocks are resident. Warps live in sub-partitions and blocks in whole warps of all of them, so
-/// this is less than the size of the file divided by threads. A number of blocks that no kernel reaches does not count, as in ptxas.
+/// this is less than the size of the file divided by threads.
 fn most_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
-    let launch = Launch { threads: threads.clamp(1, machine.threads_per_block), ..Launch::default() };
+    if threads > machine.threads_per_block {
+        // No such block can be launched; ptxas divides the file all the same.
+        let warps = threads.div_ceil(machine.threads_per_warp).next_multiple_of(machine.warp_unit);
+        let step = machine.register_unit / machine.threads_per_warp;
+        return machine.registers_per_block / (warps * machine.threads_per_warp) / step * step;
+    }
+    let launch = Launch { threads: threads.max(1), ..Launch::default() };
     let cliffs = launch.register_cliffs(machine).unwrap_or_default();
     let most = |blocks| cliffs.iter().filter(|cliff| cliff.blocks >= blocks).map(|cliff| cliff.most).max();
     most(blocks).or_else(|| most(1)).unwrap_or(FEWEST)
@@ -31,40 +121,99 @@ fn most_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
 mod tests {
     use super::*;
 
-    fn bounds(threads: u32, blocks: Option<u32>) -> LaunchBounds {
+    fn of(threads: u32, blocks: Option<u32>) -> LaunchBounds {
         LaunchBounds { max_threads: Some(vec![threads]), min_blocks_per_sm: blocks, ..LaunchBounds::default() }
     }
 
-    fn limit_of(bounds: &LaunchBounds, command_line: Option<u32>) -> u32 {
-        limit(bounds, command_line, Machine::named("sm_90").unwrap())
+    fn options(max_registers: Option<u32>, launch: LaunchOptions) -> Options {
+        Options { max_registers, launch, ..Options::new(oriole_isa::Target::parse("sm_90").unwrap()) }
+    }
+
+    fn limit_with(own: &LaunchBounds, options: &Options) -> Limit {
+        limit("k", &bounds(own, options), options, Machine::named("sm_90").unwrap())
+    }
+
+    fn limit_of(own: &LaunchBounds, max_registers: Option<u32>) -> u32 {
+        limit_with(own, &options(max_registers, LaunchOptions::default())).registers
     }
 
     #[test]
     fn launch_bounds_divide_the_file() {
-        assert_eq!(limit_of(&bounds(1024, None), None), 64);
-        assert_eq!(limit_of(&bounds(128, None), None), 255);
-        assert_eq!(limit_of(&bounds(256, Some(4)), None), 64);
-        assert_eq!(limit_of(&bounds(256, Some(4)), Some(40)), 40);
+        assert_eq!(limit_of(&of(1024, None), None), 64);
+        assert_eq!(limit_of(&of(128, None), None), 255);
+        assert_eq!(limit_of(&of(256, Some(4)), None), 64);
         assert_eq!(limit_of(&LaunchBounds::default(), Some(4)), 16);
-        let both = LaunchBounds { max_registers: Some(48), ..bounds(256, Some(4)) };
+    }
+
+    /// ptxas 13.0.88 ignores `-maxrregcount=40` for each of these.
+    #[test]
+    fn directives_win_over_the_command_line() {
+        assert_eq!(limit_of(&of(256, Some(4)), Some(40)), 64);
+        assert_eq!(limit_of(&of(128, None), Some(40)), 255);
+        let both = LaunchBounds { max_registers: Some(48), ..of(256, Some(4)) };
         assert_eq!(limit_of(&both, Some(40)), 48);
+        let launch = LaunchOptions { max_threads: Some([1024, 1, 1]), min_blocks_per_sm: Some(2), ..LaunchOptions::default() };
+        assert_eq!(limit_with(&of(128, Some(4)), &options(None, launch)).registers, 128);
+        // Launch bounds that are ignored, and `.minnctapersm` alone, are none.
+        assert_eq!(limit_of(&of(2049, None), Some(40)), 40);
+        let blocks = LaunchBounds { min_blocks_per_sm: Some(4), ..LaunchBounds::default() };
+        assert_eq!(limit_of(&blocks, Some(40)), 40);
+    }
+
+    /// The figures are those of ptxas 13.0.88.
+    #[test]
+    fn the_command_line_completes_or_overrides() {
+        let launch = |threads, blocks, override_directives| {
+            let max_threads = (threads > 0).then_some([threads, 1, 1]);
+            options(None, LaunchOptions { max_threads, min_blocks_per_sm: blocks, override_directives })
+        };
+        let none = LaunchBounds::default();
+        assert_eq!(limit_with(&none, &launch(1024, None, false)).registers, 64);
+        assert_eq!(limit_with(&none, &launch(640, None, false)).registers, 96);
+        assert_eq!(limit_with(&none, &launch(256, Some(2), false)).registers, 128);
+        assert_eq!(limit_with(&none, &launch(0, Some(4), false)).registers, 255);
+        assert_eq!(limit_with(&of(128, None), &launch(0, Some(4), false)).registers, 128);
+        assert_eq!(limit_with(&of(128, None), &launch(1024, None, true)).registers, 64);
+        let required = LaunchBounds { required_threads: Some(vec![128]), ..LaunchBounds::default() };
+        assert_eq!(limit_with(&required, &launch(1024, None, false)).registers, 255);
+        assert_eq!(limit_with(&required, &launch(1024, None, true)).registers, 64);
+        let all = LaunchOptions { override_directives: true, ..LaunchOptions::default() };
+        assert_eq!(limit_with(&of(1024, None), &options(Some(200), all)).registers, 200);
     }
 
     /// 416 threads are 13 warps, which start as 16: 65,536 / (16 * 32) = 128, where 65,536 / 416 would be 157. The blocks that the driver of an
     /// H200 allows are in `crates/hardware/data/measured/occupancy_sm_90.tsv`; the calculator agrees with all of them.
     #[test]
     fn a_block_of_the_declared_size_can_start() {
-        assert_eq!(limit_of(&bounds(416, None), None), 128);
+        assert_eq!(limit_of(&of(416, None), None), 128);
         // ptxas 13.0.88 takes the same. 3 warps a block: with 96 registers five warps fit on a scheduler, 20 on four, six blocks; seven need 88 or fewer: 5 * 4 / 3 again,
         // and with 80 registers six warps, 24 on four, eight blocks.
-        assert_eq!(limit_of(&bounds(96, Some(7)), None), 80);
+        assert_eq!(limit_of(&of(96, Some(7)), None), 80);
     }
 
+    /// Limits and texts of ptxas 13.0.88.
     #[test]
-    fn what_cannot_be_is_not_asked_for() {
-        // "Value of threads per SM is out of range. .minnctapersm will be ignored", says ptxas 13.0.88, and takes 64.
-        assert_eq!(limit_of(&bounds(1024, Some(3)), None), 64);
-        assert_eq!(limit_of(&bounds(0, None), None), 255);
-        assert_eq!(limit_of(&bounds(4096, None), None), 64);
+    fn what_cannot_be_is_warned_of_and_ignored() {
+        let cases = [
+            (of(1024, Some(3)), 64, "Value of threads per SM for entry k is out of range. .minnctapersm will be ignored"),
+            (of(256, Some(33)), 255, "Value of minnctapersm for entry k is out of range. minnctapersm will be ignored"),
+            (of(2049, None), 255, "Value of threads per SM for entry k is out of range. .minnctapersm and .maxntid will be ignored"),
+            (of(65536, Some(2)), 255, "Value of maxntid, for entry k is out of range. .minnctapersm and .maxntid will be ignored"),
+            (of(u32::MAX, None), 255, "Value of threads per SM for entry k is out of range. .minnctapersm and .maxntid will be ignored"),
+        ];
+        for (own, registers, warning) in cases {
+            assert_eq!(limit_with(&own, &options(None, LaunchOptions::default())), Limit { registers, warnings: vec![warning.to_owned()] });
+        }
+        for (registers, limit, warning) in [
+            (300, 255, "Too many maxnreg specified for entry k, will be ignored"),
+            (10, 24, "For entry k adjusting per thread register count of 10 to lower bound of 24"),
+        ] {
+            let own = LaunchBounds { max_registers: Some(registers), ..LaunchBounds::default() };
+            let found = limit_with(&own, &options(None, LaunchOptions::default()));
+            assert_eq!(found, Limit { registers: limit, warnings: vec![warning.to_owned()] });
+        }
+        for (threads, registers) in [(0, 255), (1025, 56), (1536, 40), (1537, 32), (2048, 32)] {
+            assert_eq!(limit_with(&of(threads, None), &options(None, LaunchOptions::default())), Limit { registers, warnings: Vec::new() });
+        }
     }
 }

@@ -138,7 +138,7 @@ fn check_value(spec: &Spec, value: &str) -> Result<(), Fatal> {
     match spec.kind {
         Kind::Boolean if !matches!(value, "true" | "false") => Err(format!("'{value}': expected true or false")),
         Kind::Number | Kind::AttachedNumber => number(value).map(drop),
-        Kind::AttachableNumber if number(value)? != 64 => undefined(spec, value),
+        Kind::AttachableNumber if value.is_empty() || number(value)? != 64 => undefined(spec, value),
         Kind::OneOf(allowed) if !allowed.contains(&value) => undefined(spec, value),
         Kind::Arch if Arch::parse(value).is_none() => undefined(spec, value),
         _ => Ok(()),
@@ -149,8 +149,11 @@ fn undefined(spec: &Spec, value: &str) -> Result<(), Fatal> {
     Err(format!("Value '{value}' is not defined for option '{}'", spec.long))
 }
 
-/// A 32-bit number in decimal, octal (`010`) or hexadecimal (`0x10`).
+/// A 32-bit number in decimal, octal (`010`) or hexadecimal (`0x10`). Nothing is 0.
 fn number(text: &str) -> Result<i64, Fatal> {
+    if text.is_empty() {
+        return Ok(0);
+    }
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -254,7 +257,9 @@ mod tests {
         assert_eq!(number("010"), Ok(8));
         assert_eq!(number("-5"), Ok(-5));
         assert_eq!(number("+0"), Ok(0));
-        assert!(number("").is_err() && number("08").is_err() && number("1.5").is_err() && number("é").is_err());
+        // As `-minnctapersm=` has it.
+        assert_eq!(number(""), Ok(0));
+        assert!(number("08").is_err() && number("1.5").is_err() && number("é").is_err());
     }
 
     #[test]

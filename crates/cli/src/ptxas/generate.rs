@@ -21,10 +21,10 @@ const DEFAULT_OUTPUT: &str = "elf.o";
 pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, messages: &mut Messages) -> Result<(), String> {
     let name = settings.arch.to_string();
     let Some(target) = Target::parse(&name) else { return Err(format!("Oriole cannot generate code for '{name}'")) };
-    let limit = line.number("maxrregcount").filter(|count| (1..=255).contains(count)).map(|count| count.max(24) as u32);
     let options = Options {
         level: line.number("opt-level").unwrap_or(3).clamp(0, 3) as u8,
-        max_registers: limit,
+        max_registers: settings.max_registers,
+        launch: settings.launch,
         relocatable: line.has("compile-only"),
         entries: settings.entries.clone(),
         ..Options::new(target)
@@ -39,6 +39,9 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
         }
     };
     let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+    for warning in compiled.functions.iter().rev().flat_map(|function| &function.warnings) {
+        messages.warning(None, warning);
+    }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
             let text = format!(
@@ -60,9 +63,13 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
 }
 
 fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) {
+    let mut indices: Vec<Option<LineIndex>> = modules.iter().map(|_| None).collect();
     for error in errors {
-        let parsed = &modules[error.module];
-        let place = error.span.map(|span| Place { file: &parsed.name, line: LineIndex::new(&parsed.text).line_column(span.start).0 });
+        // What Oriole adds itself has no place in a file.
+        let place = error.span.zip(modules.get(error.module)).map(|(span, parsed)| {
+            let lines = indices[error.module].get_or_insert_with(|| LineIndex::new(&parsed.text));
+            Place { file: &parsed.name, line: lines.line_column(span.start).0 }
+        });
         match &error.fault {
             Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),
             Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),

@@ -1,11 +1,15 @@
 //! What the options mean together: conflicts, ranges, and what is left to do.
 
+use oriole_driver::LaunchOptions;
+
 use super::arch::{Arch, Kind};
 use super::command_line::CommandLine;
 use super::messages::Messages;
 
 const LEAST_REGISTERS: i64 = 24;
 const MOST_REGISTERS: i64 = 255;
+/// What `archmin` stands for on every architecture.
+const ARCHMIN: i64 = 32;
 
 /// What to do.
 pub struct Settings {
@@ -15,6 +19,10 @@ pub struct Settings {
     pub wants_code: bool,
     /// Kernels that must be there.
     pub entries: Vec<String>,
+    /// Registers for each thread at most.
+    pub max_registers: Option<u32>,
+    /// Launch bounds for all kernels.
+    pub launch: LaunchOptions,
 }
 
 impl Settings {
@@ -23,11 +31,12 @@ impl Settings {
         let arch = line.value("gpu-name").and_then(Arch::parse).unwrap_or_default();
         check_levels(line, messages)?;
         check_cache_modifiers(line, messages);
-        let limited = check_registers(line, arch, messages)?;
-        check_launch_bounds(line, limited, messages);
+        let max_registers = check_registers(line, arch, messages)?;
+        let launch = check_launch_bounds(line, arch, messages);
         check_debug_options(line, messages);
         let generates = arch.kind == Kind::Real && !line.has("dry-run");
-        Ok(Settings { arch, wants_code: generates, entries: if generates { line.values("entry").to_vec() } else { Vec::new() } })
+        let entries = if generates { line.values("entry").to_vec() } else { Vec::new() };
+        Ok(Settings { arch, wants_code: generates, entries, max_registers, launch })
     }
 }
 
@@ -61,13 +70,13 @@ fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages) {
     }
 }
 
-/// Whether a limit of registers is in force.
-fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages) -> Result<bool, String> {
-    let mut limited = line.has("maxrregcount");
-    if let Some(count) = register_count(line, "maxrregcount")? {
+/// The limit of registers.
+fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages) -> Result<Option<u32>, String> {
+    let count = register_count(line, "maxrregcount")?;
+    let limit = count.filter(|count| (0..=MOST_REGISTERS).contains(count)).map(|count| count.max(LEAST_REGISTERS) as u32);
+    if let Some(count) = count {
         // A virtual architecture has no registers at all, so every number is too big for it.
         if arch.kind != Kind::Real || !(0..=MOST_REGISTERS).contains(&count) {
-            limited = false;
             messages.warning(None, &format!("Too big maxrregcount value specified {count}, will be ignored"));
         } else if count < LEAST_REGISTERS {
             let text = format!("For profile {arch} adjusting per thread register count of {count} to lower bound of {LEAST_REGISTERS}");
@@ -80,26 +89,53 @@ fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages) -> R
     } else {
         register_count(line, "device-function-maxrregcount")?;
     }
-    Ok(limited)
+    Ok(limit)
 }
 
-/// A number of registers; none for `archmax` and `archmin`, which always fit.
+/// A number of registers; none for `archmax`.
 fn register_count(line: &CommandLine, option: &str) -> Result<Option<i64>, String> {
     match line.value(option) {
-        None | Some("archmax" | "archmin") => Ok(None),
+        None | Some("archmax") => Ok(None),
+        Some("archmin") => Ok(Some(ARCHMIN)),
+        Some("") => Ok(Some(0)),
         Some(text) => text.parse().map(Some).map_err(|_| format!("Invalid value '{text}' for option '{option}'")),
     }
 }
 
-fn check_launch_bounds(line: &CommandLine, limited: bool, messages: &mut Messages) {
+/// The launch bounds in force. A limit of registers, also one that is ignored itself, goes before them; virtual architectures have neither.
+fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages) -> LaunchOptions {
+    let override_directives = line.has("override-directive-values");
+    let limited = line.has("maxrregcount") && arch.kind == Kind::Real;
     for option in ["minnctapersm", "maxntid"] {
         if limited && line.has(option) {
             messages.warning(None, &format!("Conflicting options -maxrregcount and -{option} specified, ignoring -{option} option"));
         }
     }
-    if line.values("maxntid").len() > 3 {
+    let sizes = line.values("maxntid");
+    if sizes.len() > 3 {
         messages.warning(None, "Too many values specified for option '-maxntid', option will be ignored");
     }
+    if limited {
+        return LaunchOptions { override_directives, ..LaunchOptions::default() };
+    }
+    let size = |axis: usize| sizes.get(axis).map_or(1, |text| leading_number(text));
+    let max_threads = (1..=3).contains(&sizes.len()).then(|| [0, 1, 2].map(size)).filter(|sizes| sizes[0] != 0);
+    // A negative number is a large one.
+    let min_blocks_per_sm = line.number("minnctapersm").filter(|&blocks| blocks != 0).map(|blocks| blocks as u32);
+    LaunchOptions { max_threads, min_blocks_per_sm, override_directives }
+}
+
+/// The number at the start of a text as C's `atoi` reads it, 0 if there is none: ptxas refuses no value of `-maxntid`.
+fn leading_number(text: &str) -> u32 {
+    let text = text.trim_start();
+    let (sign, digits) = match text.as_bytes().first() {
+        Some(b'-') => (-1, &text[1..]),
+        Some(b'+') => (1, &text[1..]),
+        _ => (1, text),
+    };
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let magnitude = digits[..end].bytes().fold(0_i64, |number, digit| number.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    (sign * magnitude) as u32
 }
 
 fn check_debug_options(line: &CommandLine, messages: &mut Messages) {
@@ -159,12 +195,40 @@ mod tests {
             &["-g", "-lineinfo"],
             &["-suppress-debug-info"],
             &["-maxntid=1,2,3,4"],
-            &["-maxntid=1", "-maxrregcount=32"],
+            &["-arch=sm_90", "-maxntid=1", "-maxrregcount=32"],
+            &["-arch=sm_90", "-maxntid=1", "-maxrregcount=archmax"],
+            &["-arch=sm_90", "-minnctapersm=1", "-maxrregcount=32"],
             &["-func-maxrregcount=32"],
             &["-dlcm=wt"],
         ] {
             assert!(settings(arguments).unwrap().1, "{arguments:?}");
         }
+    }
+
+    /// What ptxas 13.0.88 writes as EIATTR_MAX_THREADS for the same options.
+    #[test]
+    fn sizes_of_blocks_are_read_as_ptxas_reads_them() {
+        let threads = |values: &[&str]| settings(values).unwrap().0.launch.max_threads;
+        for (value, sizes) in [
+            ("1024", [1024, 1, 1]),
+            ("16,16,4", [16, 16, 4]),
+            ("0200", [200, 1, 1]),
+            ("512abc", [512, 1, 1]),
+            ("+512", [512, 1, 1]),
+            ("1,,512", [1, 512, 1]),
+            ("64,0", [64, 0, 1]),
+            ("32,x", [32, 0, 1]),
+            ("512,-1", [512, 0xffff_ffff, 1]),
+            ("99999999999", [0x4876_e7ff, 1, 1]),
+        ] {
+            assert_eq!(threads(&[&format!("-maxntid={value}")]), Some(sizes), "{value}");
+        }
+        assert_eq!(threads(&["-maxntid=32", "-maxntid", "32"]), Some([32, 32, 1]));
+        for value in ["x", "0", "", "0x200"] {
+            assert_eq!(threads(&[&format!("-maxntid={value}")]), None, "{value}");
+        }
+        assert_eq!(settings(&["-maxrregcount=archmin"]).unwrap().0.max_registers, Some(32));
+        assert_eq!(settings(&["-maxrregcount=archmax"]).unwrap().0.max_registers, None);
     }
 
     #[test]
