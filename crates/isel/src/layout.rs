@@ -79,6 +79,8 @@ pub struct Layout {
 }
 
 const LARGEST_BANK: u64 = 0x10000;
+/// Addresses that an instruction can name in constant bank 4.
+const MOST_SLOTS: usize = 0x8000 / 8;
 
 impl Layout {
     /// Places the variables of a module.
@@ -101,6 +103,11 @@ impl Layout {
         }
         layout.place_constants(module)?;
         let mut externs: FxHashSet<String> = layout.externs.iter().cloned().collect();
+        // A table for all variables has no place in the bank of a large module; then it has those that code mentions, and the driver fills the
+        // addresses of the others into the code.
+        let mentioned: Option<FxHashSet<VariableId>> =
+            (variables_in(module, StateSpace::Global).count() > MOST_SLOTS).then(|| module.functions.iter().flat_map(mentioned).collect());
+        let has_slot = |id: VariableId| mentioned.as_ref().is_none_or(|mentioned| mentioned.contains(&id));
         let mut slots: FxHashMap<String, u32> = FxHashMap::default();
         let mut homes = ModuleHomes::default();
         for id in variables_in(module, StateSpace::Global) {
@@ -114,7 +121,7 @@ impl Layout {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
             let home = match linking {
-                Linking::Whole => {
+                Linking::Whole if slots.contains_key(&name) || has_slot(id) && slots.len() < MOST_SLOTS => {
                     let next = layout.addresses.len() as u32;
                     let slot = *slots.entry(name.clone()).or_insert_with(|| {
                         layout.addresses.push(name);
@@ -122,7 +129,7 @@ impl Layout {
                     });
                     Home::Table(8 * slot)
                 }
-                Linking::Relocatable => Home::Symbol { name, space: SymbolSpace::Global },
+                _ => Home::Symbol { name, space: SymbolSpace::Global },
             };
             homes.statics.insert(id, home);
         }
