@@ -15,6 +15,8 @@
 //! after which all stalls that were counted without that are too long; a wait sees a scoreboard only a moment after it was set; behind a barrier of the block
 //! everything but arithmetic keeps away for a while; and some instructions want a stall whatever comes behind them.
 
+use std::iter::repeat_with;
+
 use oriole_hardware::{ControlRules, Kind, Model, Port};
 use oriole_isa::{Control, File, Opcode};
 use smallvec::SmallVec;
@@ -147,7 +149,8 @@ pub fn settle(
         model,
         rules,
         controls,
-        at: vec![SmallVec::new(); REGISTERS],
+        // `vec!` would clone an empty list for each, which takes ten times as long.
+        at: repeat_with(SmallVec::new).take(REGISTERS).collect(),
         used: Vec::new(),
         set: [(-LONG_AGO, 0); BOARDS],
         barrier: (-LONG_AGO, 0),
