@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Outcome, files, module, run};
+use oriole_cubin::info::Code;
 use oriole_cubin::{Cubin, FileType};
 use serde_json::Value;
 
@@ -156,8 +157,7 @@ fn verbose_text_is_that_of_ptxas() {
     assert!(ours.stderr.contains("used 1 barriers, 32 bytes smem"), "{}", ours.stderr);
     let older = call(Path::new(PTXAS), "-arch=sm_80");
     assert_eq!(without_numbers(&older.stderr), VERBOSE.replace("bytes smem", "bytes smem, N bytes cmem[N]"));
-    if let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") {
-        let vendor = PathBuf::from(oracles).join("ptxas");
+    if let Some(vendor) = oriole_oracles::tool("ptxas") {
         for (arch, ours) in [("-arch=sm_90", ours), ("-arch=sm_80", older)] {
             let theirs = call(&vendor, arch);
             assert_eq!(without_numbers(&ours.stderr), without_numbers(&theirs.stderr));
@@ -165,6 +165,22 @@ fn verbose_text_is_that_of_ptxas() {
             assert_eq!(bytes(&ours.stderr), bytes(&theirs.stderr));
         }
     }
+}
+
+/// Bytes that the instructions of a listing with this mnemonic move: a kernel without local variables has them for spills only.
+fn local_bytes(listing: &str, mnemonic: &str) -> usize {
+    let words = listing.split_whitespace().filter(|word| *word == mnemonic || word.starts_with(&format!("{mnemonic}.")));
+    words
+        .map(|word| {
+            if word.contains(".128") {
+                16
+            } else if word.contains(".64") {
+                8
+            } else {
+                4
+            }
+        })
+        .sum()
 }
 
 #[test]
@@ -176,7 +192,21 @@ fn spills_are_counted_and_warned_of() {
     assert!(roomy.stderr.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), "{}", roomy.stderr);
     let tight = call("-maxrregcount=32");
     assert_eq!(tight.code, Some(0));
-    assert!(tight.stderr.starts_with("ptxas warning : Registers are spilled to local memory in function 'many', "), "{}", tight.stderr);
+    let listing = run(ORIOLE, &folder, &["disasm", "out"], "").stdout;
+    let (stores, loads) = (local_bytes(&listing, "STL"), local_bytes(&listing, "LDL"));
+    // 60 values are alive at once, in fewer than 32 registers.
+    assert!(stores >= 4 * (60 - 32) && loads >= 4 * (60 - 32), "{stores} bytes stored, {loads} loaded");
+    let warning = format!(
+        "ptxas warning : Registers are spilled to local memory in function 'many', {stores} bytes spill stores, {loads} bytes spill loads\n"
+    );
+    assert!(tight.stderr.starts_with(&warning), "{warning}{}", tight.stderr);
+    assert!(
+        tight.stderr.contains(&format!(" bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads")),
+        "{}",
+        tight.stderr
+    );
+    let silent = run(PTXAS, &folder, &["-arch=sm_90", "-maxrregcount=32", "many.ptx", "-o", "out"], "");
+    assert_eq!(silent, success());
     let used = tight.stderr.split_once("Used ").unwrap().1.split(' ').next().unwrap();
     assert!(used.parse::<u32>().unwrap() <= 32, "{}", tight.stderr);
 }
@@ -246,4 +276,82 @@ fn needs_are_printed_as_data() {
     let text = run(ORIOLE, &folder, &["compile", "block_sum.ptx", "-o", "x", "-v"], "").stderr;
     let expected = format!("block_sum.ptx: block_sum: {} registers, 1 barriers, 0 bytes stack, 32 bytes shared", object["registers"]);
     assert!(text.starts_with(&expected), "{text}");
+}
+
+/// A kernel that keeps 200 values at once, with directives after its parameters.
+fn wide(name: &str, directives: &str) -> String {
+    let mut text =
+        format!(".visible .entry {name}(.param .u64 p)\n{directives}\n{{\n.reg .b64 %a;\n.reg .b32 %v<200>;\nld.param.u64 %a, [p];\n");
+    text.extend((0..200).map(|number| format!("ld.volatile.global.b32 %v{number}, [%a+{}];\n", 4 * number)));
+    text.extend((0..200).map(|number| format!("st.volatile.global.b32 [%a+{}], %v{number};\n", 4 * (199 - number))));
+    text + "ret;\n}\n"
+}
+
+/// What a call prints, and for each kernel of the file the attributes about launches.
+fn bounds_of(program: &Path, folder: &Path, file: &str, options: &str) -> (Option<i32>, String, Vec<String>) {
+    let _ = fs::remove_file(folder.join("out"));
+    let arguments: Vec<&str> = ["-arch=sm_90", file, "-o", "out"].into_iter().chain(options.split_whitespace()).collect();
+    let outcome = run(program, folder, &arguments, "");
+    let mut attributes = Vec::new();
+    if folder.join("out").exists() {
+        let cubin = cubin(folder, "out");
+        for kernel in cubin.kernels() {
+            let wanted = [Code::MAX_THREADS, Code::REQNTID, Code::MAXREG_COUNT];
+            let found = cubin.function_attributes(kernel.name).iter().filter(|attribute| wanted.contains(&attribute.code));
+            attributes.extend(found.map(|attribute| format!("{}: {attribute:?}", kernel.name)));
+        }
+    }
+    (outcome.code, outcome.stderr, attributes)
+}
+
+const BOUNDS: [(&str, &str); 24] = [
+    ("none", "-maxntid=1024"),
+    ("none", "-maxntid 128"),
+    ("none", "--maxntid=16,16,4"),
+    ("none", "-maxntid=2048"),
+    ("none", "-maxntid=2049"),
+    ("none", "-maxntid=65536 -Werror"),
+    ("none", "-maxntid=64,0"),
+    ("none", "-maxntid=x"),
+    ("none", "-minnctapersm=2"),
+    ("none", "-minnctapersm 2 -maxntid 256"),
+    ("none", "-minnctapersm=33 -maxntid=32"),
+    ("none", "-minnctapersm=-1 -maxntid=256"),
+    ("none", "-maxntid=512 -maxrregcount=64"),
+    ("none", "-maxrregcount=archmin"),
+    ("none", "-maxrregcount=0"),
+    ("max", "-maxntid=1024"),
+    ("max", "-maxntid=1024 -override-directive-values"),
+    ("max", "-maxrregcount=40"),
+    ("max", "-maxrregcount=40 -override-directive-values"),
+    ("max", "-minnctapersm=4"),
+    ("required", "-maxntid=1024"),
+    ("required", "-maxntid=1024 -override-directive-values"),
+    ("blocks", "-minnctapersm=2 -override-directive-values"),
+    ("odd", ""),
+];
+
+#[test]
+fn launch_bounds_come_from_the_command_line() {
+    let folder = folder("bounds");
+    let head = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    for (name, text) in [
+        ("none", wide("k", "")),
+        ("max", wide("k", ".maxntid 128")),
+        ("required", wide("k", ".reqntid 128")),
+        ("blocks", wide("k", ".maxntid 128\n.minnctapersm 4")),
+        ("odd", wide("k", ".maxntid 65536\n.minnctapersm 2") + &wide("l", ".maxntid 256\n.minnctapersm 33") + &wide("m", ".maxnreg 10")),
+    ] {
+        fs::write(folder.join(name), format!("{head}{text}")).unwrap();
+    }
+    // 1,024 threads share 65,536 registers.
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "none", "-o", "free"], ""), success());
+    assert!(cubin(&folder, "free").register_count("k").unwrap() > 200);
+    assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-maxntid=1024", "none", "-o", "bound"], ""), success());
+    assert!(cubin(&folder, "bound").register_count("k").unwrap() <= 64);
+    let Some(vendor) = oriole_oracles::tool("ptxas") else { return };
+    for (file, options) in BOUNDS {
+        let (ours, theirs) = (bounds_of(Path::new(PTXAS), &folder, file, options), bounds_of(&vendor, &folder, file, options));
+        assert_eq!(ours, theirs, "{file} {options}");
+    }
 }

@@ -185,6 +185,24 @@ const CALLS: &[&str] = &[
     "-arch=compute_90 -c -func-maxrregcount x valid.ptx",
     "-arch=compute_90 -sanitize foo valid.ptx",
     "-arch=compute_90 -regUsageLevel 11 valid.ptx",
+    "-arch=compute_90 --regAllocOptLevel=2 valid.ptx",
+    "-arch=compute_90 --regAllocOptLevel 2 -Werror valid.ptx",
+    "-arch=compute_90 -regAllocOptLevel=0x2 valid.ptx",
+    "-arch=compute_90 -regAllocOptLevel -1 valid.ptx",
+    "-arch=compute_90 --regAllocOptLevel= valid.ptx",
+    "-arch=compute_90 --regAllocOptLevel=100 valid.ptx",
+    "-arch=compute_90 --regAllocOptLevel=x valid.ptx",
+    "-arch=compute_90 --regAllocOptLevel=99999999999 valid.ptx",
+    "-arch=compute_90 --regAllocOptLevel=1 --regAllocOptLevel=2 valid.ptx",
+    "-arch=compute_90 -regAllocOptLevel2 valid.ptx",
+    "--regAllocOptLevel",
+    "-arch=compute_90 -minnctapersm= -minnctapersm x valid.ptx",
+    "-arch=compute_90 -m= valid.ptx",
+    "-arch=compute_90 -fmad= valid.ptx",
+    "-arch=compute_90 -uumn --cimm -jobserver --fastimul -noFwdPrg --tool-name x --cloning=yes valid.ptx",
+    "-arch=compute_90 --verbose-tkinfo=true -limit-fold-fp=false --membermask-overlap true valid.ptx",
+    "-arch=compute_90 --no-membermask-overlap=true --assume-extern-functions-do-not-sync=true valid.ptx",
+    "-arch=compute_90 --limit-fold-fp=yes valid.ptx",
     "-arch=compute_90 -g -lineinfo valid.ptx",
     "-arch=compute_90 -suppress-debug-info valid.ptx",
     "-arch=compute_90 -suppress-debug-info -Werror valid.ptx",
@@ -204,14 +222,10 @@ const CALLS: &[&str] = &[
     "--list-version",
 ];
 
-/// Confirms against the vendor's tool that the calls above are answered alike. `ORIOLE_ORACLES` names its folder.
+/// Confirms against the vendor's tool that the calls above are answered alike.
 #[test]
 fn option_handling_agrees_with_ptxas() {
-    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") else {
-        eprintln!("skipped: ORIOLE_ORACLES is not set");
-        return;
-    };
-    let vendor = PathBuf::from(oracles).join("ptxas");
+    let Some(vendor) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("oracle");
     let mut differences = Vec::new();
     for call in CALLS {

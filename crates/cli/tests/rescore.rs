@@ -152,15 +152,6 @@ fn a_table_of_figures() {
     assert!(lines[0].starts_with("function  instructions ") && lines[1].starts_with("k "), "{}", done.stdout);
 }
 
-fn ptxas() -> Option<PathBuf> {
-    let folder = env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
-    let found = Some(folder.join("ptxas")).filter(|file| file.exists());
-    if found.is_none() {
-        println!("skipped: no ptxas in {}", folder.display());
-    }
-    found
-}
-
 fn bounded(tool: &Path, arguments: &[&str], folder: &Path) -> bool {
     let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", tool.display());
     Command::new("sh").args(["-c", &command, "sh"]).args(arguments).current_dir(folder).output().unwrap().status.success()
@@ -291,7 +282,7 @@ fn figures_of_a_schedule() {
 
 #[test]
 fn kernel_tests_of_the_vendor_run_in_a_new_order() {
-    let Some(ptxas) = ptxas() else { return };
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("rescore_schedule_kernel_tests");
     let (mut ran, mut moved) = (0, 0);
     for (number, test) in kernel_tests(31).iter().enumerate() {
@@ -312,7 +303,7 @@ fn kernel_tests_of_the_vendor_run_in_a_new_order() {
 
 #[test]
 fn functions_with_line_tables_keep_their_order() {
-    let Some(ptxas) = ptxas() else { return };
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("rescore_schedule_lines");
     let test = root().join("bench/kernels/matmul_registers.ptx").display().to_string();
     assert!(bounded(&ptxas, &["-arch=sm_90a", "-lineinfo", &test, "-o", "in.cubin"], &folder));
@@ -331,7 +322,7 @@ const WRONG_ANYWAY: [&str; 4] = ["no_rotate_64", "szext_", "_tf32_f32", "rp_ftz_
 
 #[test]
 fn kernel_tests_of_the_vendor_run_with_our_control_words() {
-    let Some(ptxas) = ptxas() else { return };
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("rescore_kernel_tests");
     let mut ran = 0;
     for (number, test) in kernel_tests(45).iter().enumerate() {
@@ -350,7 +341,7 @@ fn kernel_tests_of_the_vendor_run_with_our_control_words() {
 
 #[test]
 fn the_corpus_as_the_vendor_compiles_it_is_clean_with_our_control_words() {
-    let Some(ptxas) = ptxas() else { return };
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("rescore_corpus");
     let mut files: Vec<PathBuf> = fs::read_dir(root().join("corpus")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "ptx"));

@@ -22,15 +22,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn oracle(name: &str) -> Option<PathBuf> {
-    let folder = env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
-    let found = Some(folder.join(name)).filter(|file| file.exists());
-    if found.is_none() {
-        println!("skipped: no {name} in {}", folder.display());
-    }
-    found
-}
-
 /// Runs a tool with bounded memory and time.
 fn bounded(tool: &Path, arguments: &[&str], folder: &Path) -> Option<String> {
     let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", tool.display());
@@ -74,7 +65,7 @@ fn squeeze(line: &str) -> String {
 
 #[test]
 fn listings_and_rebuilt_files() {
-    let (Some(ptxas), Some(nvdisasm)) = (oracle("ptxas"), oracle("nvdisasm")) else { return };
+    let (Some(ptxas), Some(nvdisasm)) = (oriole_oracles::tool("ptxas"), oriole_oracles::tool("nvdisasm")) else { return };
     let folder = folder("sass-oracle");
     let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
     let mut shown = 0;

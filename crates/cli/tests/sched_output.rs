@@ -101,20 +101,17 @@ fn verbose_text_explains_the_target_of_registers() {
 /// The tools of NVIDIA take a cubin with a record for what it is.
 #[test]
 fn others_read_a_cubin_with_a_record() {
-    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") else {
-        println!("skipped: ORIOLE_ORACLES names no folder");
-        return;
-    };
+    let (Some(nvdisasm), Some(cuobjdump)) = (oriole_oracles::tool("nvdisasm"), oriole_oracles::tool("cuobjdump")) else { return };
     let folder = folder("record");
     let listing = |options: &[&str]| {
         compile(&folder, "block_sum.ptx", options);
-        let outcome = run(Path::new(&oracles).join("nvdisasm"), &folder, &["-c", "out.cubin"], "");
+        let outcome = run(&nvdisasm, &folder, &["-c", "out.cubin"], "");
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
         outcome.stdout
     };
     let (plain, recorded) = (listing(&[]), listing(&["--sched-record"]));
     assert_eq!(plain, recorded);
-    let elf = run(Path::new(&oracles).join("cuobjdump"), &folder, &["-elf", "out.cubin"], "");
+    let elf = run(&cuobjdump, &folder, &["-elf", "out.cubin"], "");
     assert!(elf.code == Some(0) && elf.stdout.contains(".note.oriole.sched.block_sum"), "{}", elf.stdout);
     // Its instructions are as many as the record says: each has an offset in the listing; the padding starts at a branch to itself.
     let bytes = fs::read(folder.join("out.cubin")).unwrap();

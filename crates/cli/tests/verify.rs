@@ -84,12 +84,7 @@ fn sources(root: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn the_vendors_code_is_clean() {
-    let oracles = env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
-    let ptxas = oracles.join("ptxas");
-    if !ptxas.exists() {
-        println!("skipped: no ptxas in {}", oracles.display());
-        return;
-    }
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = folder("verify_vendor");
     let sources = sources(&root());
     for target in TARGETS {

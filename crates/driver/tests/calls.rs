@@ -144,18 +144,10 @@ fn halves_of_a_program_keep_the_convention() {
     }
 }
 
-fn oracle(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
-    let beside = fs::canonicalize(folder.join("ptxas")).ok().and_then(|path| Some(path.parent()?.join(name)));
-    [Some(folder.join(name)), beside].into_iter().flatten().find(|path| path.exists())
-}
-
 #[test]
 fn nvlink_joins_halves_of_either_compiler() {
-    let (Some(nvlink), Some(ptxas)) = (oracle("nvlink"), oracle("ptxas")) else {
-        eprintln!("skipped: no nvlink");
-        return;
-    };
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
+    let Some(nvlink) = oriole_oracles::optional_tool("nvlink") else { return };
     let folder = std::env::temp_dir().join(format!("oriole-calls-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let run = |command: &mut Command| {

@@ -105,10 +105,7 @@ fn convergence_registers_read_and_written() {
 /// Code of ptxas for our examples, against the life ranges of nvdisasm.
 #[test]
 fn code_of_ptxas() {
-    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES").map(PathBuf::from) else {
-        eprintln!("skipped: ORIOLE_ORACLES is not set");
-        return;
-    };
+    let (Some(ptxas), Some(nvdisasm)) = (oriole_oracles::tool("ptxas"), oriole_oracles::tool("nvdisasm")) else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = std::env::temp_dir().join(format!("oriole-footprint-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("scratch folder");
@@ -118,12 +115,11 @@ fn code_of_ptxas() {
     {
         for name in ["sm_80", "sm_90a", "sm_120a"] {
             let cubin = scratch.join("code.cubin");
-            let made =
-                Command::new(oracles.join("ptxas")).arg(format!("-arch={name}")).arg(root.join(source)).arg("-o").arg(&cubin).output();
+            let made = Command::new(&ptxas).arg(format!("-arch={name}")).arg(root.join(source)).arg("-o").arg(&cubin).output();
             if !made.expect("ptxas runs").status.success() {
                 continue;
             }
-            let listing = Command::new(oracles.join("nvdisasm")).args(["-hex", "-lrm", "narrow", "-c"]).arg(&cubin).output();
+            let listing = Command::new(&nvdisasm).args(["-hex", "-lrm", "narrow", "-c"]).arg(&cubin).output();
             let listing = String::from_utf8(listing.expect("nvdisasm runs").stdout).expect("text");
             let target = Target::parse(name).expect("target");
             for (word, text, expected) in life_ranges(&listing) {

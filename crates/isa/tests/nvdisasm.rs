@@ -27,17 +27,6 @@ const NO_TEXT: &str = "(no text)";
 /// New refusals after which a target is given up: each costs a start of nvdisasm.
 const MOST_REFUSALS: usize = 20;
 
-fn nvdisasm() -> Option<PathBuf> {
-    let oracles =
-        env::var_os("ORIOLE_ORACLES").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.oracles/bin"), PathBuf::from);
-    let tool = oracles.join("nvdisasm");
-    if !tool.exists() {
-        println!("skipped: no nvdisasm in {}", oracles.display());
-        return None;
-    }
-    Some(tool)
-}
-
 /// The words that differ from one in the value of one field, flag or sign.
 struct Variations {
     base: u128,
@@ -139,7 +128,7 @@ fn known_refusals() -> BTreeSet<String> {
 
 #[test]
 fn nvdisasm_reads_what_the_encoder_writes() {
-    let Some(tool) = nvdisasm() else { return };
+    let Some(tool) = oriole_oracles::tool("nvdisasm") else { return };
     let blessing = env::var_os("ORIOLE_BLESS").is_some();
     let listed = if blessing { BTreeSet::new() } else { known_refusals() };
     let mut bases: BTreeMap<(u16, FormId), (Target, u128)> = BTreeMap::new();

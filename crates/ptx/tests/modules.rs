@@ -150,13 +150,6 @@ fn verdicts_are_those_of_ptxas() {
     assert!(report.is_empty(), "{} modules:\n{}", report.len(), report.join("\n"));
 }
 
-/// ptxas, if it is installed.
-fn find_ptxas() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = std::env::var_os("ORIOLE_ORACLES").map_or_else(|| root.join(".oracles/bin"), PathBuf::from);
-    Some(folder.join("ptxas")).filter(|ptxas| ptxas.exists())
-}
-
 fn compile_target(text: &str) -> &str {
     let names = text.split(".target").skip(1).flat_map(|rest| {
         let list = rest.lines().next().unwrap_or_default();
@@ -176,10 +169,7 @@ fn ask_ptxas(ptxas: &Path, case: &Case, file: &Path) -> bool {
 
 #[test]
 fn recorded_verdicts_are_current() {
-    let Some(ptxas) = find_ptxas() else {
-        println!("skipped: ptxas not found; run tools/oracles.sh");
-        return;
-    };
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let mut cases = load();
     if std::env::var_os("ORIOLE_REFRESH").is_none_or(|value| value != "1") {
         let step = cases.len() / 100;

@@ -102,17 +102,6 @@ fn accepted_modules_make_the_round_trip() {
     check_all(&load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/accept")), false);
 }
 
-/// ptxas of the oracles, if it is there.
-fn ptxas() -> Option<PathBuf> {
-    let folder = std::env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
-    let path = folder.join("ptxas");
-    if !path.exists() {
-        println!("skipped: ptxas not found; run tools/oracles.sh");
-        return None;
-    }
-    Some(path)
-}
-
 /// The value of a key in the first `// oriole:` line.
 fn directive(text: &str, key: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix("// oriole:"))?;
@@ -187,7 +176,7 @@ fn compare_by_ptxas(ptxas: &Path, source: &Source, stem: &Path, optional: bool) 
 
 /// Two threads take the modules one after the other.
 fn compare_all(sources: &[Source], optional: bool) {
-    let Some(ptxas) = ptxas() else { return };
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = std::env::temp_dir().join(format!("oriole-round-trip-{}-{optional}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let (next, compared, failures) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -220,7 +209,7 @@ fn ptxas_makes_the_same_code_of_the_corpus() {
 #[test]
 fn ptxas_makes_the_same_code_of_accepted_modules() {
     if std::env::var_os("ORIOLE_REFRESH").is_none() {
-        println!("skipped: set ORIOLE_REFRESH=1 to compile every accepted module twice");
+        oriole_oracles::skip("set ORIOLE_REFRESH=1 to compile every accepted module twice");
         return;
     }
     compare_all(&load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/accept")), true);

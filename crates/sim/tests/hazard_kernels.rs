@@ -126,8 +126,7 @@ fn samples_for_other_targets_and_levels() {
 
 #[test]
 fn samples_of_what_ptxas_makes() {
-    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES").map(PathBuf::from) else { return };
-    let ptxas = oracles.join("ptxas");
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = std::env::temp_dir().join(format!("oriole-hazard-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     for target in ["sm_80", "sm_90a", "sm_120a"] {

@@ -114,8 +114,7 @@ fn samples_for_other_targets() {
 
 #[test]
 fn samples_of_what_ptxas_makes() {
-    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES").map(PathBuf::from) else { return };
-    let ptxas = oracles.join("ptxas");
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = std::env::temp_dir().join(format!("oriole-sass-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     for target in ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"] {
@@ -142,7 +141,7 @@ fn samples_of_what_ptxas_makes() {
 #[test]
 fn more_than_the_kernel_tests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
-    let oracle = std::env::var_os("ORIOLE_ORACLES").map(|oracles| PathBuf::from(oracles).join("ptxas"));
+    let oracle = oriole_oracles::tool("ptxas");
     let mut results = Vec::new();
     for path in fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();

@@ -200,13 +200,7 @@ fn changes_of_our_code() {
 
 #[test]
 fn changes_of_what_ptxas_makes() {
-    let oracles =
-        env::var_os("ORIOLE_ORACLES").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.oracles/bin"), PathBuf::from);
-    let ptxas = oracles.join("ptxas");
-    if !ptxas.exists() {
-        println!("skipped: no ptxas in {}", oracles.display());
-        return;
-    }
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = env::temp_dir().join(format!("oriole-mutants-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let (mut dice, mut counts) = (Dice(2), BTreeMap::new());

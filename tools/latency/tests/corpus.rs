@@ -1,21 +1,16 @@
 //! The model against what ptxas makes of the corpus: no pair of instructions stands closer than the model asks for, and where nothing else
 //! explains a stall it is as long as the model says. Skipped with a line where ptxas is missing.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 const TARGETS: [&str; 7] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
 
 #[test]
 fn code_of_ptxas_stands_as_far_apart_as_the_model_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let oracles = env::var_os("ORIOLE_ORACLES").map_or_else(|| root.join(".oracles/bin"), PathBuf::from);
-    let ptxas = oracles.join("ptxas");
-    if !ptxas.exists() {
-        println!("skipped: no ptxas in {}", oracles.display());
-        return;
-    }
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
     let _ = fs::remove_dir_all(&folder);
     let sources = sources(&root);

@@ -50,8 +50,7 @@ fn timing_of_kept_measurements() {
 
 #[test]
 fn timing_of_code_by_ptxas() {
-    let Some(oracles) = std::env::var_os("ORIOLE_ORACLES") else { return };
-    let ptxas = Path::new(&oracles).join("ptxas");
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let cubins = std::env::temp_dir().join(format!("oriole-timing-{}", std::process::id()));
     std::fs::create_dir_all(&cubins).unwrap();
     let measurements = measurements("ptxas");

@@ -58,14 +58,7 @@ pub fn data_file(name: &str) -> Vec<u8> {
 
 /// A tool of the vendor, or a printed line that says that the test is skipped.
 pub fn oracle(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("ORIOLE_ORACLES").map_or_else(|| root().join(".oracles/bin"), PathBuf::from);
-    // Some tools are only beside those that the folder links to.
-    let beside = fs::canonicalize(folder.join("ptxas")).ok().and_then(|path| Some(path.parent()?.join(name)));
-    let found = [Some(folder.join(name)), beside].into_iter().flatten().find(|path| path.exists());
-    if found.is_none() {
-        eprintln!("skipped: no {name} in {}", folder.display());
-    }
-    found
+    if ["ptxas", "nvdisasm", "cuobjdump"].contains(&name) { oriole_oracles::tool(name) } else { oriole_oracles::optional_tool(name) }
 }
 
 /// A folder of its own for a test, removed when dropped.
