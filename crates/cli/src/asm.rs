@@ -1,11 +1,11 @@
 //! `oriole asm`: a control listing back to a cubin.
 
-use std::fs;
 use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::check::read_input;
+use crate::console::write_output;
 use crate::sass::assemble::assemble;
 
 /// Assemble what `oriole disasm --control` prints, edited or not.
@@ -32,7 +32,7 @@ pub struct AsmArguments {
     /// Listing; `-` is standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// Where the cubin goes
+    /// Where the cubin goes; `-` is standard output
     #[arg(short, long, value_name = "OUT")]
     output: String,
 }
@@ -42,11 +42,11 @@ pub fn run(arguments: &AsmArguments) -> ExitCode {
     let text = match read_input(&arguments.file).map(String::from_utf8) {
         Ok(Ok(text)) => text,
         Ok(Err(error)) => {
-            eprintln!("error: {name}: the listing is not UTF-8 at byte {:#x}", error.utf8_error().valid_up_to());
+            errln!("error: {name}: the listing is not UTF-8 at byte {:#x}", error.utf8_error().valid_up_to());
             return ExitCode::FAILURE;
         }
         Err(error) => {
-            eprintln!("error: {name}: {error}");
+            errln!("error: {name}: {error}");
             return ExitCode::from(2);
         }
     };
@@ -54,18 +54,18 @@ pub fn run(arguments: &AsmArguments) -> ExitCode {
         Ok(assembled) => assembled,
         Err(problems) => {
             for problem in &problems {
-                eprintln!("error: {name}:{}:{}: {}", problem.line, problem.column, problem.message);
+                errln!("error: {name}:{}:{}: {}", problem.line, problem.column, problem.message);
             }
             return ExitCode::FAILURE;
         }
     };
     for note in &assembled.notes {
-        eprintln!("note: {name}: {note}");
+        errln!("note: {name}: {note}");
     }
-    match fs::write(&arguments.output, assembled.bytes) {
+    match write_output(&arguments.output, &assembled.bytes) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}: {error}", arguments.output);
+            errln!("error: {}: {error}", arguments.output);
             ExitCode::from(2)
         }
     }

@@ -1,6 +1,6 @@
 //! `oriole check`: parse and check PTX.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::{fs, io};
 
@@ -9,6 +9,8 @@ use oriole_ptx::ast::{FunctionKind, Module};
 use oriole_ptx::diag::{self, Code, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options};
+
+use crate::print;
 
 /// Parse and check PTX files; no GPU and no CUDA needed.
 ///
@@ -76,7 +78,7 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
         match read_input(file) {
             Ok(text) => all_valid &= check_file(arguments, file, &text, style),
             Err(error) => {
-                eprintln!("error: {file}: {error}");
+                errln!("error: {file}: {error}");
                 return ExitCode::from(2);
             }
         }
@@ -89,11 +91,10 @@ fn check_file(arguments: &CheckArguments, file: &str, text: &[u8], style: Style)
     let checked = oriole_ptx::check(text, &Options { error_limit: arguments.error_limit });
     report(arguments, &Source::new(name, text), &checked, style);
     let valid = checked.is_valid();
-    // A closed pipe is no reason to fail.
     if arguments.print && valid {
-        let _ = io::stdout().lock().write_all(oriole_ptx::print(&checked.module).as_bytes());
+        print::out(oriole_ptx::print(&checked.module).as_bytes());
     } else if valid && !arguments.json && !arguments.quiet {
-        let _ = writeln!(io::stdout().lock(), "{name}: valid, {}", summarize(&checked.module));
+        outln!("{name}: valid, {}", summarize(&checked.module));
     }
     // The process ends soon; giving millions of small pieces back one by one would take longer than the check.
     std::mem::forget(checked);
@@ -138,7 +139,7 @@ fn report(arguments: &CheckArguments, source: &Source<'_>, checked: &Checked, st
         }
     }
     if arguments.json {
-        let _ = io::stdout().lock().write_all(out.as_bytes());
+        print::out(out.as_bytes());
         return;
     }
     let errors = shown.iter().filter(|finding| finding.code.severity() == Severity::Error).count();
@@ -147,7 +148,7 @@ fn report(arguments: &CheckArguments, source: &Source<'_>, checked: &Checked, st
         let stopped = if errors >= arguments.error_limit { "; stopped here" } else { "" };
         out += &format!("{}: {errors} error{plural}{stopped}\n", source.name);
     }
-    let _ = io::stderr().lock().write_all(out.as_bytes());
+    print::error(out.as_bytes());
 }
 
 /// Reads a file, or standard input for `-`.
@@ -164,12 +165,10 @@ pub fn print_codes(arguments: &CodesArguments) -> ExitCode {
     let wanted = arguments.code.as_deref().map(str::to_ascii_uppercase);
     let codes: Vec<&Code> = Code::ALL.iter().filter(|code| wanted.as_deref().is_none_or(|wanted| wanted == code.name())).collect();
     if codes.is_empty() {
-        eprintln!("error: there is no code {}", wanted.unwrap_or_default());
+        errln!("error: there is no code {}", wanted.unwrap_or_default());
         return ExitCode::from(2);
     }
-    let mut out = io::stdout().lock();
-    for code in codes {
-        let _ = writeln!(out, "{}  {}", code.name(), code.summary());
-    }
+    let lines: String = codes.iter().map(|code| format!("{}  {}\n", code.name(), code.summary())).collect();
+    print::out(lines.as_bytes());
     ExitCode::SUCCESS
 }

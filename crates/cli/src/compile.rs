@@ -1,7 +1,6 @@
 //! `oriole compile`: PTX to a cubin.
 
-use std::io;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,7 +12,8 @@ use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
 
 use crate::check::read_input;
-use crate::output::write_file;
+use crate::console::write_output;
+use crate::print;
 use crate::sched_choice::SchedulingChoice;
 use crate::sched_output::{self, SchedulingOutput};
 
@@ -71,29 +71,29 @@ pub struct CompileArguments {
 pub fn run(arguments: &CompileArguments) -> ExitCode {
     if arguments.print_after.as_deref() == Some("help") {
         for pass in oriole_driver::PASSES {
-            println!("{:>3} {}", pass.phase, pass.name);
+            outln!("{:>3} {}", pass.phase, pass.name);
         }
         return ExitCode::SUCCESS;
     }
     if arguments.sched_choice.wants_help() {
-        print!("{}", ScheduleKnobs::default().write());
+        print::out(ScheduleKnobs::default().write().as_bytes());
         return ExitCode::SUCCESS;
     }
     let scheduling = match arguments.sched_choice.scheduling() {
         Ok(scheduling) => scheduling,
         Err(message) => {
-            eprintln!("error: {message}");
+            errln!("error: {message}");
             return ExitCode::from(2);
         }
     };
     if let Some(pass) = arguments.print_after.as_deref().filter(|name| oriole_driver::PASSES.iter().all(|pass| pass.name != *name)) {
-        eprintln!("error: no pass is called {pass}; `--print-after help` lists them");
+        errln!("error: no pass is called {pass}; `--print-after help` lists them");
         return ExitCode::from(2);
     }
     let text = match read_input(&arguments.file) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("error: {}: {error}", arguments.file);
+            errln!("error: {}: {error}", arguments.file);
             return ExitCode::from(2);
         }
     };
@@ -108,13 +108,13 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     let own = checked.module.target.to_string();
     let wanted = arguments.arch.as_deref().unwrap_or(&own);
     let Some(target) = Target::parse(wanted) else {
-        eprintln!("error: {wanted} is no GPU that Oriole can compile for");
+        errln!("error: {wanted} is no GPU that Oriole can compile for");
         return ExitCode::from(2);
     };
     let profile = match arguments.hw_profile.as_deref().map(|file| read_profile(file, target)).transpose() {
         Ok(profile) => profile.map(Arc::new),
         Err(message) => {
-            eprintln!("error: {message}");
+            errln!("error: {message}");
             return ExitCode::from(2);
         }
     };
@@ -155,11 +155,11 @@ pub fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
     }
     let lines = LineIndex::new(source.text);
     for finding in findings {
-        eprintln!("{}", diag::render(source, &lines, finding, style));
+        errln!("{}", diag::render(source, &lines, finding, style));
     }
     let errors = findings.iter().filter(|finding| finding.code.severity() == Severity::Error).count();
     if errors > 0 {
-        eprintln!("{}: {errors} error{}", source.name, if errors == 1 { "" } else { "s" });
+        errln!("{}: {errors} error{}", source.name, if errors == 1 { "" } else { "s" });
     }
 }
 
@@ -175,21 +175,19 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
 }
 
 fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> ExitCode {
-    for dump in &compiled.dumps {
-        println!("{dump}");
-    }
-    let written = if arguments.output == "-" {
-        io::stdout().lock().write_all(&compiled.cubin)
-    } else {
-        write_file(&arguments.output, &compiled.cubin)
-    };
-    if let Err(error) = written {
-        eprintln!("error: {}: {error}", arguments.output);
+    if let Err(error) = write_output(&arguments.output, &compiled.cubin) {
+        errln!("error: {}: {error}", arguments.output);
         return ExitCode::from(2);
+    }
+    for dump in &compiled.dumps {
+        outln!("{dump}");
     }
     if let Err(message) = arguments.sched_output.print(&compiled.scheduling) {
-        eprintln!("error: {message}");
+        errln!("error: {message}");
         return ExitCode::from(2);
+    }
+    for warning in compiled.functions.iter().flat_map(|function| &function.warnings) {
+        errln!("warning: {name}: {warning}");
     }
     for (function, scheduling) in compiled.functions.iter().zip(&compiled.scheduling) {
         if arguments.json {
@@ -207,14 +205,19 @@ fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> Exit
                 "schedule_mode": function.plan.map(|plan| plan.mode.name()),
                 "scheduling": sched_output::json(scheduling),
             });
-            println!("{object}");
+            outln!("{object}");
         } else if arguments.verbose {
-            eprintln!(
+            errln!(
                 "{name}: {}: {} registers, {} barriers, {} bytes stack, {} bytes shared, {} instructions",
-                function.name, function.registers, function.barriers, function.stack_bytes, function.shared_bytes, function.instructions
+                function.name,
+                function.registers,
+                function.barriers,
+                function.stack_bytes,
+                function.shared_bytes,
+                function.instructions
             );
             if let Some(target) = &scheduling.target {
-                eprintln!("{name}: {}: {target}", function.name);
+                errln!("{name}: {}: {target}", function.name);
             }
         }
     }

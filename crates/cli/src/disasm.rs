@@ -1,6 +1,5 @@
 //! `oriole disasm`: machine code as text.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,6 +7,7 @@ use oriole_cubin::{Cubin, Image, ImageKind};
 use oriole_isa::{Control, Target, print_with};
 
 use crate::check::read_input;
+use crate::print;
 use crate::sass::control::ControlListing;
 use crate::sass::json;
 use crate::sass::labels::Labels;
@@ -67,7 +67,7 @@ pub fn run(arguments: &DisasmArguments) -> ExitCode {
     let data = match read_input(&arguments.file) {
         Ok(data) => data,
         Err(error) => {
-            eprintln!("error: {}: {error}", arguments.file);
+            errln!("error: {}: {error}", arguments.file);
             return ExitCode::from(2);
         }
     };
@@ -76,15 +76,14 @@ pub fn run(arguments: &DisasmArguments) -> ExitCode {
         (true, Some(target)) => output.raw(&data, target, arguments.control),
         _ => output.images(arguments, &data),
     };
-    // A closed pipe is no reason to fail.
-    let _ = io::stdout().lock().write_all(output.text.as_bytes());
+    print::out(output.text.as_bytes());
     if output.unknown > 0 {
-        eprintln!("note: {}: {} unknown instructions, printed as .raw", arguments.file, output.unknown);
+        errln!("note: {}: {} unknown instructions, printed as .raw", arguments.file, output.unknown);
     }
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}: {error}", arguments.file);
+            errln!("error: {}: {error}", arguments.file);
             ExitCode::FAILURE
         }
     }

@@ -1,10 +1,14 @@
 //! `oriole`: the command line.
 
+#[macro_use]
+mod console;
+
 mod asm;
 mod check;
 mod compile;
 mod disasm;
 mod output;
+mod print;
 mod profile;
 mod rescore;
 mod roundtrip;
@@ -44,8 +48,26 @@ enum Command {
     GpuWorker(run::WorkerArguments),
 }
 
+/// Something could not be written, or the command line is wrong.
+const FAILURE: u8 = 2;
+
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let code = match Arguments::try_parse() {
+        Ok(arguments) => run(arguments.command),
+        Err(error) if error.use_stderr() => {
+            let _ = error.print();
+            ExitCode::from(FAILURE)
+        }
+        Err(help) => {
+            print::note_output(help.print());
+            ExitCode::SUCCESS
+        }
+    };
+    print::finish(code, FAILURE)
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Codes(arguments) => check::print_codes(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,7 +14,8 @@ use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function}
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use crate::check::read_input;
-use crate::output::write_file;
+use crate::console::write_output;
+use crate::print;
 use crate::sass::program::{CodeSection, Program, SIZE};
 
 /// Give machine code new control words, and a new order with --schedule.
@@ -89,7 +89,7 @@ pub fn run(arguments: &RescoreArguments) -> ExitCode {
     match rescore_file(arguments) {
         Ok(is_whole) => ExitCode::from(u8::from(!is_whole)),
         Err(message) => {
-            eprintln!("error: {message}");
+            errln!("error: {message}");
             ExitCode::from(2)
         }
     }
@@ -114,8 +114,7 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     }
     if let Some(output) = &arguments.output {
         let bytes = rescored.bytes();
-        let written = if output == "-" { io::stdout().lock().write_all(&bytes) } else { write_file(output, &bytes) };
-        written.map_err(|error| format!("{output}: {error}"))?;
+        write_output(output, &bytes).map_err(|error| format!("{output}: {error}"))?;
     }
     let report = if arguments.json { json(&rescored) } else { String::new() };
     let report = if arguments.stats && !arguments.json { table(&rescored) } else { report };
@@ -124,11 +123,10 @@ fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     } else {
         report
     };
-    // A closed pipe is no reason to fail.
-    let _ = io::stdout().lock().write_all(report.as_bytes());
+    print::out(report.as_bytes());
     for section in &rescored.sections {
         if let Some(obstacle) = &section.obstacle {
-            eprintln!("error: {}: {} stays as it is: {obstacle}", arguments.file, section.function);
+            errln!("error: {}: {} stays as it is: {obstacle}", arguments.file, section.function);
         }
     }
     Ok(rescored.sections.iter().all(|section| section.obstacle.is_none()))

@@ -1,7 +1,6 @@
 //! `oriole roundtrip`: does every instruction survive?
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,6 +8,7 @@ use oriole_cubin::ImageKind;
 use oriole_isa::{Control, Target, decode, encode, parse_at, print_with};
 
 use crate::check::read_input;
+use crate::print;
 use crate::sass::program::{Program, SIZE};
 
 /// Decode every instruction of files and encode it again.
@@ -59,12 +59,12 @@ pub fn run(arguments: &RoundtripArguments) -> ExitCode {
         match check_file(arguments, file) {
             Ok(counts) => total.add(counts),
             Err(message) => {
-                eprintln!("error: {file}: {message}");
+                errln!("error: {file}: {message}");
                 failed = true;
             }
         }
     }
-    let _ = writeln!(io::stdout(), "{} instructions, {} identical, {} unknown", total.instructions, total.identical, total.unknown);
+    outln!("{} instructions, {} identical, {} unknown", total.instructions, total.identical, total.unknown);
     let text_fits = !arguments.text || total.through_text == total.instructions;
     if !failed && total.identical == total.instructions && text_fits { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -97,8 +97,7 @@ fn check_file(arguments: &RoundtripArguments, file: &str) -> Result<Counts, Stri
         if differences.len() > arguments.show {
             let _ = writeln!(out, "  and {} more", differences.len() - arguments.show);
         }
-        // A closed pipe is no reason to fail.
-        let _ = io::stdout().lock().write_all(out.as_bytes());
+        print::out(out.as_bytes());
         total.add(counts);
     }
     Ok(total)

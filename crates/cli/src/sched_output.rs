@@ -1,13 +1,12 @@
 //! What `oriole compile` tells about scheduling: options, and where each text goes.
 
-use std::io::{self, Write};
-
 use clap::Args;
 use oriole_driver::account::{Category, Distances, LatencyCase, LoopMetrics, StatisticsFigure};
 use oriole_driver::{Reports, SchedulingReport};
 use serde_json::{Map, Value, json};
 
 use crate::output::write_file;
+use crate::print;
 
 /// The highest level of guidance that says more than the one below.
 const MOST_GUIDANCE: i64 = 4;
@@ -71,7 +70,8 @@ impl SchedulingOutput {
                 _ => write_file(file, trace.as_bytes()).map_err(|error| format!("{file}: {error}"))?,
             }
         }
-        io::stderr().lock().write_all(text.as_bytes()).map_err(|error| error.to_string())
+        print::error(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -1,7 +1,6 @@
 //! `oriole verify`: the seven verifiers over every function of a file.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -11,6 +10,7 @@ use oriole_sim::verify::{Finding, SectionReport, Tally, Verifier, verify};
 use serde::Serialize;
 
 use crate::check::read_input;
+use crate::print;
 use crate::sass::program::SIZE;
 
 /// Check machine code: control words, dependences on all paths, encoding, attributes.
@@ -95,7 +95,7 @@ struct JsonFinding<'a> {
 pub fn run(arguments: &VerifyArguments) -> ExitCode {
     if arguments.list {
         for verifier in Verifier::ALL {
-            let _ = writeln!(io::stdout(), "{verifier:<13} {}", verifier.about());
+            outln!("{verifier:<13} {}", verifier.about());
         }
         return ExitCode::SUCCESS;
     }
@@ -103,12 +103,12 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
     let mut failed = false;
     for file in &arguments.files {
         if let Err(message) = check_file(arguments, file, &mut total) {
-            eprintln!("error: {file}: {message}");
+            errln!("error: {file}: {message}");
             failed = true;
         }
     }
     if !arguments.json {
-        let _ = io::stdout().lock().write_all(summary(&total).as_bytes());
+        print::out(summary(&total).as_bytes());
     }
     if failed || total.findings > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -144,9 +144,7 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Res
         for section in &report.sections {
             total.instructions += section.words.len();
             total.findings += section.findings.iter().filter(|finding| finding.is_hazard()).count();
-            let out = show(arguments, file, &target, section);
-            // A closed pipe is no reason to fail.
-            let _ = io::stdout().lock().write_all(out.as_bytes());
+            print::out(show(arguments, file, &target, section).as_bytes());
         }
     }
     Ok(())

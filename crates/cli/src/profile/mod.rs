@@ -5,14 +5,14 @@ mod json;
 mod sources;
 mod tables;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 
-use crate::output::write_file;
+use crate::console::write_output;
+use crate::print;
 
 /// Print what Oriole knows about a GPU: limits, units, latencies, occupancy.
 ///
@@ -56,29 +56,16 @@ pub fn run(arguments: &ProfileArguments) -> ExitCode {
         (None, false, true) => json::profile(&profile),
         (None, false, false) => tables::text(&profile),
     };
-    print(&text)
+    print::out(text.as_bytes());
+    ExitCode::SUCCESS
 }
 
 fn export(profile: &Profile, file: &str) -> ExitCode {
-    let text = profile.to_text();
-    if file == "-" {
-        return print(&text);
-    }
-    match write_file(file, text.as_bytes()) {
+    match write_output(file, profile.to_text().as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {file}: {error}");
+            errln!("error: {file}: {error}");
             ExitCode::from(2)
         }
-    }
-}
-
-fn print(text: &str) -> ExitCode {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-        _ => ExitCode::SUCCESS,
     }
 }

@@ -10,11 +10,12 @@ mod help;
 mod messages;
 #[path = "../output.rs"]
 mod output;
+#[path = "../print.rs"]
+mod print;
 mod program;
 mod settings;
 mod table;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use command_line::CommandLine;
@@ -22,15 +23,16 @@ use messages::{Messages, Warnings};
 use program::Input;
 use settings::Settings;
 
-/// Any mistake of the caller's: in PTX, in options, in file names.
+/// Any mistake of the caller's: in PTX, in options, in file names; and what could not be written.
 const FAILURE: u8 = 255;
 
 fn main() -> ExitCode {
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    match CommandLine::parse(arguments) {
+    let code = match CommandLine::parse(arguments) {
         Ok(line) => run(&line),
         Err(text) => fail(&text),
-    }
+    };
+    print::finish(code, FAILURE)
 }
 
 fn run(line: &CommandLine) -> ExitCode {
@@ -81,8 +83,7 @@ fn compile(line: &CommandLine, inputs: &[Input]) -> ExitCode {
 }
 
 fn show(text: &str) -> ExitCode {
-    // A closed pipe is no reason to fail.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    print::out(text.as_bytes());
     ExitCode::SUCCESS
 }
 

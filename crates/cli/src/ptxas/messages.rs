@@ -1,6 +1,6 @@
 //! Messages in ptxas' shape. Programs read them, so words, blanks and order matter.
 
-use std::io::{self, Write};
+use super::print::error_line;
 
 /// Prints messages and remembers whether there were errors.
 pub struct Messages {
@@ -63,8 +63,7 @@ impl Messages {
 
 /// Prints a message that no option changes.
 pub fn print(place: Option<Place<'_>>, kind: &str, text: &str) {
-    // A closed standard error is no reason to fail in another way.
-    let _ = writeln!(io::stderr().lock(), "{}", format_message(place, kind, text));
+    error_line(format_args!("{}", format_message(place, kind, text)));
 }
 
 fn format_message(place: Option<Place<'_>>, kind: &str, text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::{env, fs, io};
+use std::{fs, io};
 
 use oriole_gpu::batch::{self, Answer, Images, Settings, Verdict};
 use oriole_gpu::driver::Driver;
@@ -45,23 +45,24 @@ pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) ->
         Ok(Waiting { test: engines::completed(case)?, image: case.image(goal, cubin)? })
     };
     let prepared: Vec<Result<Waiting, Refusal>> = cases.iter().map(prepare).collect();
-    let folder = env::temp_dir().join(format!("oriole-run-{}", std::process::id()));
-    let answers = ask(&folder, cases, &prepared);
+    let folder = tempfile::Builder::new().prefix("oriole-run-").tempdir();
+    let path = folder.as_ref().map_or(Path::new(""), |folder| folder.path());
+    let answers = match &folder {
+        Ok(_) => ask(path, cases, &prepared),
+        Err(error) => Err(format!("no folder for temporary files: {error}")),
+    };
     let outcomes = prepared.into_iter().enumerate().map(|(number, waiting)| match (waiting, &answers) {
         (Err(outcome), _) => *outcome,
         (Ok(_), Err(message)) => refused(Status::Faulted, message.clone()),
         (Ok(waiting), Ok(answers)) => {
             let outcome = answers[number].as_ref().map_or_else(
                 || refused(Status::Faulted, "no answer"),
-                |answer| outcome_of(answer, &waiting.test, &settings(&folder), &name_of(number)),
+                |answer| outcome_of(answer, &waiting.test, &settings(path), &name_of(number)),
             );
             Outcome { target: waiting.image.target, level: waiting.image.level, ..outcome }
         }
     });
-    let outcomes = outcomes.collect();
-    // What is left behind in the folder for temporary files does no harm.
-    let _ = fs::remove_dir_all(&folder);
-    outcomes
+    outcomes.collect()
 }
 
 fn name_of(number: usize) -> String {

@@ -121,7 +121,7 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
-            eprintln!("error: {message}");
+            errln!("error: {message}");
             ExitCode::from(2)
         }
     }
@@ -148,7 +148,7 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
         match gpu::architecture() {
             Ok(own) => goal.target = goal.target.or(own),
             Err(message) => {
-                eprintln!("error: {message}; the engines sass and ptx need no GPU");
+                errln!("error: {message}; the engines sass and ptx need no GPU");
                 return Ok(false);
             }
         }
@@ -182,7 +182,7 @@ pub fn work(arguments: &WorkerArguments) -> ExitCode {
     match gpu::work(&arguments.folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            errln!("error: {message}");
             ExitCode::FAILURE
         }
     }

@@ -1,7 +1,6 @@
 //! Outcomes for people and for programs.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use oriole_kernel_test::WrongElement;
 use oriole_sim::ptx::Finding;
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::outcome::{Outcome, Status, WrongBuffer};
+use crate::print;
 
 /// Wrong elements of a buffer that are shown.
 const SHOWN_ELEMENTS: usize = 5;
@@ -41,18 +41,17 @@ impl Report {
         }
         let name = if file == "-" { "<stdin>" } else { file };
         let text = if self.json { format!("{}\n", object(name, self.engine, outcome)) } else { text(name, self.engine, outcome) };
-        // A closed pipe is no reason to fail.
-        let _ = io::stdout().lock().write_all(text.as_bytes());
+        print::out(text.as_bytes());
     }
 
     /// Prints the counts; whether all passed.
     pub fn finish(self) -> bool {
         let Report { json, files, passed, failed, .. } = self;
-        let _ = match (json, files) {
-            (true, _) => writeln!(io::stdout(), "{}", json!({ "passed": passed, "failed": failed })),
-            (false, 0 | 1) => Ok(()),
-            (false, _) => writeln!(io::stdout(), "{passed} passed, {failed} failed"),
-        };
+        match (json, files) {
+            (true, _) => outln!("{}", json!({ "passed": passed, "failed": failed })),
+            (false, 0 | 1) => {}
+            (false, _) => outln!("{passed} passed, {failed} failed"),
+        }
         failed == 0
     }
 }
