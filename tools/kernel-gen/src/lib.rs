@@ -18,6 +18,7 @@ mod found;
 mod half;
 mod integer;
 mod kernel;
+mod limits;
 mod logic;
 mod memory;
 mod moves;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Generated> {
         calls::tests,
         variables::tests,
         found::tests,
+        limits::tests,
     ] {
         tests.extend(family());
     }
