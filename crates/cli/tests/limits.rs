@@ -160,7 +160,7 @@ fn parameter_cases() -> Vec<Case> {
         Case::new("parameters with alignment")
             .parameters(".param .b8 p[4349], .param .b32 q")
             .says_at(10, &[&too_much("0x1104", "0x1100"), old]),
-        Case::new("parameters at the limit").version("8.1").parameters(".param .b8 p[16000], .param .b8 q[16764]"),
+        Case::new("parameters at the limit").version("8.1").parameters(".param .b8 p[16382], .param .b8 q[16382]"),
         Case::new("parameters beyond").version("8.1").parameters(".param .b8 p[32765]").says_at(10, &[&too_much("0x7ffd", "0x7ffc")]),
         Case::new("barrier at the limit").body("bar.sync 15;"),
         Case::new("barrier beyond").body("bar.sync 16;").says_at(8, &["Barrier number '16' out of range, expected to be in range [0..15]"]),

@@ -61,9 +61,42 @@ fn shared_variables_of_functions_have_one_place() {
     let layout = Layout::new(&module, Linking::Whole).unwrap();
     let place = |name: &str, what: &str| layout.homes(&module, function(&module, name)).get(variable(&module, what)).cloned();
     assert_eq!(place("f", "common"), Some(Home::Shared(0)));
-    assert_eq!(place("calls", "common"), Some(Home::Shared(0)));
+    assert_eq!(layout.homes(&module, function(&module, "calls")).shared_bytes, 12);
+    assert_eq!(layout.homes(&module, function(&module, "alone")).shared_bytes, 4);
     assert_eq!(place("calls", "own"), Some(Home::Shared(8)));
     assert_eq!(place("alone", "own"), Some(Home::Shared(0)));
+}
+
+/// Kernels have the variables of functions that they reach. Those of functions that no kernel reaches together overlap.
+#[test]
+fn shared_variables_of_functions_that_no_kernel_reaches_together_overlap() {
+    let function_with = |name: &str, variable: &str, calls: &str| {
+        format!(".func {name}() {{\n.reg .b32 %r;\nld.shared.u32 %r, [{variable}];\n{calls}\nret;\n}}\n")
+    };
+    let kernel = |name: &str, body: &str| format!(".entry {name}() {{\n.reg .b32 %r;\n.reg .b64 %d;\n{body}\nret;\n}}\n");
+    let text = format!(
+        ".shared .b32 s[100];\n.shared .b32 t[100];\n.shared .b32 u[100];\n.shared .b32 own;\n.extern .shared .align 16 .b8 e[];\n{}{}{}{}{}{}{}{}",
+        function_with("f", "s", ""),
+        function_with("g", "t", ""),
+        function_with("h", "u", "call f, ();"),
+        function_with("dynamic", "e", ""),
+        kernel("one", "call g, ();"),
+        kernel("both", "call h, ();"),
+        kernel("far", "call dynamic, ();\nld.shared.u32 %r, [own];"),
+        kernel("further", "call dynamic, ();\ncall f, ();"),
+    );
+    let module = module(&text);
+    let layout = Layout::new(&module, Linking::Whole).unwrap();
+    let homes = |name: &str| layout.homes(&module, function(&module, name));
+    let place = |name: &str, what: &str| homes(name).get(variable(&module, what)).cloned();
+    assert_eq!(
+        (place("f", "s"), place("g", "t"), place("h", "u")),
+        (Some(Home::Shared(0)), Some(Home::Shared(0)), Some(Home::Shared(400)))
+    );
+    assert_eq!((homes("one").shared_bytes, homes("both").shared_bytes), (400, 800));
+    // The array of the function starts at the same place in both kernels, after what either has.
+    assert_eq!(place("dynamic", "e"), Some(Home::Shared(400)));
+    assert_eq!((homes("far").shared_bytes, homes("further").shared_bytes), (400, 400));
 }
 
 #[test]
@@ -77,7 +110,7 @@ fn first_bytes() {
     let global = |name: &str| layout.globals.iter().find(|global| global.name == name).unwrap_or_else(|| panic!("no {name}"));
     let initial = |name: &str| global(name).initial.clone().unwrap();
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-    assert_eq!(initial("table").bytes, words(&[1, 2, 0, u32::MAX, 0x10, 0]));
+    assert_eq!(initial("table").bytes, words(&[1, 2, 0, u32::MAX, 0x10]));
     assert_eq!(initial("pair").bytes, words(&[0x3f80_0000, 0x4000_0000]));
     assert_eq!(initial("offset").bytes, 8_u64.to_le_bytes());
     assert_eq!(initial("half").bytes, [0, 2]);

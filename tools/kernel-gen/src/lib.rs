@@ -19,6 +19,7 @@ mod found;
 mod half;
 mod integer;
 mod kernel;
+mod limits;
 mod logic;
 mod memory;
 mod moves;
@@ -54,6 +55,7 @@ pub fn all() -> Vec<Generated> {
         variables::tests,
         own_space::tests,
         found::tests,
+        limits::tests,
     ] {
         tests.extend(family());
     }
