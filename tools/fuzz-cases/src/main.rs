@@ -72,7 +72,10 @@ fn write_all<'a>(folder: &Path, name: &str, cases: impl Iterator<Item = &'a [u8]
 }
 
 fn run(target: FuzzTarget, seconds: u64, seed: u64, out: &Path) -> io::Result<bool> {
-    let summary = runner::run(target, seed, 1, Duration::from_secs(seconds), usize::MAX);
+    fs::create_dir_all(out)?;
+    let current = out.join(format!("{}-{seed}-current", target.name));
+    let summary = runner::run(target, seed, 1, Duration::from_secs(seconds), usize::MAX, &current);
+    fs::remove_file(current)?;
     for failure in &summary.failures {
         println!("{} bytes: {}", failure.case.len(), failure.message);
     }

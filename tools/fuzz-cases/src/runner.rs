@@ -1,7 +1,9 @@
 //! Runs damaged seeds through a target without a fuzzing engine.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::numbers::Numbers;
@@ -40,8 +42,8 @@ pub fn judge(target: FuzzTarget, case: &[u8]) -> Result<Outcome, String> {
 }
 
 /// Runs at least `least` cases, and goes on until the time is over or there are `most_failures` kinds of failure. The cases depend on
-/// the seed only.
-pub fn run(target: FuzzTarget, seed: u64, least: usize, time: Duration, most_failures: usize) -> Summary {
+/// the seed only. Each is written to `current` before it is judged, so that one that ends the process can be found there.
+pub fn run(target: FuzzTarget, seed: u64, least: usize, time: Duration, most_failures: usize, current: &Path) -> Summary {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty(), "{} has no seeds", target.name);
     let mut numbers = Numbers::new(seed);
@@ -53,6 +55,7 @@ pub fn run(target: FuzzTarget, seed: u64, least: usize, time: Duration, most_fai
         for _ in 0..=numbers.below(DEPTH) {
             (target.damage)(&mut case, &mut numbers);
             summary.cases += 1;
+            fs::write(current, &case).unwrap_or_else(|error| panic!("{}: {error}", current.display()));
             match judge(target, &case) {
                 Ok(outcome) => summary.accepted += usize::from(outcome == Outcome::Accepted),
                 Err(message) => {

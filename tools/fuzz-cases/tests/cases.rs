@@ -20,10 +20,10 @@ fn time() -> Duration {
 
 /// Runs a target; a case that fails is kept as a file.
 fn run(name: &str, least: usize) {
-    let summary = runner::run(target(name).expect("a target"), SEED, least, time(), 1);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz_case.{name}"));
+    let summary = runner::run(target(name).expect("a target"), SEED, least, time(), 1, &file);
     println!("{name}: {} cases, {} accepted", summary.cases, summary.accepted);
     if let Some(failure) = summary.failures.first() {
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz_case.{name}"));
         fs::write(&file, &failure.case).expect("the case is written");
         panic!("a case of {} fails; it is kept as {}: {}", summary.cases, file.display(), failure.message);
     }
