@@ -15,8 +15,8 @@ use std::time::Instant;
 use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::Target;
 use oriole_sim::hazard::Watch;
-use oriole_sim::sass::{Options, Silent};
 use oriole_sim::sass::kernel_test::run;
+use oriole_sim::sass::{Options, Silent};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 fn root() -> PathBuf {
@@ -27,7 +27,8 @@ fn root() -> PathBuf {
 fn cubin(text: &str, target: &str, level: u8) -> Result<Vec<u8>, String> {
     let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
     let machine = Target::parse(target).ok_or("unknown target")?;
-    let compiled = compile(&[&module], &Compiler { level, verify: true, ..Compiler::new(machine) }).map_err(|errors| errors[0].to_string())?;
+    let compiled =
+        compile(&[&module], &Compiler { level, verify: true, ..Compiler::new(machine) }).map_err(|errors| errors[0].to_string())?;
     Ok(compiled.cubin)
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: oriole-mutants prepare --root WORKSPACE --copy FOLDER [--count N] [--samples N] [--seed N]
-       oriole-mutants run --copy FOLDER --out FOLDER [--threads N] [--limit-seconds N] [--kernel-step N]
+       oriole-mutants run --copy FOLDER --out FOLDER [--threads N] [--limit-seconds N] [--kernel-step N] [--unit-seconds N]
                           [--only N,N,... or N..N]";
 
 fn main() -> ExitCode {
@@ -46,9 +46,12 @@ fn command() -> Option<()> {
         "run" => run::run(&run::Request {
             copy: folder("copy")?,
             out: folder("out")?,
-            threads: number("threads", 2)?.max(1) as usize,
+            extent: reach::Extent {
+                threads: number("threads", 2)?.max(1) as usize,
+                unit_seconds: number("unit-seconds", 200)? as f64,
+                kernel_step: number("kernel-step", 1)?.max(1) as usize,
+            },
             limit_seconds: number("limit-seconds", 36_000)? as f64,
-            kernel_step: number("kernel-step", 1)?.max(1) as usize,
             only: numbers(options.get("only"))?,
         }),
         _ => return None,

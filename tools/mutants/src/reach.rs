@@ -14,7 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::process::{self, End};
 
 const SPLIT_SECONDS: f64 = 1.5;
-const LIMIT_SECONDS: f64 = 200.0;
+/// The longest time of a list of tests.
+const LIST_SECONDS: f64 = 60.0;
+/// The longest time of a chunk of jobs.
+const CHUNK_SECONDS: f64 = 600.0;
 const CHUNKS: usize = 96;
 
 /// The tests that jobs stand for, and those that need other tools.
@@ -78,8 +81,18 @@ pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(usi
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Measures all tests of a copy, and every `kernel_step`-th job.
-pub fn measure(copy: &Path, scratch: &Path, threads: usize, kernel_step: usize) -> Reach {
+/// How much is measured and run.
+pub struct Extent {
+    pub threads: usize,
+    /// Tests that take longer are left out.
+    pub unit_seconds: f64,
+    /// Every so many of the jobs are run.
+    pub kernel_step: usize,
+}
+
+/// Measures the tests of a copy.
+pub fn measure(copy: &Path, scratch: &Path, extent: &Extent) -> Reach {
+    let &Extent { threads, unit_seconds, kernel_step } = extent;
     let listed = fs::read_to_string(copy.join("units.tsv")).expect("units.tsv");
     let whole: Vec<Unit> = listed.lines().filter(|line| !line.contains("(program)")).map(unit).collect();
     let listed = parallel(&whole, threads, |number, unit| tests(unit, &scratch.join(format!("list-{number}"))));
@@ -89,7 +102,7 @@ pub fn measure(copy: &Path, scratch: &Path, threads: usize, kernel_step: usize) 
     }
     let kernels = groups.iter().position(|unit| unit.tests == [KERNELS]).expect("the test that runs jobs");
     let kernels = groups.remove(kernels);
-    let measured = parallel(&groups, threads, |number, unit| reach(unit, &scratch.join(format!("unit-{number}"))));
+    let measured = parallel(&groups, threads, |number, unit| reach(unit, unit_seconds, &scratch.join(format!("unit-{number}"))));
     let mut units = Vec::new();
     let mut split = Vec::new();
     for (unit, measured) in groups.into_iter().zip(measured) {
@@ -99,7 +112,9 @@ pub fn measure(copy: &Path, scratch: &Path, threads: usize, kernel_step: usize) 
             _ => split.extend(unit.tests.iter().map(|test| with_tests(&unit, vec![test.clone()]))),
         }
     }
-    units.extend(parallel(&split, threads, |number, unit| reach(unit, &scratch.join(format!("test-{number}")))).into_iter().flatten());
+    units.extend(
+        parallel(&split, threads, |number, unit| reach(unit, unit_seconds, &scratch.join(format!("test-{number}")))).into_iter().flatten(),
+    );
     units.retain(|unit| !unit.reached.is_empty());
     units.sort_by(|a, b| a.seconds.total_cmp(&b.seconds).then(a.name.cmp(&b.name)));
     let texts: Vec<String> = job_texts(copy).into_iter().step_by(kernel_step).collect();
@@ -134,7 +149,7 @@ fn with_tests(unit: &Unit, tests: Vec<String>) -> Unit {
 
 /// The tests of an executable that are run.
 fn tests(unit: &Unit, log: &Path) -> Vec<String> {
-    let listed = process::run(&unit.program, &["--list".to_string()], &unit.folder, &[], LIMIT_SECONDS, log);
+    let listed = process::run(&unit.program, &["--list".to_string()], &unit.folder, &[], LIST_SECONDS, log);
     let names = listed.output.lines().filter_map(|line| line.strip_suffix(": test"));
     names.filter(|name| !REPLACED.contains(&name.rsplit("::").next().unwrap_or_default())).map(str::to_string).collect()
 }
@@ -149,13 +164,14 @@ fn by_module(tests: &[String]) -> Vec<Vec<String>> {
 }
 
 /// Runs a unit without a mutant. Returns it with its time and what it reaches; none if it fails.
-fn reach(unit: &Unit, scratch: &Path) -> Option<Unit> {
+fn reach(unit: &Unit, limit_seconds: f64, scratch: &Path) -> Option<Unit> {
     let file = scratch.with_extension("reached");
     let environment = [("ORIOLE_MUTANT_REACHED", file.display().to_string())];
-    let outcome = process::run(&unit.program, &unit.arguments(), &unit.folder, &environment, LIMIT_SECONDS, &scratch.with_extension("log"));
+    let outcome = process::run(&unit.program, &unit.arguments(), &unit.folder, &environment, limit_seconds, &scratch.with_extension("log"));
     if !matches!(outcome.end, End::Success) {
         let why = if let End::Failure(why) = outcome.end { why } else { "time is up".to_string() };
-        println!("left out, fails without a mutant: {} ({why})", unit.name);
+        let only = if unit.tests.len() == 1 { "left out" } else { "measured test by test" };
+        println!("{only}, fails without a mutant: {} ({why})", unit.name);
         return None;
     }
     let text = fs::read_to_string(&file).unwrap_or_default();
@@ -208,7 +224,7 @@ fn jobs(texts: &[String], scratch: &Path, threads: usize, kernels: &Unit) -> Vec
             // Marks without a file of marks: the test takes them after each job.
             ("ORIOLE_MUTANT_REACHED", String::new()),
         ];
-        let outcome = process::run(&kernels.program, &kernels.arguments(), &kernels.folder, &environment, LIMIT_SECONDS, &path("log"));
+        let outcome = process::run(&kernels.program, &kernels.arguments(), &kernels.folder, &environment, CHUNK_SECONDS, &path("log"));
         assert!(matches!(outcome.end, End::Success), "jobs fail without a mutant:\n{}", outcome.output);
         let report = fs::read_to_string(path("report")).expect("a report of jobs");
         report.lines().zip(chunk).map(|(line, text)| job(text, line)).collect::<Vec<Job>>()

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::process::{self, End};
-use crate::reach::{self, Reach};
+use crate::reach::{self, Extent, Reach};
 
 /// The sizes of the first batches of kernels; the last batch has the rest.
 const BATCHES: [usize; 2] = [30, 300];
@@ -26,10 +26,8 @@ const LAST: &str = "::quality";
 pub struct Request {
     pub copy: PathBuf,
     pub out: PathBuf,
-    pub threads: usize,
+    pub extent: Extent,
     pub limit_seconds: f64,
-    /// Every so many of the jobs are run.
-    pub kernel_step: usize,
     /// The mutants to run; all if empty.
     pub only: BTreeSet<usize>,
 }
@@ -62,7 +60,7 @@ pub fn run(request: &Request) {
     fs::create_dir_all(&scratch).expect("a folder for scratch files");
     fs::create_dir_all(&request.out).expect("a folder for results");
     let rows = rows(&request.copy, &request.only);
-    let reach = reach::measure(&request.copy, &scratch, request.threads, request.kernel_step);
+    let reach = reach::measure(&request.copy, &scratch, &request.extent);
     println!(
         "{} mutants, {} units, {} kernel jobs, measured in {:.0} s",
         rows.len(),
@@ -74,7 +72,7 @@ pub fn run(request: &Request) {
     let queue = Queue::new(&rows, &reach);
     let queue = Mutex::new(queue);
     std::thread::scope(|scope| {
-        for worker in 0..request.threads {
+        for worker in 0..request.extent.threads {
             let (queue, reach, folder) = (&queue, &reach, scratch.join(format!("worker-{worker}")));
             scope.spawn(move || work(queue, reach, &folder, start, request.limit_seconds));
         }
