@@ -4,9 +4,9 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
-use std::{env, fs};
 
 use common::{Outcome, folder, run};
 
@@ -238,11 +238,8 @@ fn limits_hold_on_every_target() {
 
 #[test]
 fn ptxas_says_the_same() {
-    let Some(tools) = env::var_os("ORIOLE_ORACLES") else {
-        eprintln!("skipped: ORIOLE_ORACLES does not name the folder with ptxas");
-        return;
-    };
-    let (ptxas, folder) = (PathBuf::from(tools).join("ptxas"), folder("limits-oracle"));
+    let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
+    let folder = folder("limits-oracle");
     for case in all_cases() {
         assert_eq!(case.call(&ptxas, &folder, "sm_90"), case.expected(), "{}:\n{}", case.name, case.text("sm_90"));
     }

@@ -12,7 +12,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -186,7 +186,7 @@ const DEPENDS_ON_THE_WORD: [&str; 2] = ["CCTL", "CCTLL"];
 /// that may not, every seventh word, because each costs a start of nvdisasm.
 #[test]
 fn nvdisasm_refuses_scoreboards_that_a_form_never_sets() {
-    let Some(tool) = nvdisasm() else { return };
+    let Some(tool) = oriole_oracles::tool("nvdisasm") else { return };
     let (mut taken, mut refused) = (0, 0);
     for number in [75, 90, 100, 120] {
         let mut bases: BTreeMap<FormId, (Target, u128)> = BTreeMap::new();

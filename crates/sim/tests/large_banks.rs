@@ -4,7 +4,6 @@
 //! does what ptxas makes of it.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
@@ -46,14 +45,11 @@ fn check_ours(name: &str, text: &str, targets: &[(&str, u8)]) {
 
 /// What ptxas makes of a test; none without ptxas.
 fn by_ptxas(name: &str, text: &str, target: &str) -> Option<Vec<u8>> {
-    let Some(folder) = env::var_os("ORIOLE_ORACLES").map(PathBuf::from) else {
-        eprintln!("skipped: ORIOLE_ORACLES does not name the folder of ptxas");
-        return None;
-    };
+    let ptxas = oriole_oracles::tool("ptxas")?;
     let path = env::temp_dir().join(format!("oriole-banks-{name}-{target}-{}", std::process::id()));
     let (source, cubin) = (path.with_extension("ptx"), path.with_extension("cubin"));
     fs::write(&source, text).unwrap();
-    let output = Command::new(folder.join("ptxas")).args(["-arch", target, "-o"]).arg(&cubin).arg(&source).output().expect("ptxas runs");
+    let output = Command::new(ptxas).args(["-arch", target, "-o"]).arg(&cubin).arg(&source).output().expect("ptxas runs");
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     let bytes = fs::read(&cubin).unwrap();
     fs::remove_file(source).unwrap();
