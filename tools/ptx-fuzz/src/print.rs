@@ -40,7 +40,7 @@ fn large_variables(text: &mut String, program: &Program, all: &str) {
     let suffix = program.seed;
     if all.contains(&format!("big{suffix}")) {
         let words = &program.large_constant;
-        let values = words.iter().map(|word| word.to_string()).collect::<Vec<_>>().join(",");
+        let values = words.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let initializer = if words.iter().all(|word| *word == 0) { String::new() } else { format!(" = {{{values}}}") };
         let _ = writeln!(text, ".const .align 16 .b32 big{suffix}[{}]{initializer};", words.len());
     }
