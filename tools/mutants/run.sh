@@ -18,4 +18,4 @@ if [ -e "$path" ] && [ ! -L "$path" ]; then
     exit 1
 fi
 ln -sfn "$work" "$path"
-"$here/oriole-mutants" run --copy "$path" --out "${OUT:?}" --threads "$(nproc)" --limit-seconds "$limit" "$@"
+"$here/oriole-mutants" run --copy "$path" --out "${OUT:?}" --threads "$(nproc)" --limit-seconds "$limit" --unit-seconds 60 "$@"
