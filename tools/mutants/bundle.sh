@@ -12,11 +12,11 @@ grep -v -e compare -e speed -e bundle -e sass_kernel_tests "$copy/units.tsv" | c
     mkdir -p "$stage/$(dirname "${program#"$copy"/}")"
     strip -s -o "$stage/${program#"$copy"/}" "$program"
 done
-(cd "$copy" && find . -path ./target -prune -o -path ./tool-target -prune -o -type f ! -name '*.rs' ! -name '*.cu' -print0) |
+(cd "$copy" && find . -path ./target -prune -o -path "./tool-target*" -prune -o -type f ! -name '*.rs' ! -name '*.cu' -print0) |
     tar -C "$copy" --null -T - -cf - | tar -C "$stage" -xf -
-strip -s -o "$stage/oriole-mutants" "$runner"
 # Executables hold the copy's path.
 echo "$copy" > "$stage/path"
-tar -C "$stage" --sort=name -cf - . | xz -T2 -9 > "$out/mutants.tar.xz"
+tar -C "$stage" --sort=name -cf - . | xz -T0 -6 > "$out/mutants.tar.xz"
+strip -s -o "$out/oriole-mutants" "$runner"
 cp "$(dirname "${BASH_SOURCE[0]}")/run.sh" "$out/run.sh"
 ls -l "$out"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Unpacks mutants.tar.xz, which lies next to this script, and runs the mutants; the result goes to $OUT.
+# Unpacks mutants.tar.xz, which lies next to this script and the runner, and runs the mutants; the result goes to $OUT.
 # usage: OUT=FOLDER run.sh [LIMIT-SECONDS] [options of `oriole-mutants run`]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,4 +18,4 @@ if [ -e "$path" ] && [ ! -L "$path" ]; then
     exit 1
 fi
 ln -sfn "$work" "$path"
-"$work/oriole-mutants" run --copy "$path" --out "${OUT:?}" --threads "$(nproc)" --limit-seconds "$limit" "$@"
+"$here/oriole-mutants" run --copy "$path" --out "${OUT:?}" --threads "$(nproc)" --limit-seconds "$limit" --unit-seconds 60 "$@"

@@ -22,17 +22,25 @@ pub struct Outcome {
     pub output: String,
 }
 
-/// Runs a program in a folder; its output goes through the file `log`.
+/// Runs a program in a folder; its output goes through the file `log`, temporary files go to a folder beside it.
 pub fn run(program: &Path, arguments: &[String], folder: &Path, environment: &[(&str, String)], limit_seconds: f64, log: &Path) -> Outcome {
     let file = File::create(log).expect("a log file");
+    let temporary = log.with_extension("tmp");
+    fs::create_dir_all(&temporary).expect("a folder for temporary files");
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("ulimit -v {MEMORY_KIB}; ulimit -c 0; exec \"$@\"")).arg("sh").arg(program).args(arguments);
-    command.current_dir(folder).env("RAYON_NUM_THREADS", "1").env("RUST_BACKTRACE", "0").env_remove("ORIOLE_ORACLES");
+    command
+        .current_dir(folder)
+        .env("RAYON_NUM_THREADS", "1")
+        .env("RUST_BACKTRACE", "0")
+        .env_remove("ORIOLE_ORACLES")
+        .env("TMPDIR", &temporary);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stderr(file.try_clone().expect("a log file")).stdout(file).process_group(0);
     let start = Instant::now();
     let mut child = command.spawn().expect("sh runs");
     let success = wait(&mut child, start, Duration::from_secs_f64(limit_seconds));
+    let _ = fs::remove_dir_all(&temporary);
     let output = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
     let end = match success {
         None => End::Timeout,
