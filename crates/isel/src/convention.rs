@@ -214,4 +214,20 @@ mod tests {
         assert_eq!(placed(".param .b32 a, .param .align 4 .b8 b[64], .param .b32 c"), ["R4", "[0]", "R5"]);
         assert_eq!(placed(&format!("{}.param .b32 x, .param .b64 y, .param .b32 z", many(12)))[12..], ["[0]", "[8]", "[16]"]);
     }
+
+    /// The texts are those that ptxas 13.0 puts into the string table for these declarations.
+    #[test]
+    fn prototypes_are_those_of_ptxas() {
+        let written = |declaration: &str| {
+            let text = format!(".version 8.3\n.target sm_90\n.address_size 64\n.extern .func {declaration};");
+            let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+            assert!(checked.is_valid(), "{:?}", checked.diagnostics);
+            let function = checked.module.functions.iter().next().unwrap();
+            prototype(&checked.module, &function.returns, &function.parameters)
+        };
+        let many = ".param .f32 a, .param .f64 b, .param .b8 c, .param .b16 d, .param .b32 e, .param .align 4 .b8 f[12]";
+        assert_eq!(written(&format!("(.param .b64 r) f({many})")), "#lfdbhib12");
+        assert_eq!(written("(.param .f32 r) f(.param .align 8 .b8 a[16])"), "#fb16");
+        assert_eq!(written("f()"), "#v");
+    }
 }

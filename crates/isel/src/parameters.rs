@@ -383,3 +383,21 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, is_signed
     let Some(place) = select.parameter_place(ptx.operand(1))? else { return Ok(None) };
     Ok(Some(select.read_parameter(&place, bytes, is_signed)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected parts by hand: each starts at a multiple of its size, in the object and in memory, and ends inside the object.
+    #[test]
+    fn parts_of_words_are_aligned() {
+        assert_eq!(pieces(0, 8, 0), [(0, 4)]);
+        assert_eq!(pieces(1, 8, 4), [(4, 4)]);
+        assert_eq!(pieces(0, 4, 2), [(0, 2), (2, 2)]);
+        assert_eq!(pieces(1, 8, 6), [(4, 2), (6, 2)]);
+        assert_eq!(pieces(0, 4, 1), [(0, 1), (1, 1), (2, 1), (3, 1)]);
+        assert_eq!(pieces(0, 3, 0), [(0, 2), (2, 1)]);
+        assert_eq!(pieces(1, 7, 8), [(4, 2), (6, 1)]);
+        assert_eq!(pieces(1, 4, 0), []);
+    }
+}

@@ -13,7 +13,8 @@ use crate::calls;
 use crate::dispatch;
 use crate::error::Unsupported;
 use crate::integer::Carry;
-use crate::parameters::{TouchedWords, Words};
+use crate::layout::is_opaque;
+use crate::parameters::{TouchedWords, Words, parameter_variable};
 use crate::ptx::Ptx;
 use crate::runtime;
 use crate::variables::Homes;
@@ -156,12 +157,21 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
     // What is no single statement's fault is reported at the first one.
     let start = (0..body.statements.len()).find_map(|number| body.position(number));
     let at_start = |error: Unsupported| Unsupported { span: error.span.or(start), ..error };
+    if let Some(name) = opaque_parameter(module, id) {
+        return Err(vec![at_start(Unsupported::new(format!("the texture, sampler or surface {name} as a parameter")))]);
+    }
     calls::prepare(&mut select, id).map_err(|error| vec![at_start(error)])?;
     let mut errors = select.walk();
     if !is_kernel && let Err(error) = select.write_ends(id) {
         errors.push(at_start(error));
     }
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
+}
+
+/// The name of a parameter that is a texture, sampler or surface.
+fn opaque_parameter(module: &Module, id: FunctionId) -> Option<&str> {
+    let mut variables = module.functions[id].parameters.iter().filter_map(parameter_variable).map(|id| &module.variables[id]);
+    variables.find(|variable| is_opaque(variable)).map(|variable| module.name(variable.name))
 }
 
 impl<'m> Select<'m> {

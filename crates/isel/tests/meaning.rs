@@ -335,6 +335,8 @@ fn logic_and_shifts() {
     check("mov.pred %r, !%a;", &["pred"], "pred", &|n| 1 - n[0]);
     check("mov.pred %r, 0;", &[], "pred", &|_| 0);
     check("or.pred %r, %a, 1;", &["pred"], "pred", &|_| 1);
+    check("and.pred %r, %a, !0;", &["pred"], "pred", &|n| n[0]);
+    check("and.pred %r, %a, !1;", &["pred"], "pred", &|_| 0);
     for (ty, kind, bits) in KINDS {
         check(&format!("shr.{ty} %r, %a, %b;"), &[bits, "b32"], bits, &|n| kind.shr(n[0], n[1]));
         if !kind.signed {
@@ -608,4 +610,32 @@ fn moves() {
     check("mov.u64 %r, 0x123456789abcdef0;", &[], "b64", &|_| 0x1234_5678_9abc_def0);
     check("{ .reg .f64 %f; mov.f64 %f, 0d3ff0000000000001; mov.b64 %r, %f; }", &[], "b64", &|_| 0x3ff0_0000_0000_0001);
     check("xor.b64 %r, %a, 0d8000000000000000;", &["b64"], "b64", &|n| n[0] ^ 1 << 63);
+}
+
+/// Policies without a fraction are constants. These are the ones in ptxas' code for sm_100a.
+#[test]
+fn cache_policies() {
+    let policies = [
+        ("evict_last", 0x14f0_0000_u64),
+        ("evict_normal", 0x16f0_0000),
+        ("evict_first", 0x12f0_0000),
+        ("evict_unchanged", 0x10f0_0000),
+        ("evict_last.L2::evict_first", 0x15f0_0000),
+    ];
+    for (priorities, upper) in policies {
+        check(&format!("createpolicy.fractional.L2::{priorities}.b64 %r;"), &[], "b64", &|_| upper << 32);
+    }
+}
+
+/// Where the machine has no instruction for two sums at once, there is one for each half.
+#[test]
+fn sums_of_pairs() {
+    let ptx = kernel("add.rn.f32x2 %r, %a, %b;", &["b64", "b64"], "b64").replace("sm_90a", "sm_100a");
+    let sources = [1.0_f32, 20.0, 0.5, 0.25].map(f32::to_bits);
+    let places = [0, 4, 8, 12].map(|offset| PARAMETERS + offset);
+    let constants: HashMap<u32, u32> = places.into_iter().zip(sources).collect();
+    for name in ["sm_110a", "sm_120a"] {
+        let function = select(&ptx, Target::parse(name).unwrap());
+        assert_eq!(machine::run(&function, &constants), [1.5_f32, 20.25].map(f32::to_bits), "{name}");
+    }
 }

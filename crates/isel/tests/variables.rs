@@ -130,6 +130,31 @@ fn first_bytes() {
     assert_eq!(layout.addresses, ["table", "pair", "generic_where", "offset", "half", "zero"]);
 }
 
+/// Variables that another module defines take no place here.
+#[test]
+fn variables_of_other_modules() {
+    let module = module(
+        ".extern .global .b32 elsewhere;\n.global .b32 here;\n\
+         .entry k() {\n.reg .b32 %r;\nld.global.u32 %r, [elsewhere];\nst.global.u32 [here], %r;\nret;\n}\n",
+    );
+    let layout = Layout::new(&module, Linking::Relocatable).unwrap();
+    assert_eq!(layout.externs, ["elsewhere"]);
+    let globals: Vec<(&str, u64)> = layout.globals.iter().map(|global| (global.name.as_str(), global.bytes)).collect();
+    assert_eq!(globals, [("here", 4)]);
+}
+
+/// ptxas gives textures no bytes among variables and parameters. They are not supported, so that they must not get any either.
+#[test]
+fn textures_are_refused() {
+    let texture = module(".global .texref image;\n.entry k() {\nret;\n}\n");
+    let parameter =
+        module(".entry k(.param .texref image, .param .u64 p) {\n.reg .b64 %d;\nld.param.u64 %d, [p];\nst.global.u64 [%d], %d;\nret;\n}\n");
+    for module in [texture, parameter] {
+        let outcome = select(&module, 0, Target::parse("sm_90").unwrap(), Linking::Whole);
+        assert!(matches!(&outcome, Outcome::Unsupported(why) if why.contains("texture, sampler or surface image")), "{outcome:?}");
+    }
+}
+
 #[test]
 fn variables_in_code_on_every_target() {
     let module = module(

@@ -20,6 +20,7 @@ pub fn tests() -> Vec<Generated> {
     tests.extend(orders_and_scopes());
     tests.extend(contention());
     tests.extend(vectors());
+    tests.extend(vectors_of_halves());
     tests
 }
 
@@ -318,6 +319,7 @@ fn contention() -> Vec<Generated> {
     tests.push(histogram());
     tests.push(cas_loop());
     tests.push(one_address(threads));
+    tests.extend(["global", "shared"].map(contended_halves));
     tests
 }
 
@@ -371,6 +373,38 @@ fn cas_loop() -> Generated {
         .finish()
 }
 
+/// Each thread swaps its number for the next one in the same 16 bits. In whatever order that happens, the value is afterwards the number of
+/// swaps that have found what they wanted.
+fn contended_halves(space: &str) -> Generated {
+    let place = if space == "global" { "%word" } else { "area" };
+    let name = format!("atom_cas_b16_{space}_contended");
+    Kernel::new(FAMILY, name, format!("atom.{space}.cas.b16 by all threads of a warp on one place: value minus successes, plus 7"))
+        .shape([1; 3], [32, 1, 1])
+        .module(if space == "shared" { ".shared .align 4 .b32 area;" } else { "" })
+        .registers(".reg .b16 %wanted, %new, %old;")
+        .buffer("word", U32, 1, Fill::zero())
+        .buffer("successes", U32, 1, Fill::zero())
+        .output("d", U32, bits([7]))
+        .body(&format!(
+            "{}cvt.u16.u32 %wanted, %i;
+             add.u16 %new, %wanted, 1;
+             atom.{space}.cas.b16 %old, [{place}+2], %wanted, %new;
+             setp.eq.u16 %p1, %old, %wanted;
+             @%p1 red.global.add.u32 [%successes], 1;
+             bar.sync 0;
+             setp.ne.u32 %p2, %i, 0;
+             @%p2 bra DONE;
+             ld.{space}.u16 %r1, [{place}+2];
+             ld.global.u32 %r2, [%successes];
+             sub.u32 %r3, %r1, %r2;
+             add.u32 %r3, %r3, 7;
+             st.global.u32 [%d], %r3;
+             DONE:",
+            if space == "shared" { "st.shared.u32 [area], 0;\nbar.sync 0;\n" } else { "" }
+        ))
+        .finish()
+}
+
 /// What compilers turn into one atomic a warp.
 fn one_address(threads: u64) -> Generated {
     Kernel::new(FAMILY, "atom_add_same_address", "one address for all: sums and tickets under a predicate")
@@ -420,6 +454,47 @@ fn vectors() -> Vec<Generated> {
              mad.wide.u32 %at, %i, {step}, %d;
              {atomic}"
         ));
+        tests.push(test.finish());
+    }
+    tests
+}
+
+fn vectors_of_halves() -> Vec<Generated> {
+    let mut tests = Vec::new();
+    for (vector, ty) in [(2, F16), (4, BF16), (8, F16)] {
+        let (count, step) = (THREADS * vector, 2 * vector);
+        let fill = |seed: u32| Fill::all(Source::Sized { seed });
+        let (a, b) = (fill(1).values(ty.element, count), fill(2).values(ty.element, count));
+        let sum = a.iter().zip(&b).map(|(&a, &b)| float_add(ty.format(), a, b, Mode::RN));
+        let names = |stem: &str| (0..vector).map(|n| format!("%{stem}{n}")).collect::<Vec<_>>();
+        let (values, old) = (names("val"), names("old"));
+        // Loads and stores have at most four elements.
+        let parts = |text: &dyn Fn(usize, &str) -> String, names: &[String]| {
+            let part = |(number, names): (usize, &[String])| text(8 * number, &names.join(", "));
+            names.chunks(4).enumerate().map(part).collect::<Vec<_>>().join("\n")
+        };
+        let width = vector.min(4);
+        let loads = parts(&|offset, names| format!("ld.global.v{width}.b16 {{{names}}}, [%at+{offset}];"), &values);
+        let stores = parts(&|offset, names| format!("st.global.v{width}.b16 [%at+{offset}], {{{names}}};"), &old);
+        let head = format!("atom.global.add.noftz.v{vector}.{}", ty.name);
+        let test = Kernel::new(FAMILY, format!("atom_add_v{vector}_{}", ty.name), head.clone())
+            .platform("8.1", "sm_90")
+            .threads(THREADS)
+            .registers(".reg .b16 %val<8>, %old<8>;")
+            .buffer("b", ty, count, fill(2))
+            .buffer("d", ty, count, fill(1))
+            .expect("d", Tolerance::Exact, bits(sum))
+            .output("before", ty, bits(a.iter().copied()))
+            .body(&format!(
+                "mad.wide.u32 %at, %i, {step}, %b;
+                 {loads}
+                 mad.wide.u32 %at, %i, {step}, %d;
+                 {head} {{{}}}, [%at], {{{}}};
+                 mad.wide.u32 %at, %i, {step}, %before;
+                 {stores}",
+                old.join(", "),
+                values.join(", ")
+            ));
         tests.push(test.finish());
     }
     tests

@@ -11,9 +11,10 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// The shape as the machine spells it, and how many matrices there are.
+/// The shape as the machine spells it, and how many matrices there are. `.m8n8` has elements of 16 bits; the other shapes are not
+/// supported.
 fn shape(select: &Select<'_>, ptx: &Ptx<'_>) -> Result<(String, u8), Unsupported> {
-    if !ptx.has(Modifier::M8n8) || !ptx.has(Modifier::B16) {
+    if !ptx.has(Modifier::M8n8) {
         return select.unsupported(ptx);
     }
     let layout = if ptx.has(Modifier::Trans) { ".MT88" } else { ".M88" };

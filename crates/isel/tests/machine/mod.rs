@@ -209,6 +209,10 @@ impl Machine<'_> {
                 values.push(kind.szext(self.word(s[0]).into(), self.word(s[1]).into(), !has(".W")));
             }
             "BMSK" => values.push(oriole_sem::bits::bmsk(self.word(s[0]).into(), self.word(s[1]).into(), !has(".W"))),
+            "FADD" => {
+                assert!(modifiers.is_empty() && s.iter().all(|operand| operand.signs.is_empty()), "a sum in another mode");
+                values.push(oriole_sem::float::add(F32, self.word(s[0]).into(), self.word(s[1]).into(), oriole_sem::Mode::RN));
+            }
             "IABS" => values.push((self.word(s[0]) as i32).unsigned_abs().into()),
             "IMNMX" | "VIMNMX" => self.extremum(&s, &modifiers, results.len(), &mut values),
             "VIADD" if has(".16x2") => {
