@@ -41,3 +41,25 @@ bb2:
     assert!(stall(0) + stall(1) + stall(4) >= 8, "{words:?}");
     assert!(stall(0) + stall(1) + stall(4) < 8 + 5, "the second branch does not count: {words:?}");
 }
+
+/// The result of the product is there after 24 cycles (docs/latency.md) and a stall has 15 at most: the rest goes to an instruction between
+/// the two, also where their block is not the first.
+#[test]
+fn cycles_that_no_stall_can_hold_go_between_the_two() {
+    let text = "func kernel @far {
+bb0:
+    BRA bb1
+bb1:
+    R8:R11 = HMMA.16816.F32 R0:R3, R4:R5, R8:R11
+    R12 = IADD3 R8, R9, RZ
+    EXIT
+}
+";
+    let target = Target::parse("sm_90a").unwrap();
+    let mut function = oriole_ir::text::parse(text).unwrap().remove(0);
+    let controls = opex::run(&mut function, target, Model::of(target));
+    let insts = &function.blocks[function.layout[1]].insts;
+    let opcodes: Vec<Option<Opcode>> = insts.iter().map(|&inst| function.insts[inst].op.machine()).collect();
+    assert_eq!(opcodes, [Opcode::HMMA, Opcode::NOP, Opcode::IADD3, Opcode::EXIT].map(Some));
+    assert_eq!(controls.get(insts[0]).stall + controls.get(insts[1]).stall, 24);
+}

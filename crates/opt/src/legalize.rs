@@ -360,3 +360,18 @@ fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
         OperandKind::Undefined => 11 << 16,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::{Function, FunctionKind, OperandKind};
+
+    use super::shape_of_kind;
+
+    /// A set of scoreboards has the shape of its highest member, plus one; the empty set has none.
+    #[test]
+    fn sets_differ_by_their_highest_member() {
+        let function = Function::new("test", FunctionKind::Kernel);
+        let shape = |members| shape_of_kind(&function, OperandKind::Set(members)) & 0xffff;
+        assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
+    }
+}

@@ -1,6 +1,6 @@
 //! Folding, forwarding, merging and dead code, on small functions.
 
-use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
+use oriole_ir::{Builder, Class, Function, FunctionKind, Op, Operand, Pseudo, Target};
 use oriole_isa::{encode, print};
 use oriole_opt::{dead, fold, forward, fuse, legalize, machine, merge};
 
@@ -183,6 +183,15 @@ fn shared_addresses_and_chains_of_sums() {
 }
 
 #[test]
+fn an_address_without_an_offset_gets_one() {
+    let mut test = Test::new();
+    let x = test.input(Class::R);
+    let sum = test.builder.define(Class::R, "IADD3 $, {}, {}, RZ", &[x, 8.into()]);
+    test.builder.emit("STS [{}], {}", &[sum, x]);
+    assert_eq!(test.optimized("sm_90"), ["STS [R8+0x8], R8"]);
+}
+
+#[test]
 fn packs_of_all_parts_are_the_value() {
     let mut test = Test::new();
     let pair = test.input(Class::R2);
@@ -255,4 +264,79 @@ fn subtracting_zero_still_carries() {
     let texts = test.optimized("sm_90");
     assert_eq!(texts[0], "IADD3 R8, P1, R8, -RZ, RZ", "{texts:?}");
     assert_eq!(texts.iter().filter(|text| text.contains("-RZ")).count(), texts.iter().filter(|text| text.starts_with("IADD3 ")).count());
+}
+
+#[test]
+fn fused_products_are_counted() {
+    let mut test = Test::new();
+    let index = test.input(Class::R);
+    let base = test.input(Class::R2);
+    let offset = test.builder.define(Class::R2, "IMAD.WIDE $, {}, {}, RZ", &[index, 4.into()]);
+    let (base_low, base_high, low, high) = (test.low(base), test.high(base), test.low(offset), test.high(offset));
+    let (low, carry) = test.builder.define_two([Class::R, Class::P], "IADD3 $, $, PT, {}, {}, RZ", &[base_low, low]);
+    let high = test.builder.define(Class::R, "IADD3.X $, PT, PT, {}, {}, RZ, {}, !PT", &[base_high, high, carry]);
+    let address = test.builder.pack(Class::R2, &[low, high]);
+    store(&mut test, address, index);
+    let mut function = test.builder.function;
+    assert_eq!(fuse::run(&mut function, target("sm_90")).fused, 1);
+    assert_eq!(fuse::run(&mut function, target("sm_90")).fused, 0, "nothing is left to fuse");
+}
+
+/// The words of a wide copy of a number or of the constant bank are known one by one.
+#[test]
+fn each_word_of_a_wide_copy_is_known() {
+    let mut test = Test::new();
+    let address = test.input(Class::R2);
+    let x = test.input(Class::R);
+    let copy = |test: &mut Test, source: Operand| {
+        let pair = test.builder.value(Class::R2);
+        let pair = test.builder.whole(pair);
+        test.builder.append(Op::Pseudo(Pseudo::Copy), Default::default(), &[pair, source], 1);
+        pair
+    };
+    let number = copy(&mut test, 0x1_0000_0007_i64.into());
+    let bank = copy(&mut test, Operand::constant(0, 0x210));
+    for word in [test.low(number), test.high(number), test.low(bank), test.high(bank)] {
+        let sum = test.builder.define(Class::R, "IADD3 $, {}, {}, RZ", &[x, word]);
+        store(&mut test, address, sum);
+    }
+    let sums: Vec<String> = test.optimized("sm_90").into_iter().filter(|text| text.starts_with("IADD3")).collect();
+    let expected = ["0x7", "0x1", "c[0x0][0x210]", "c[0x0][0x214]"].map(|word| format!("IADD3 R8, R8, {word}, RZ"));
+    assert_eq!(sums, expected);
+}
+
+/// The negative of -2^31 is no 32-bit number, so x - -2^31 saturates and x + -2^31 must not take its place.
+#[test]
+fn a_saturated_difference_with_the_least_number_stays_a_difference() {
+    for (number, expected) in [(0x8000_0000_u32, "VIADD.S32.ISAT R8, R8, -R8"), (5, "VIADD.S32.ISAT R8, R8, 0xfffffffb")] {
+        let mut test = Test::new();
+        let address = test.input(Class::R2);
+        let x = test.input(Class::R);
+        let k = test.builder.define(Class::R, "MOV $, {}", &[number.into()]);
+        let difference = test.builder.define(Class::R, "VIADD.S32.ISAT $, {}, -{}", &[x, k]);
+        store(&mut test, address, difference);
+        let texts = test.optimized("sm_120");
+        assert!(texts.iter().any(|text| text == expected), "{texts:?}");
+    }
+}
+
+#[test]
+fn unread_results_of_a_parallel_copy_go() {
+    let mut function = oriole_ir::text::parse(
+        "func kernel @copies ssa {
+bb0:
+    %0:R, %1:R = ENTRY
+    %2:R, %3:R = COPY %0, %1
+    STS [RZ], %3 !shared.4
+    EXIT
+}",
+    )
+    .unwrap()
+    .remove(0);
+    let stats = dead::run(&mut function, target("sm_90"));
+    assert_eq!((stats.removed, stats.unwanted_results), (0, 1));
+    let copy = function.blocks[function.entry()].insts[1];
+    let entry = function.blocks[function.entry()].insts[0];
+    assert_eq!(function.results(copy).len(), 1);
+    assert_eq!(function.sources(copy)[0].value(), function.results(entry)[1].value(), "the copy of %1 stays");
 }

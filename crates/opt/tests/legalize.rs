@@ -299,3 +299,37 @@ fn what_cannot_be_repaired_is_named() {
     let error = legalize::run(&mut b.function, target("sm_75")).unwrap_err();
     assert!(error.message.contains("REDUX.SUM") && error.message.contains("sm_75"), "{error}");
 }
+
+/// All values print as one register, so the text does not show which one the address reads.
+#[test]
+fn the_sum_of_base_and_offset_is_the_new_base() {
+    let mut b = function();
+    let i = inputs(&mut b);
+    b.define(Class::R, "LDS $, [{}+{}]", &[i.r, 0x100_0000.into()]);
+    let mut function = b.function;
+    legalize::run(&mut function, target("sm_90")).unwrap();
+    let [sum, load] = function.blocks[function.entry()].insts[..] else { panic!("a sum and a load") };
+    let sum = function.results(sum)[0].value().unwrap();
+    assert!(function.sources(load).iter().any(|source| source.value() == Some(sum)));
+    assert!(function.sources(load).iter().all(|source| source.value() != i.r.value()));
+}
+
+/// A fused product has no absolute values: all bits but the sign are kept.
+#[test]
+fn absolute_values_of_single_precision_lose_the_highest_bit() {
+    let texts = legalized(target("sm_90"), |b| {
+        let i = inputs(b);
+        b.define(Class::R, "FFMA $, |{}|, {}, {}", &[i.r, i.s, i.s]);
+    });
+    assert_eq!(texts, ["LOP3.LUT R8, R8, 0x7fffffff, RZ, 0xc0, !PT", "FFMA R8, R8, R8, R8"]);
+}
+
+/// A number of 64 bits is stored as 128 bits with an upper half of zeros.
+#[test]
+fn a_number_fills_a_wide_store_with_zeros() {
+    let texts = legalized(target("sm_90"), |b| {
+        let i = inputs(b);
+        b.emit("STS.128 [{}], {}", &[i.r, 0x7_0000_0005_i64.into()]);
+    });
+    assert_eq!(texts, ["MOV R8, 0x5", "MOV R8, 0x7", "MOV R8, 0x0", "MOV R8, 0x0", "PACK", "STS.128 [R8], R8"]);
+}

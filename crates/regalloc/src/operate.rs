@@ -318,7 +318,7 @@ impl Assigner<'_> {
         Some(place)
     }
 
-    /// The window with the fewest registers in use.
+    /// The window with the fewest registers in use, the lowest if there are several.
     fn window_to_shift(&self, class: Class, within: &RegisterSet, may_move: impl Fn(Value) -> bool) -> Option<(u64, u16)> {
         let mut best: Option<(u64, u16)> = None;
         for place in within.places(class).iter() {
@@ -603,13 +603,11 @@ impl Assigner<'_> {
 
     /// One register of a source, as the instruction reads it.
     fn unit_of(&self, step: &Step, operand: &Operand, number: u8) -> Operand {
-        match operand.kind {
-            OperandKind::Value(part) => match step.uses.iter().find(|used| used.value == part.value) {
-                Some(used) if self.class(part.value).file == self.file => register(self.file, used.at + u16::from(part.first + number), 1),
-                _ => Part { value: part.value, first: part.first + number, count: 1 }.into(),
-            },
-            _ => unit(operand, number),
-        }
+        let in_register = |part: Part| {
+            let used = step.uses.iter().find(|used| used.value == part.value && self.class(part.value).file == self.file)?;
+            Some(register(self.file, used.at + u16::from(part.first + number), 1))
+        };
+        operand.part().and_then(in_register).unwrap_or_else(|| unit(operand, number))
     }
 
     fn rewrite_operands(&mut self, step: &Step) {

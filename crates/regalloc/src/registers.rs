@@ -230,4 +230,24 @@ mod tests {
         assert_eq!(free.iter().collect::<Vec<_>>(), (60..160).collect::<Vec<u16>>());
         assert_eq!(free.count(), 100);
     }
+
+    #[test]
+    fn wide_alignments_take_every_multiple_and_nothing_else() {
+        for align in [1u8, 2, 4, 8, 16, 32, 64, 128] {
+            let multiples: Vec<u16> = (0..256).step_by(usize::from(align)).collect();
+            assert_eq!(RegisterSet::ALL.aligned(align).iter().collect::<Vec<_>>(), multiples, "alignment {align}");
+        }
+    }
+
+    #[test]
+    fn ranges_across_words_are_added_and_removed_whatever_was_there() {
+        let mut set = RegisterSet::EMPTY;
+        set.insert(62, 1);
+        set.insert(60, 8);
+        assert_eq!(set.iter().collect::<Vec<_>>(), (60..68).collect::<Vec<u16>>(), "a member stays one when it is added again");
+        set.remove(62, 4);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [60, 61, 66, 67]);
+        set.remove(60, 8);
+        assert_eq!(set, RegisterSet::EMPTY, "what is not there may be removed");
+    }
 }

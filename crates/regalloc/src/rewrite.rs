@@ -44,16 +44,17 @@ impl Assigner<'_> {
             let mut entering = Vec::new();
             for &phi in &output[..phis] {
                 match self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) {
-                    Some(value) if self.wanted[value.position()] && self.entered_at[value.position()] != NOWHERE => entering.push(value),
+                    Some(value) if self.wanted[value.position()] && self.entered_at[value.position()] != NOWHERE => {
+                        entering.push((phi, value))
+                    }
                     Some(_) => {}
                     None => insts.push(phi),
                 }
             }
             insts.extend(shadow_phis.remove(&block).unwrap_or_default());
             insts.append(&mut self.heads[block.position()]);
-            for value in entering {
+            for (inst, value) in entering {
                 self.defined_in[value.position()] = self.entered_at[value.position()];
-                let inst = output[0];
                 self.store(value, &mut Place { out: &mut insts, location: self.function.insts[inst].location, inst })?;
             }
             for &inst in &output[phis..] {

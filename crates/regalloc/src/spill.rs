@@ -133,6 +133,7 @@ impl Assigner<'_> {
         operands.push(self.function.whole(shadow).into());
         operands.extend((0..width).map(|number| register(self.file, at + u16::from(number), 1)));
         let pack = self.function.new_inst(Op::Pseudo(Pseudo::Pack), Default::default(), None, &operands, 1);
+        self.function.insts[pack].location = place.location;
         place.out.push(pack);
         Ok(())
     }

@@ -302,4 +302,11 @@ mod tests {
         assert_eq!(descriptor("HFMA2.BF16_V2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
         assert_ne!(descriptor("HFMA2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
     }
+
+    /// Five bits each for pipe, part, flags and the two kinds of barriers are set; the row of the table and the throughput are 0.
+    #[test]
+    fn a_descriptor_without_limits_allows_everything() {
+        assert_eq!(Packed::default().0, 0x7fff << 15 | 0x3ff << 32);
+        assert_eq!(Packed::default().latency_index(), 0);
+    }
 }

@@ -143,4 +143,13 @@ mod tests {
         assert!(!RegisterDescriptor::new(File::Scoreboard, 0).is_physical());
         assert!((0..4).all(|bits| Affinity::from_bits(bits).bits() == bits));
     }
+
+    /// Classes up to the wide one are physical files, each file has its own, and scoreboards come after.
+    #[test]
+    fn each_file_has_a_class_of_its_own() {
+        let files = [File::General, File::Predicate, File::Uniform, File::UniformPredicate, File::Convergence, File::Scoreboard];
+        assert_eq!(files.map(class_of), [1, 2, 3, 4, 5, 7]);
+        let wide = RegisterDescriptor { class: WIDE_CLASS, index: 0, affinity: Affinity::DoubleWidth };
+        assert!(wide.is_physical());
+    }
 }

@@ -427,4 +427,16 @@ mod tests {
         resources.undo(undo, &mut slot);
         assert_eq!((slot, &resources.consumed), (before, &consumed));
     }
+
+    #[test]
+    fn a_consumed_register_that_is_written_again_is_not_consumed() {
+        let mut slot = Slot::default();
+        let mut resources = Resources::default();
+        resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
+        assert!(resources.consumed().contains(1, 2));
+        let undo = resources.schedule(&work("FADD R2, R1, R3", &[]), &mut slot);
+        assert!(!resources.consumed().contains(1, 2));
+        resources.undo(undo, &mut slot);
+        assert!(resources.consumed().contains(1, 2));
+    }
 }

@@ -102,4 +102,22 @@ mod tests {
         assert_eq!(swapped_table(a & !c, 0, 2), c & !a);
         assert_eq!(swapped_table(a & b | c, 0, 1), a & b | c);
     }
+
+    /// A maximum with a second result tells which source it took, so its sources may change places only if nothing reads that.
+    #[test]
+    fn a_maximum_that_tells_its_choice_keeps_its_order() {
+        let text = "func kernel @maximum ssa {
+bb0:
+    %0:R, %1:R = ENTRY
+    %2:R, PT = VIMNMX %0, %1, !PT
+    %3:R, %4:P = VIMNMX %0, %1, !PT
+    EXIT
+}";
+        let function = oriole_ir::text::parse(text).unwrap().remove(0);
+        let orders_of = |number: usize| {
+            let inst = function.blocks[function.entry()].insts[number];
+            orders(&Draft::of(&function, inst, Opcode::VIMNMX)).len()
+        };
+        assert_eq!((orders_of(1), orders_of(2)), (2, 1));
+    }
 }

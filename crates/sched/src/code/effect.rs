@@ -113,3 +113,23 @@ pub(super) fn state(names: impl Iterator<Item = Symbol>) -> Effect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
     if names.peek().is_some() && names.all(special_register_is_fixed) { Effect::None } else { Effect::Clock }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An access whose address says nothing about the memory it meets is one of textures and surfaces or one of three others; what else
+    /// touches memory, as bulk copies do, keeps its order with all accesses.
+    #[test]
+    fn only_known_opcodes_access_memory_at_unknown_places() {
+        let is_known = |opcode: Opcode| {
+            let memory = opcode.properties().memory;
+            matches!(opcode, Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS) || matches!(memory, Memory::Texture | Memory::Surface)
+        };
+        for opcode in Opcode::all().filter(|&opcode| matches!(kind(opcode), Kind::Blurred { .. })) {
+            assert!(is_known(opcode), "{}", opcode.mnemonic());
+        }
+        let textures = Opcode::all().filter(|&opcode| matches!(kind(opcode), Kind::Blurred { .. })).count();
+        assert!(textures > 3, "{textures}");
+    }
+}

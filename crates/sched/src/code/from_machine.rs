@@ -244,3 +244,21 @@ fn bytes_of(instruction: &Instruction) -> u16 {
     });
     bytes.max().unwrap_or(4)
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_isa::parse;
+
+    use super::bytes_of;
+
+    #[test]
+    fn accesses_are_as_wide_as_their_modifiers_say() {
+        let bytes = |text: &str| bytes_of(&parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")));
+        assert_eq!(bytes("LDS.U8 R0, [R2]"), 1);
+        assert_eq!(bytes("LDS.S16 R0, [R2]"), 2);
+        assert_eq!(bytes("LDS R0, [R2]"), 4);
+        assert_eq!(bytes("LDS.64 R0, [R2]"), 8);
+        assert_eq!(bytes("LDS.128 R0, [R4]"), 16);
+        assert_eq!(bytes("LDG.E.ENL2.256 R8, R4, desc[UR4][R2.64]"), 32);
+    }
+}

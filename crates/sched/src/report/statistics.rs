@@ -545,3 +545,27 @@ impl Gathered {
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A uniform register beside others names the descriptor; `.B` alone takes it from a general register.
+    #[test]
+    fn textures_are_counted_by_the_place_of_their_descriptor() {
+        let text = "func kernel @textures {
+bb0:
+    R0 = TEX R4, R6, UR4
+    R1 = TEX.B R4, R6, R8
+    R2 = TEX R4, R6, 0x3
+    EXIT
+}
+";
+        let function = oriole_ir::text::parse(text).unwrap().remove(0);
+        let mut other = Other::default();
+        for &inst in &function.blocks[function.entry()].insts[..3] {
+            other.count_texture(&function, inst);
+        }
+        assert_eq!((other.uniform_textures, other.bindless_textures, other.constant_textures), (1, 1, 1));
+    }
+}

@@ -86,6 +86,18 @@ fn batches_keep_products_together() {
     assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
 }
 
+/// The unit of a product is busy when the next one is picked, so a sum would be picked, if no batch lasted; it lasts for sixteen products.
+#[test]
+fn a_batch_ends_after_as_many_products_as_it_may_have() {
+    let mut lines: Vec<String> = (0..20).map(|at| format!("HMMA.16816.F32 R{}, R4, R8, RZ", 20 + 4 * at)).collect();
+    lines.extend((0..30).map(|at| format!("FADD R{}, R{}, R{}", 150 + at, 190 + at, 12)));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let (schedule, _) = run(&code(&lines), Mode::DynBatch, Budget::UNLIMITED, &[], &[]);
+    let start = schedule.order.iter().position(|&position| position < 20).unwrap();
+    let products = schedule.order[start..].iter().take_while(|&&position| position < 20).count();
+    assert_eq!(products, Knobs::default().batch as usize, "{:?}", schedule.order);
+}
+
 #[test]
 fn every_pick_says_why() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);

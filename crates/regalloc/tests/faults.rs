@@ -1,0 +1,182 @@
+//! Correct allocations, each with one fault put in by hand, that the checker must refuse.
+
+use oriole_ir::text::parse;
+use oriole_ir::{Block, File, Function, Inst, Op, Opcode, Operand, OperandKind, Target};
+use oriole_regalloc::check::check;
+use oriole_regalloc::{Allocation, Environment, allocate};
+
+struct Case {
+    before: Function,
+    after: Function,
+    env: Environment,
+    allocation: Allocation,
+}
+
+impl Case {
+    fn new(text: &str, limit: u32) -> Case {
+        let before = parse(text).unwrap().remove(0);
+        let mut after = before.clone();
+        let env = Environment::new(Target::parse("sm_90").unwrap(), limit);
+        let allocation = allocate(&mut after, &env).unwrap();
+        let case = Case { before, after, env, allocation };
+        case.verdict().expect("the allocation is correct before it is changed");
+        case
+    }
+
+    fn verdict(&self) -> Result<(), String> {
+        check(&self.before, &self.after, &self.env, &self.allocation).map_err(|error| error.message)
+    }
+
+    /// The instructions with an opcode, and the blocks they are in.
+    fn find(&self, opcode: Opcode) -> Vec<(Block, Inst)> {
+        let all = self.after.layout.iter().flat_map(|&block| self.after.blocks[block].insts.iter().map(move |&inst| (block, inst)));
+        all.filter(|&(_, inst)| self.after.insts[inst].is_machine(opcode)).collect()
+    }
+
+    /// Puts an instruction with one result in front of another one.
+    fn insert_before(&mut self, (block, next): (Block, Inst), opcode: Opcode, operands: &[Operand]) {
+        let inst = self.after.new_inst(Op::Machine(opcode), Default::default(), None, operands, 1);
+        let insts = &mut self.after.blocks[block].insts;
+        let at = insts.iter().position(|&inst| inst == next).unwrap();
+        insts.insert(at, inst);
+    }
+}
+
+fn general(first: u16) -> Operand {
+    Operand::new(OperandKind::Register { file: File::General, first, count: 1 })
+}
+
+#[test]
+fn each_word_of_a_wide_constant_counts() {
+    let text = "func kernel @constants ssa {
+bb0:
+    %0:R2 = COPY 0x100000002
+    %1:R2 = COPY c[0x0][0x210]
+    STS.64 [RZ], %0 !shared.8
+    STS.64 [RZ], %1 !shared.8
+    EXIT
+}";
+    let case = Case::new(text, 255);
+    let moves = case.find(Opcode::MOV);
+    let sources: Vec<OperandKind> = moves.iter().map(|&(_, inst)| case.after.operands(inst)[1].kind).collect();
+    let constant = |offset| OperandKind::Constant { bank: 0, offset };
+    assert_eq!(sources, [OperandKind::Integer(2), OperandKind::Integer(1), constant(0x210), constant(0x214)]);
+    for (number, wrong) in [OperandKind::Integer(3), OperandKind::Integer(2), constant(0x214), constant(0x210)].into_iter().enumerate() {
+        let mut case = Case::new(text, 255);
+        case.after.operands_mut(moves[number].1)[1].kind = wrong;
+        let message = case.verdict().expect_err("a word of a constant is wrong");
+        assert!(message.contains("where") && message.contains("is wanted"), "{message}");
+    }
+}
+
+/// Fifteen values around a loop in fifteen registers, two of which change places on the way back.
+fn swap_in_a_loop() -> String {
+    let mut text = String::from("func kernel @swap ssa {\nbb0:\n");
+    (0..15).for_each(|number| text += &format!("    %{number}:R = S2R SR_TID.X\n"));
+    text += "    %60:P, PT = ISETP.NE.AND %0, RZ, PT\n    BRA bb1\nbb1:\n";
+    for number in 0..15 {
+        let back = [1, 0].get(number).copied().unwrap_or(number);
+        text += &format!("    %{}:R = PHI %{number}, bb0, %{}, bb1\n", 20 + number, 20 + back);
+    }
+    text += "    @%60 BRA bb1\n    BRA bb2\nbb2:\n";
+    (20..35).for_each(|number| text += &format!("    STS [RZ], %{number} !shared.4\n"));
+    text += "    EXIT\n}\n";
+    text
+}
+
+/// The way back has a block of its own, since the values are read after the loop in the places they had before.
+#[test]
+fn the_moves_of_phis_on_a_split_edge_count() {
+    let mut case = Case::new(&swap_in_a_loop(), 16);
+    let (block, _) = case.find(Opcode::LOP3)[0];
+    assert!(!case.before.layout.contains(&block), "the edge is split");
+    let exchange: Vec<Inst> = case.find(Opcode::LOP3).into_iter().map(|(_, inst)| inst).collect();
+    case.after.blocks[block].insts.retain(|inst| !exchange.contains(inst));
+    case.verdict().expect_err("nothing changes places");
+}
+
+const GUARDED: &str = "func kernel @guarded ssa {
+bb0:
+    %0:R@R4, %1:R@R5 = ENTRY
+    %2:P, PT = ISETP.NE.AND %0, RZ, PT
+    @%2 %3:R = COPY %1, (else %0)
+    STS [RZ], %3 !shared.4
+    EXIT
+}";
+
+/// The fault is named where it is: at the copy, not at the start of the function.
+#[test]
+fn a_guarded_copy_to_another_register_than_the_one_read_is_named() {
+    let mut case = Case::new(GUARDED, 255);
+    let (_, store) = case.find(Opcode::STS)[0];
+    let at = case.after.operands(store).len() - 1;
+    assert_ne!(case.after.operands(store)[at].kind, general(9).kind);
+    case.after.operands_mut(store)[at].kind = general(9).kind;
+    let message = case.verdict().expect_err("R9 does not hold the copy");
+    assert!(message.contains("defines it elsewhere"), "{message}");
+}
+
+/// An inserted constant stands for a value only if the same instruction with the same operands defines that value.
+#[test]
+fn constants_do_not_stand_for_values_computed_otherwise() {
+    let second_result = "func kernel @second ssa {
+bb0:
+    %0:R@R4, %1:R@R5 = ENTRY
+    STS [%0], %1 !shared.4
+    EXIT
+}";
+    let other_opcode = "func kernel @opcode ssa {
+bb0:
+    %1:R@R5 = POPC 0x7
+    STS [RZ], %1 !shared.4
+    EXIT
+}";
+    let other_modifiers = "func kernel @modifiers ssa {
+bb0:
+    %1:R@R5 = LDC.U8 c[0x0][0x210]
+    STS [RZ], %1 !shared.4
+    EXIT
+}";
+    let other_source = "func kernel @source ssa {
+bb0:
+    %1:R@R5 = MOV 0x7
+    STS [RZ], %1 !shared.4
+    EXIT
+}";
+    let word = Operand::constant(0, 0x210);
+    let faults = [
+        (second_result, Opcode::MOV, 7.into()),
+        (other_opcode, Opcode::MOV, 7.into()),
+        (other_modifiers, Opcode::LDC, word),
+        (other_source, Opcode::MOV, 8.into()),
+    ];
+    for (text, opcode, source) in faults {
+        let mut case = Case::new(text, 255);
+        let store = case.find(Opcode::STS)[0];
+        assert_eq!(case.after.operands(store.1).last().unwrap().kind, general(5).kind);
+        case.insert_before(store, opcode, &[general(5), source]);
+        let message = case.verdict().expect_err(text);
+        assert!(message.contains("puts"), "{message}");
+    }
+    // The same instruction again is a repetition, which is allowed.
+    let mut case = Case::new(other_source, 255);
+    let store = case.find(Opcode::STS)[0];
+    case.insert_before(store, Opcode::MOV, &[general(5), 7.into()]);
+    case.verdict().expect("the value is computed again");
+}
+
+/// Two phis change places with three exclusive ors, each of which must write one of the registers that it reads.
+#[test]
+fn an_exchange_that_writes_a_third_register_is_refused() {
+    for number in 0..3 {
+        let mut case = Case::new(&swap_in_a_loop(), 16);
+        let exchange = case.find(Opcode::LOP3);
+        assert_eq!(exchange.len(), 3);
+        let inst = exchange[number].1;
+        let read = [case.after.operands(inst)[1].kind, case.after.operands(inst)[2].kind];
+        let third = (2..16).map(|register| general(register).kind).find(|kind| !read.contains(kind)).unwrap();
+        case.after.operands_mut(inst)[0].kind = third;
+        let message = case.verdict().expect_err("one of the three writes elsewhere");
+        assert!(message.contains("is no move"), "{message}");
+    }
+}
