@@ -310,7 +310,6 @@ fn declared_sizes_take_no_memory() {
             .top(format!(".func (.param .b8 s[{large}]) f() {{ ret; }}"))
             .body(format!("{{ .param .b8 s[{large}]; call (s), f; ld.param.b8 %r1, [s+5]; }}")),
         Case::new("shared").top(".shared .b8 s[49152];").body(STORE),
-        Case::new("launch bounds").body("}\n.entry z() .maxntid 4294967295, 4294967295, 4294967295 {"),
         Case::new("offsets").top(".global .b8 g[4]; .shared .b8 s[4];").body(
             "ld.global.b8 %r1, [g+9223372036854775807]; ld.global.b8 %r2, [g+-9223372036854775808]; st.shared.b8 [s+4294967295], %r1;",
         ),
@@ -325,6 +324,17 @@ fn declared_sizes_take_no_memory() {
         let outcome = run_small(ORIOLE, &folder, &["disasm", "k.cubin"]);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", case.name);
     }
+}
+
+/// The number of threads in a block is more than 64 bits hold. ptxas 13.0.88 ends in a floating-point exception here.
+#[test]
+fn launch_bounds_beyond_all_numbers_are_ignored_with_a_warning() {
+    let folder = folder("limits-bounds");
+    let case = Case::new("launch bounds").body("}\n.entry z() .maxntid 4294967295, 4294967295, 4294967295 {");
+    fs::write(folder.join("k.ptx"), case.text("sm_90")).unwrap();
+    let outcome = run_small(PTXAS, &folder, &["-arch=sm_90", "k.ptx", "-o", "k.cubin"]);
+    let warning = "ptxas warning : Value of threads per SM for entry z is out of range. .minnctapersm and .maxntid will be ignored\n";
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), warning));
 }
 
 /// What cannot be held is an error that names it.

@@ -193,7 +193,8 @@ fn nobody_waits_for_a_result_that_is_not_announced() {
     assert_eq!(run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &edited).code, Some(0));
     let after = run(ORIOLE, &folder, &["disasm", "--control", "out.cubin"], "").stdout;
     assert!(after.contains("[B012345:R5:W-:Y:S15]  BMOV.32 B0, R4 ;"), "{after}");
-    assert!(after.contains("[B012345:R5:W5:Y:S15]  BMOV.32 R4, B0 ;"), "{after}");
+    // nvdisasm refuses a scoreboard for the operands of this form.
+    assert!(after.contains("[B012345:R-:W5:Y:S15]  BMOV.32 R4, B0 ;"), "{after}");
 }
 
 #[test]

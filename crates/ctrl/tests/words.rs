@@ -284,16 +284,6 @@ fn a_guard_alone_is_no_reason_for_a_read_barrier() {
     assert_eq!((words[0].read_barrier, words[0].write_barrier), (None, None));
 }
 
-/// Whatever is in flight is waited for before a trap, and each of the guarded ones counts for itself.
-#[test]
-fn a_trap_waits_for_all_scoreboards_that_the_code_names() {
-    for lines in [["LDGDEPBAR", "LDGDEPBAR", "BPT.TRAP 0x1", "EXIT"], ["@P0 LDGDEPBAR", "@P1 LDGDEPBAR", "BPT.TRAP 0x1", "EXIT"]] {
-        let words = words(&lines);
-        let boards = [words[0].write_barrier, words[1].write_barrier].map(|board| 1 << board.expect("both set a scoreboard"));
-        assert_eq!(words[2].wait, boards[0] | boards[1], "{lines:?}");
-    }
-}
-
 /// The wait for a group of matrix products is one for its results, and for nothing else.
 #[test]
 fn a_wait_for_matrix_products_settles_their_results_alone() {

@@ -1,7 +1,7 @@
 //! Which registers instructions read and write, against what nvdisasm says about the same words.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use oriole_isa::{Access, AccessPlace, File, Instruction, Target, accesses, decode, parse};

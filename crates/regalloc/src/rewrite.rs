@@ -45,7 +45,7 @@ impl Assigner<'_> {
             for &phi in &output[..phis] {
                 match self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) {
                     Some(value) if self.wanted[value.position()] && self.entered_at[value.position()] != NOWHERE => {
-                        entering.push((phi, value))
+                        entering.push((phi, value));
                     }
                     Some(_) => {}
                     None => insts.push(phi),
