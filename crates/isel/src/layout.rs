@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use oriole_ptx::ast::{
-    AddressBase, Function, FunctionId, FunctionKind, Linkage, Module, Operand, Parameter, Statement, Variable, VariableId, VariableType,
+    AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable, VariableId,
+    VariableType,
 };
 use oriole_ptx::types::StateSpace;
 use oriole_support::{Index, Name};
@@ -109,9 +110,6 @@ impl Layout {
         for id in variables_in(module, StateSpace::Global) {
             let variable = &module.variables[id];
             let Some(name) = layout.names[id.position()].clone() else { continue };
-            if is_opaque(variable) {
-                return Err(Unsupported::new(format!("the texture, sampler or surface {name}")));
-            }
             if variable.linkage == Linkage::Extern && variable.initializer.is_none() {
                 if externs.insert(name.clone()) {
                     layout.externs.push(name.clone());
@@ -265,12 +263,15 @@ fn narrow(offset: u64) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
-/// The size of one variable.
+/// The size of one variable; of a texture or sampler that of its handle.
 fn one_bytes(variable: &Variable) -> u64 {
-    u64::try_from(variable.size_bytes().unwrap_or(0)).unwrap_or(u64::MAX)
+    match variable.ty {
+        VariableType::Scalar(_) => u64::try_from(variable.size_bytes().unwrap_or(0)).unwrap_or(u64::MAX),
+        _ => 8,
+    }
 }
 
-/// Whether a variable is a texture, sampler or surface. They have no bytes of their own, and the driver binds them.
+/// Whether a variable is a texture, sampler or surface.
 pub(crate) fn is_opaque(variable: &Variable) -> bool {
     !matches!(variable.ty, VariableType::Scalar(_))
 }
@@ -324,6 +325,9 @@ fn names_of(module: &Module) -> Vec<Option<String>> {
 
 fn global(module: &Module, layout: &Layout, id: VariableId, name: String) -> Result<Static, Unsupported> {
     let variable = &module.variables[id];
+    if matches!(variable.initializer.as_deref(), Some(Initializer::Opaque(_))) {
+        return Err(Unsupported::new(format!("the initial value of the texture or sampler {name}")));
+    }
     let initial = match variable.initializer {
         Some(_) => Some(initial_data(module, layout, id)?),
         None => None,
