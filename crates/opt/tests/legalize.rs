@@ -314,16 +314,6 @@ fn the_sum_of_base_and_offset_is_the_new_base() {
     assert!(function.sources(load).iter().all(|source| source.value() != i.r.value()));
 }
 
-/// A fused product has no absolute values: all bits but the sign are kept.
-#[test]
-fn absolute_values_of_single_precision_lose_the_highest_bit() {
-    let texts = legalized(target("sm_90"), |b| {
-        let i = inputs(b);
-        b.define(Class::R, "FFMA $, |{}|, {}, {}", &[i.r, i.s, i.s]);
-    });
-    assert_eq!(texts, ["LOP3.LUT R8, R8, 0x7fffffff, RZ, 0xc0, !PT", "FFMA R8, R8, R8, R8"]);
-}
-
 /// A number of 64 bits is stored as 128 bits with an upper half of zeros.
 #[test]
 fn a_number_fills_a_wide_store_with_zeros() {

@@ -499,7 +499,7 @@ impl Parser<'_> {
     /// Keeps sizes within what 64-bit sums and the output file can hold.
     fn count_bytes(&mut self, variable: &Variable, span: Span) {
         let bytes = declared_bytes(variable);
-        let total = self.globals.variable_bytes.saturating_add(bytes).saturating_add(u128::from(variable.align_bytes()));
+        let total = self.globals.variable_bytes.saturating_add(bytes).saturating_add(u128::from(variable.align_bytes().saturating_sub(1)));
         if self.globals.variable_bytes < MOST_BYTES && total >= MOST_BYTES {
             let message = format!("variables take less than 2^63 bytes; with this one they take {total}");
             self.report(Diagnostic::new(Code::BadArray, span, message));
