@@ -21,7 +21,8 @@ fn assemble(lines: &[&str]) -> Code {
 
 fn code_of(target: Target, words: Vec<u128>) -> Code {
     let instructions = words.iter().map(|&word| decode(word, target)).collect();
-    let kernel = Kernel { registers: 32, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
+    let parameters_start = target.profile().parameters;
+    let kernel = Kernel { registers: 32, parameters_start, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
     Code {
         target,
         functions: vec![Function { name: "k".into(), is_kernel: true, address: CODE_START, words, instructions }],
