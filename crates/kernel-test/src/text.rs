@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub const FIRST_LINE: &str = "// kernel-test 1";
 const WIDTH: usize = 116;
 /// Elements of all buffers of a test together, so that a header cannot ask for more memory than tests need.
-const MOST_ELEMENTS: usize = 1 << 24;
+const MOST_ELEMENTS: usize = 1 << 26;
 /// Blocks of a grid in each direction, and threads of a block, as every GPU since sm_30 has them.
 const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 0xffff, 0xffff];
 const MOST_THREADS: [u32; 3] = [1024, 1024, 64];
@@ -406,8 +406,8 @@ mod tests {
             let message = parse(&SAMPLE.replace(old, new)).expect_err(new);
             assert!(message.contains(why), "{message}");
         };
-        refused("f32[4]", "f32[18446744073709551615]", "more than 16777216");
-        refused("f32[4]", "f32[16777216]", "more than 16777216");
+        refused("f32[4]", "f32[18446744073709551615]", "more than 67108864");
+        refused("f32[4]", "f32[67108864]", "more than 67108864");
         refused("? 0", "?*18446744073709551615", "18446744073709551615 values or more");
         refused("grid: 2", "grid: 2147483648", "at most 2147483647");
         refused("block: 64 1 1", "block: 1024 1 65", "at most 64");
