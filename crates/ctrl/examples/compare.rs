@@ -200,7 +200,7 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
         let on = (number + 1 < count).then_some(number + 1);
         let mut targets: Vec<usize> = match instruction.opcode {
             Opcode::BRA => target_of(number).into_iter().chain(on.filter(|_| conditional)).collect(),
-            Opcode::BRX => {
+            Opcode::BRX | Opcode::BRXU => {
                 let guarded = !instruction.guard.is_always();
                 indirect.get(&number).cloned().unwrap_or_default().into_iter().chain(on.filter(|_| guarded)).collect()
             }

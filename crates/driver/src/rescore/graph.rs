@@ -81,7 +81,7 @@ fn next_of(instructions: &[Instruction], number: usize, around: &Surroundings<'_
             let target = inside().ok_or(Obstacle::LeavesSection { at: here })?;
             Next { targets: vec![target], on: is_conditional, ends: true, called: None }
         }
-        Opcode::BRX => {
+        Opcode::BRX | Opcode::BRXU => {
             let targets = (around.indirect)(number).filter(|targets| !targets.is_empty());
             let targets = targets.ok_or(Obstacle::UnknownTargets { at: here })?;
             Next { targets, on: is_guarded(instruction), ends: true, called: None }

@@ -316,7 +316,7 @@ pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>,
 
 /// Whether control goes where a register says.
 fn goes_anywhere(instruction: &Instruction) -> bool {
-    matches!(instruction.opcode, Opcode::RET | Opcode::BRX | Opcode::LEPC | Opcode::RPCMOV)
+    matches!(instruction.opcode, Opcode::RET | Opcode::BRX | Opcode::BRXU | Opcode::LEPC | Opcode::RPCMOV)
         || instruction.opcode == Opcode::CALL && !instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)))
 }
 

@@ -70,7 +70,7 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
     };
     match instruction.opcode {
         Opcode::BRA => with_fall_through(target.into_iter().collect()),
-        Opcode::BRX => {
+        Opcode::BRX | Opcode::BRXU => {
             let mut targets = indirect(number);
             if !instruction.guard.is_always() {
                 targets.push(number + 1);

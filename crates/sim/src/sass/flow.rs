@@ -130,7 +130,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::EXIT => condition(site).map(|condition| Action::Flow(Flow::Exit { condition })),
         Opcode::BRA => branch(site),
-        Opcode::BRX | Opcode::CALL | Opcode::RET => jump(site),
+        Opcode::BRX | Opcode::BRXU | Opcode::CALL | Opcode::RET => jump(site),
         Opcode::BSSY => set_barrier(site),
         Opcode::BSYNC => barrier(site).map(|(condition, barrier)| Action::Flow(Flow::Converge { condition, barrier })),
         Opcode::BREAK => barrier(site).map(|(condition, barrier)| Action::Flow(Flow::Break { condition, barrier })),

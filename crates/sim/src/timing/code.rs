@@ -256,7 +256,7 @@ impl Figures {
 fn turn_of(instruction: &Instruction) -> Turn {
     let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
     match instruction.opcode {
-        Opcode::BRA | Opcode::BRX | Opcode::CALL | Opcode::RET | Opcode::EXIT => Turn::Branch,
+        Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::CALL | Opcode::RET | Opcode::EXIT => Turn::Branch,
         Opcode::BSYNC => Turn::Converge,
         Opcode::BAR if says(".ARV") => Turn::Arrive,
         Opcode::BAR => Turn::Barrier,
@@ -270,7 +270,7 @@ fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
     let Some(time) = time else { return 0 };
     let cycles = match instruction.opcode {
         Opcode::YIELD | Opcode::NANOSLEEP => time.usual,
-        Opcode::BRX => time.most,
+        Opcode::BRX | Opcode::BRXU => time.most,
         Opcode::MEMBAR if says(".CTA") => time.least,
         Opcode::MEMBAR if says(".SYS") => time.most,
         Opcode::MEMBAR => time.usual,

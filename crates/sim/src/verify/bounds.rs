@@ -47,7 +47,7 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
 fn least_stall(instruction: &Instruction) -> Option<u8> {
     let is_pause = instruction.control.stall == 0 && !instruction.control.stay;
     let jumps = match instruction.opcode {
-        Opcode::BRA | Opcode::BRX | Opcode::BSYNC | Opcode::EXIT | Opcode::RET => true,
+        Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::BSYNC | Opcode::EXIT | Opcode::RET => true,
         // Behind a call that a guard may skip lies code that waits for itself.
         Opcode::CALL => instruction.guard.is_always(),
         _ => false,

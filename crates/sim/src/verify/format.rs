@@ -49,7 +49,7 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
 fn end(section: &Section<'_>, ledger: &mut Ledger) {
     let last = section.instructions().filter(|(_, instruction)| instruction.opcode != Opcode::NOP).last();
     let leaves = |instruction: &Instruction| {
-        let is_jump = matches!(instruction.opcode, Opcode::BRA | Opcode::BRX | Opcode::EXIT | Opcode::RET);
+        let is_jump = matches!(instruction.opcode, Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::EXIT | Opcode::RET);
         let is_condition = |value: &Value| matches!(value, Value::Register(File::Predicate | File::UniformPredicate, Some(_)));
         is_jump && instruction.guard.is_always() && !instruction.operands.iter().any(|operand| operand.not || is_condition(&operand.value))
     };

@@ -66,12 +66,12 @@ fn flow(section: &Section<'_>, ledger: &mut Ledger) {
 }
 
 fn branch_lists(section: &Section<'_>, reached: &[bool], ledger: &mut Ledger) {
-    let is_indirect = |instruction: &Instruction| instruction.opcode == Opcode::BRX;
+    let is_indirect = |instruction: &Instruction| matches!(instruction.opcode, Opcode::BRX | Opcode::BRXU);
     for (&branch, targets) in &section.indirect {
         ledger.count(targets.len());
         let number = branch as usize / INSTRUCTION_BYTES;
         let named = section.decoded.get(number).and_then(Option::as_ref);
-        if !(branch as usize).is_multiple_of(INSTRUCTION_BYTES) || !named.is_some_and(|one| one.opcode.mnemonic().starts_with("BRX")) {
+        if !(branch as usize).is_multiple_of(INSTRUCTION_BYTES) || !named.is_some_and(is_indirect) {
             ledger.wrong("branch-list", None, format!("lists the targets of an indirect branch at {branch:#x}, where there is none"));
         }
         for &target in targets {
