@@ -86,16 +86,18 @@ fn batches_keep_products_together() {
     assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
 }
 
-/// The unit of a product is busy when the next one is picked, so a sum would be picked, if no batch lasted; it lasts for sixteen products.
+/// A batch holds `batch` matrix products: the first opens it, the others continue it, and the next product opens another batch.
 #[test]
 fn a_batch_ends_after_as_many_products_as_it_may_have() {
-    let mut lines: Vec<String> = (0..20).map(|at| format!("HMMA.16816.F32 R{}, R4, R8, RZ", 20 + 4 * at)).collect();
+    let batch = Knobs::default().batch as usize;
+    let mut lines: Vec<String> = (0..batch + 4).map(|at| format!("HMMA.16816.F32 R{}, R4, R8, RZ", 20 + 4 * at)).collect();
     lines.extend((0..30).map(|at| format!("FADD R{}, R{}, R{}", 150 + at, 190 + at, 12)));
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let (schedule, _) = run(&code(&lines), Mode::DynBatch, Budget::UNLIMITED, &[], &[]);
-    let start = schedule.order.iter().position(|&position| position < 20).unwrap();
-    let products = schedule.order[start..].iter().take_while(|&&position| position < 20).count();
-    assert_eq!(products, Knobs::default().batch as usize, "{:?}", schedule.order);
+    let continues: Vec<bool> =
+        schedule.picks.iter().filter(|pick| pick.picked < batch + 4).map(|pick| pick.reason == Reason::Batch).collect();
+    let expected: Vec<bool> = (0..batch + 4).map(|at| at != 0 && at != batch).collect();
+    assert_eq!(continues, expected, "{:?}", schedule.picks);
 }
 
 #[test]
