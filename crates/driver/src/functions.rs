@@ -100,14 +100,15 @@ impl<'m> Index<'m> {
     }
 }
 
-/// The functions with a body that the file needs, in the order of the source: kernels, what others can see, and what these reach by
-/// calls or addresses.
-pub fn wanted(index: &Index<'_>, options: &Options) -> Vec<FunctionId> {
+/// Returns the functions with a body that the cubin needs, in the order of the source: the roots and what these reach by calls or
+/// addresses. Roots are kernels, functions in initializers and, if other files or other inputs may call them (`has_callers_elsewhere`),
+/// functions with a linkage directive. Like ptxas, an executable cubin of one input drops a `.visible` function without a caller.
+pub fn wanted(index: &Index<'_>, options: &Options, has_callers_elsewhere: bool) -> Vec<FunctionId> {
     let module = index.module;
     let entries: FxHashSet<&str> = options.entries.iter().map(String::as_str).collect();
     let is_root = |function: &Function| match function.kind {
         FunctionKind::Entry => entries.is_empty() || entries.contains(module.name(function.name)),
-        FunctionKind::Function => function.linkage != Linkage::Internal,
+        FunctionKind::Function => has_callers_elsewhere && function.linkage != Linkage::Internal,
     };
     let mut work: Vec<FunctionId> =
         module.functions.iter_enumerated().filter(|(_, function)| is_root(function)).map(|(id, _)| id).collect();

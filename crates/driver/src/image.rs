@@ -220,9 +220,11 @@ fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<Co
 }
 
 fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], options: &Options) -> Vec<Job<'m>> {
+    let has_callers_elsewhere = options.relocatable || modules.len() > 1;
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
-        jobs.extend(functions::wanted(&indices[number], options).into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
+        let wanted = functions::wanted(&indices[number], options, has_callers_elsewhere);
+        jobs.extend(wanted.into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
     }
     limit_registers(&mut jobs, options);
     jobs

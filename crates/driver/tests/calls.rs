@@ -209,3 +209,32 @@ fn a_kernel_has_the_registers_and_barriers_of_what_it_calls() {
     assert!(sum.registers > 40, "all values are live at the barrier: {}", sum.registers);
     assert_eq!((k.registers, k.barriers), (sum.registers, 6));
 }
+
+/// An executable cubin has the functions that a kernel can reach, as ptxas 13.0 writes it; an object also has those that other files may
+/// call.
+#[test]
+fn functions_without_callers_are_dropped_from_executables() {
+    let function = |head: &str, name: &str| {
+        format!("{head} .func (.param .b32 r) {name}(.param .b32 a)\n{{ .reg .b32 %r; ld.param.b32 %r, [a]; st.param.b32 [r], %r; ret; }}\n")
+    };
+    let text = [
+        ".version 8.7\n.target sm_90a\n.address_size 64\n".to_owned(),
+        function(".visible", "visible_unused"),
+        function(".weak", "weak_unused"),
+        function("", "static_unused"),
+        function("", "in_table"),
+        function(".visible", "called"),
+        ".visible .global .align 8 .u64 table[1] = { in_table };\n".to_owned(),
+        ".visible .entry k()\n{ .reg .b32 %r; mov.b32 %r, 1;\n".to_owned(),
+        "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %r; call (y), called, (x); }\nret; }\n".to_owned(),
+    ]
+    .concat();
+    let module = checked(&text);
+    let names = |relocatable| {
+        let compiled = compile(&[&module], &options("sm_90a", 3, relocatable)).unwrap();
+        compiled.functions.into_iter().map(|function| function.name).collect::<BTreeSet<String>>()
+    };
+    let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<String>>();
+    assert_eq!(names(false), set(&["k", "called", "in_table"]));
+    assert_eq!(names(true), set(&["k", "called", "in_table", "visible_unused", "weak_unused"]));
+}

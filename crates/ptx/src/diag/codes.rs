@@ -172,6 +172,8 @@ codes! {
     ExternWithBody = "E0513",
     /// An unknown `.pragma` string.
     UnknownPragma = "W0514",
+    /// A launch bound without the one that it needs to have an effect.
+    IgnoredLaunchBound = "W0515",
     // Statements, scopes, labels.
     /// The label is already defined in this scope.
     DuplicateLabel = "E0601",

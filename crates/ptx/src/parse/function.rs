@@ -103,6 +103,7 @@ impl Parser<'_> {
         }
         if kind == FunctionKind::Entry {
             self.check_parameter_space(id, name_span, end);
+            self.check_min_blocks(id, name_span, end);
         }
         Ok(Some(id))
     }
@@ -171,6 +172,18 @@ impl Parser<'_> {
                 .ptxas(end, words);
             self.report(finding);
         }
+    }
+
+    /// Warns of a `.minnctapersm` that has no effect. ptxas names the line where the kernel ends.
+    fn check_min_blocks(&mut self, id: FunctionId, name: Span, end: Span) {
+        let bounds = &self.module.functions[id].bounds;
+        if bounds.min_blocks_per_sm.is_none() || bounds.max_threads.is_some() || bounds.required_threads.is_some() {
+            return;
+        }
+        let finding = Diagnostic::new(Code::IgnoredLaunchBound, name, "`.minnctapersm` has no effect without `.maxntid` or `.reqntid`")
+            .help("add `.maxntid` with the largest block that is launched")
+            .ptxas(end, [".minnctapersm is ignored when neither .maxntid nor .reqntid is specified.".to_owned()]);
+        self.report(finding);
     }
 
     /// `(.param .u64 a, .reg .u32 b)`. In prototypes `_` may stand for a name.
