@@ -93,7 +93,7 @@ impl<'a> Clock<'a> {
 
     /// Returns the number of in-flight instructions that hold a scoreboard, or slightly more.
     pub fn flying(&self) -> usize {
-        // Completed entries are removed by the next call of `fly` only. The count may be too high by a few, which hardly changes a schedule.
+        // Completed entries are removed by the next call of `fly` only. The count may be too high by a few, which hardly matters.
         self.in_flight.len()
     }
 }

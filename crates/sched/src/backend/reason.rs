@@ -18,7 +18,7 @@ pub enum Reason {
     HotCounts,
     /// A, bit 6: the winner is control flow or a barrier, and an instruction has stalled since the last one.
     YieldFlag,
-    /// A, bit 1: readers of in-flight results are being drained, and the winner is one that can issue without a stall and takes no register.
+    /// A, bit 1: readers of in-flight results are being drained; the winner is one that can issue without a stall and takes no register.
     Critical,
     /// A, bit 2: the winner can issue without a stall.
     StallFree,
