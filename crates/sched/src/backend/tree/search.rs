@@ -71,7 +71,7 @@ pub(super) type Key = (Reverse<i32>, Reverse<Latency>, u32);
 /// The parameters in which attempts differ.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Priority of each node, the first part of its key. In cycles, except in the plan that follows the original order.
+    /// Priority of each node, the first part of its key: in cycles, in steps of 16 cycles, or by position, depending on the plan.
     pub priorities: Vec<i32>,
     /// Cost of a live register when registers are scarce, in cycles.
     pub register_cycles: f64,
