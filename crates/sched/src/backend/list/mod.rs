@@ -274,7 +274,7 @@ impl Engine<'_> {
         if self.state.hot_cold_active {
             match best.temperature {
                 priority::Temperature::Cold => self.state.hot_cold_budget = self.state.hot_cold_budget.saturating_sub(1),
-                // From the description: the first long-latency access is hoisted above everything, the others compete by bit 5.
+                // From the description: only the first long-latency access of a region wins by bit 4; the later ones compete by bit 5.
                 priority::Temperature::Hot if best.has_hot_flag() => self.state.hot_cold_active = false,
                 _ => {}
             }

@@ -51,6 +51,7 @@ const CUTOFF_CYCLES: u32 = 9;
 /// Maximum number of readers of in-flight results that are compared with the cutoff, from the description.
 const TABLE: usize = 32;
 
+// Bits of the priority. The module header has their meaning.
 const YIELD_RELATED: u8 = 1 << 7;
 const YIELD_FLAG: u8 = 1 << 6;
 const HOT: u8 = 1 << 5;
@@ -126,7 +127,8 @@ impl Candidate {
     pub(super) fn pack(&mut self, context: &Context, statistics: &Statistics) {
         let is_hot = self.temperature == Temperature::Hot;
         let hot_counts = is_hot && self.hot_cold_active && !self.overflow;
-        // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates.
+        // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates of
+        // the step and decides nothing.
         let critical =
             if context.counting_down { self.is_barrier_target() && self.stall_free && self.change[0] <= 0 } else { context.critical };
         let stall_free = self.stall_free || statistics.preferred == Some(self.node);
@@ -197,7 +199,7 @@ impl Statistics {
         found.within_cutoff = waits[..found.barrier_targets.min(TABLE)].iter().filter(|&&wait| wait <= cutoff).count();
         let near = candidates.iter().filter(|candidate| candidate.latency_counter <= cutoff);
         found.taken_near = near.map(|candidate| candidate.change[0].max(0)).sum();
-        // Many registers are about to be taken: let the readers of in-flight results, which free registers, have their turn sooner.
+        // From the description: fewer readers suffice to set bit 1 when the candidates would take more registers than the budget has.
         if found.taken_near > budget.registers[0] {
             found.depth_threshold = queue_depth / 2;
         }

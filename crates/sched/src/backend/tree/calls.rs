@@ -105,7 +105,7 @@ fn walk(functions: &[Callee], index: &FxHashMap<&str, usize>, start: usize, stat
                 *next += 1;
             }
             State::Open => *next += 1,
-            // `next` is not advanced: the same call is looked at again when the callee is finished.
+            // `next` is not advanced: the same call is evaluated again when the callee is finished.
             State::New => {
                 states[callee] = State::Open;
                 way.push((callee, 0, functions[callee].own_cycles));

@@ -23,7 +23,7 @@
 //!
 //! 1. critical path from the item to the end of the region, in cycles;
 //! 2. the same, where the path also includes the stall cycles of each item in the previous attempt;
-//! 3. the original order: an item is passed over only if it would stall;
+//! 3. the original order: an item is passed over only if it would stall or is rejected;
 //! 4. critical path in steps of 16 cycles: small differences keep the original order;
 //! 5. all further attempts: as 2, and before register allocation a register costs twice as many cycles as in the attempt before.
 //!

@@ -23,7 +23,8 @@
 //!
 //! **Example**, forward pass in `ilp`: budget 40 registers, 8 of them live at the start, so the range is 32 and the threshold 38. The
 //! longest critical path is 40 cycles. L is a load with a critical path of 40 cycles that takes a register; A is an addition with a
-//! critical path of 4 cycles that frees a register. Both can issue now. The penalty of A for its short path is 0.5 * (1 - 4/40) = 0.45:
+//! critical path of 4 cycles that frees a register. Both can issue now. The penalty of A for its short path is 0.5 * (1 - 4/40) = 0.45.
+//! With 24 live registers, (24 - 8) / 32 = 0.5 of the range is in use:
 //!
 //! ```text
 //! live registers  price             score of L        score of A                   winner
@@ -82,7 +83,7 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     let work = Work::of_region(code, graph, costs);
     let forward = Pass::new(View::forward(graph, &leaving), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &leaving, forward);
-    // With tracing on, both passes run, so that the trace does not depend on this shortcut.
+    // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
     let best = if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
     } else {

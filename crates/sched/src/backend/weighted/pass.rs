@@ -2,7 +2,7 @@
 //!
 //! Input: a [`View`] of the dependency graph in the direction of the pass, and the weights. Output: the items in issue order, with a trace
 //! on request. At each step, the window of the ready list is scored and the item with the highest score is placed in the first possible
-//! cycle. Cycles count from the end of the region at which the pass starts.
+//! cycle. Cycles count from the boundary of the region at which the pass starts.
 //!
 //! Example of a backward pass: `L: LDG R4`, `A: FADD R5, R4, R4` with a load latency of 30 cycles, and `R5` needed 4 cycles after the issue
 //! of A. A is placed in cycle 4 from the end. L becomes ready with its last reader and is placed in cycle 34 from the end.

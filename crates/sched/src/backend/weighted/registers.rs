@@ -161,7 +161,7 @@ pub(super) struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// Returns the state at the end of the region at which the pass starts.
+    /// Returns the state at the boundary of the region at which the pass starts.
     pub fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
         let is_live = |group: &Group| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
         let left = |group: u32| {

@@ -46,7 +46,7 @@ pub(super) struct Link {
     pub latency: u16,
 }
 
-/// A dependency graph in the direction of a pass. Cycles count from the end of the region at which the pass starts.
+/// A dependency graph in the direction of a pass. Cycles count from the boundary of the region at which the pass starts.
 pub(super) struct View<'g> {
     pub graph: &'g Graph,
     pub direction: Direction,
