@@ -1,16 +1,21 @@
-//! Whether a new order computes what the old one did.
+//! Checks that a new order of instructions computes the same as the old one.
 //!
-//! Shares the form of the code with those who order it, and no logic: there is no graph here. Both orders are replayed, and every item must
-//! find the same in both:
+//! The checker shares the type [`Code`] with the schedulers and no logic: it builds no dependency graph. It replays both orders and
+//! records for each item what precedes it. The records of both orders must be equal:
 //!
-//! * **registers**: each read sees the same writer; a guarded write, which may leave the old value, sees the same old value; in the end
-//!   every register has the same last writer;
-//! * **memory**: each access has the same *set* of accesses before it among those that it may meet. Sets are compared by sums of numbers
-//!   that stand for their members: one sum for each space, base and cell of memory;
-//! * **order**: the same fences, barriers, strong accesses and clocks before each item that must stay behind them, and the same items before
-//!   each fence and barrier.
+//! * **registers**: each read sees the same writer; a guarded write, which may keep the old value, sees the same previous writer; at the
+//!   end every register has the same last writer;
+//! * **memory**: each access has the same *set* of earlier accesses among those that may alias it;
+//! * **order**: each item that must stay after certain fences, barriers, strong accesses or clock reads has the same ones before it, and
+//!   each fence and barrier has the same items before it;
+//! * **scheduling barriers** ([`Effect::Wall`]): the same items are before and after each of them.
 //!
-//! The cost is linear in operands. Two different sets have the same sum once in 2^64 times.
+//! A set is represented by its *set hash*: the sum modulo 2^64 of a pseudo-random 64-bit number per member. Equal sets have equal sums;
+//! two different sets collide with probability 2^-64. The time is linear in the number of operands.
+//!
+//! Example: `A: STS [R1]`, `B: LDS [R1]`, `C: LDS [R2]`, where the address registers `R1` and `R2` are not written. Item `B` records
+//! the set `{A}` (same address) and `C` records `{A}` (another base register, so the addresses may be equal). Order `A C B` gives the
+//! same records and is accepted. Order `B A C` is rejected: `B` would record the empty set.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,36 +24,36 @@ use rustc_hash::FxHashMap;
 
 use crate::code::{Access, AccessKind, Code, Effect, Item, Space};
 
-/// What a new order breaks.
+/// The first difference in meaning between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// It is not the same items in another order.
+    /// The new order is not a permutation of the old one.
     NotAPermutation,
-    /// An item reads a register that somebody else has written.
+    /// An item reads a register, or may keep its old value, from a different writer than in the old order.
     Read {
-        /// The item, by its position in the old order.
+        /// Position of the item in the old order.
         item: usize,
-        /// The register.
+        /// Number of the register.
         register: u32,
     },
-    /// A register has another last writer.
+    /// A register has a different last writer.
     LastWriter {
-        /// The register.
+        /// Number of the register.
         register: u32,
     },
-    /// An access of memory is on the other side of one that it may meet.
+    /// A memory access moved across another access that may alias it, or a fence or barrier moved across an access.
     Memory {
-        /// The item.
+        /// Position of the item in the old order.
         item: usize,
     },
-    /// An item is on the other side of a fence, a barrier, or another that it keeps its order with.
+    /// An item moved across a fence, a barrier, or another item with which it must stay in order.
     Order {
-        /// The item.
+        /// Position of the item in the old order.
         item: usize,
     },
-    /// A wall has moved, or something has moved past it.
+    /// A scheduling barrier moved, or an item moved across one.
     Wall {
-        /// The item.
+        /// Position of the item in the old order.
         item: usize,
     },
 }
@@ -68,7 +73,7 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Compares orders of a part of the code; `new` has the positions of its items in their new order.
+/// Checks a new order of the items in `within`; `new` lists their positions in the new order.
 pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Broken> {
     let mut seen = vec![false; within.len()];
     let is_new = |&item: &usize| within.contains(&item) && !std::mem::replace(&mut seen[item - within.start], true);
@@ -82,12 +87,14 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
     for (position, (before, after)) in before.iter().zip(&after).enumerate() {
         compare(code, within.start + position, before, after)?;
     }
+    // Sorted, so that the reported register does not depend on the order of the hash map.
     let mut registers: Vec<u32> = old_writers.keys().copied().collect();
     registers.sort_unstable();
     let differs = registers.into_iter().find(|register| old_writers[register] != new_writers.get(register).copied().unwrap_or_default());
     differs.map_or(Ok(()), |register| Err(Broken::LastWriter { register }))
 }
 
+/// Compares the records of one item in the old order (`before`) and in the new order (`after`).
 fn compare(code: &Code, item: usize, before: &Seen, after: &Seen) -> Result<(), Broken> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let reads = code.reads(&code.items[item]).iter();
@@ -103,17 +110,21 @@ fn compare(code: &Code, item: usize, before: &Seen, after: &Seen) -> Result<(), 
     if before.order != after.order { Err(Broken::Order { item }) } else { Ok(()) }
 }
 
-/// What one item finds.
+/// The record of one item: what precedes it in the replayed order. Sets are represented by set hashes.
 #[derive(Clone, Default)]
 struct Seen {
-    /// Who wrote what it reads, and what it may leave as it was.
+    /// Writer of each register that the item reads, followed by the previous writer of each result if the item is guarded. A writer is
+    /// its position plus one; 0 means that no item of the range wrote the register before.
     writers: Vec<u32>,
+    /// Earlier accesses that may alias this access; for a fence or barrier, all earlier accesses.
     memory: u64,
+    /// Earlier fences, barriers, strong accesses and other items with which this item must stay in order.
     order: u64,
+    /// Earlier scheduling barriers; for a scheduling barrier, all earlier items.
     walls: u64,
 }
 
-/// A number that stands for an item in sums.
+/// Returns the pseudo-random number that represents an item in set hashes (the finalizer of SplitMix64).
 fn number(item: usize) -> u64 {
     let mut bits = (item as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -121,34 +132,48 @@ fn number(item: usize) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Keeps sums of reads and of writes apart.
+/// Factor that keeps the set hash of reads apart from that of writes. It is odd, so the multiplication is invertible modulo 2^64.
 const READS: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// The identity of an address' base: its form, and who wrote its registers.
+/// The base of an address: its form, and each address register with its writer (position plus one; 0 for none). Two accesses with equal
+/// bases have the same base address, so their offsets decide whether they overlap.
 type Base = (u64, Vec<(u32, u32)>);
 
-/// Sums over the accesses so far.
+/// Set hashes of the reads and of the writes so far.
 #[derive(Default)]
 struct Sums {
     reads: u64,
     writes: u64,
 }
 
+/// State of a replay: what was executed so far. All fields of type `u64` are set hashes.
 #[derive(Default)]
 struct World<'b> {
+    /// Last writer of each register, as position plus one.
     writers: FxHashMap<u32, u32>,
+    /// Accesses per memory space: global, shared, local, spill.
     spaces: [Sums; 4],
+    /// Accesses with a known address, per space and base.
     bases: FxHashMap<(usize, &'b Base), Sums>,
+    /// Accesses with a known address, per space, base and four-byte word.
     words: FxHashMap<(usize, &'b Base, i64), Sums>,
+    /// All accesses, except reads of constant memory.
     accesses: u64,
+    /// Strong accesses and clock reads.
     strong: u64,
+    /// Fences and barriers.
     fences: u64,
+    /// Barriers ([`Effect::Sync`]).
     syncs: u64,
+    /// Items whose result depends on the set of converged threads.
     converged: u64,
+    /// All items.
     all: u64,
+    /// Scheduling barriers.
     walls: u64,
 }
 
+/// Replays an order. Returns the record of each item, by position within the range, and the last writer of each register.
 fn replay(
     code: &Code,
     within: &Range<usize>,
@@ -169,7 +194,9 @@ fn replay(
     (found, world.writers)
 }
 
-/// Bases as the old order has them; if all reads see the same writers, they are the same in the new one.
+/// Computes the base of each access in the old order.
+///
+/// The new order uses the same bases: if all reads see the same writers, which is checked separately, then the bases are equal.
 fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
     let mut writers: FxHashMap<u32, u32> = FxHashMap::default();
     for position in within.clone() {
@@ -185,6 +212,7 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
 }
 
 impl<'b> World<'b> {
+    /// Executes one item and returns its record.
     fn step(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> Seen {
         let mut seen = Seen { walls: self.walls, ..Seen::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
@@ -196,6 +224,7 @@ impl<'b> World<'b> {
         match item.effect {
             Effect::None => {}
             Effect::Access(access) => self.access(access, own, base, &mut seen),
+            // Rotations keep the different sets of one record apart: without them, an item could move from one set to another unnoticed.
             Effect::Clock => {
                 seen.order = self.strong.wrapping_add(self.fences.rotate_left(7));
                 self.strong = self.strong.wrapping_add(own);
@@ -226,6 +255,10 @@ impl<'b> World<'b> {
         seen
     }
 
+    /// Executes a memory access. `own` is the item's number in set hashes.
+    ///
+    /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
+    /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn access(&mut self, access: Access, own: u64, base: Option<&'b Base>, seen: &mut Seen) {
         if access.kind == AccessKind::ReadConstant {
             seen.order = self.syncs;
@@ -237,16 +270,18 @@ impl<'b> World<'b> {
             address.offset >> 2..=last >> 2
         });
         for (number, &space) in [Space::Global, Space::Shared, Space::Local, Space::Spill].iter().enumerate() {
+            // A generic address may be global, shared or local, but never a spill slot.
             if access.space != space && (access.space != Space::Generic || space == Space::Spill) {
                 continue;
             }
-            // Only sums and products: what is counted twice must cancel out.
+            // Only operations that are linear modulo 2^64 are allowed here. Accesses of the own base are contained in the sum of the
+            // space and are subtracted again below; with a rotation or an exclusive-or they would not cancel out.
             let of_space = READS.wrapping_mul(2 * number as u64 + 1);
             let mut count = |sums: &Sums, factor: u64| {
                 let met = if writes { sums.writes.wrapping_add(sums.reads.wrapping_mul(READS)) } else { sums.writes };
                 seen.memory = seen.memory.wrapping_add(met.wrapping_mul(factor).wrapping_mul(of_space));
             };
-            // Everything of other bases: all, less those of its own.
+            // Accesses of other bases: all of the space here, minus those of the own base below (`u64::MAX` is -1 modulo 2^64).
             count(&self.spaces[number], 1);
             let add = |sums: &mut Sums| {
                 let sum = if writes { &mut sums.writes } else { &mut sums.reads };
@@ -258,6 +293,7 @@ impl<'b> World<'b> {
                 count(of_base, u64::MAX);
                 add(of_base);
                 for word in words {
+                    // The factor differs per word and is odd, hence invertible.
                     let of_word = self.words.entry((number, base, word)).or_default();
                     count(of_word, (word as u64).wrapping_mul(2).wrapping_add(0x1_0000_0001));
                     add(of_word);

@@ -1,32 +1,36 @@
-//! Instruction scheduling.
+//! Instruction scheduling inside basic blocks, before and after register allocation.
 //!
 //! ```text
-//! Ori on values, Ori on registers, decoded code
-//!   │ code       items: registers, order beyond registers, walls
+//! IR on virtual registers, IR on physical registers, decoded machine code
+//!   │ code       converts each instruction to an item: registers, memory effects, scheduling barriers
 //!   ▼
-//! Code ──────────────────────────────┐
-//!   │ graph      who comes before whom │
-//!   │ backend    picks, with pressure  │
-//!   ▼                                  ▼
-//! new order ────────────────────────▶ check     the same writers for every reader
+//! Code ───────────────────────────────────┐
+//!   │ graph      builds the dependency graph │
+//!   │ backend    schedules a region          │
+//!   ▼                                        ▼
+//! new order ──────────────────────────────▶ check     proves that both orders compute the same
 //! ```
 //!
-//! - [`code`]: what a scheduler sees of code;
-//! - [`graph`]: the dependency graph of a region, linear in instructions and edges;
-//! - [`pressure`]: live registers as a schedule grows;
-//! - [`backend`]: the schedulers of a published description of ptxas, their settings, and the clock they share;
-//! - [`check`]: whether a new order computes what the old one did; shares no logic with the others;
-//! - [`function`]: scheduling of functions before and after register allocation;
-//! - [`score`]: how long a whole function takes, to choose among schedules;
-//! - [`report`]: what a schedule is worth, in figures and in words.
+//! A *region* is a run of items between two scheduling barriers of a basic block. The scheduler reorders items inside a region only.
 //!
-//! The model of `oriole-hardware` is data: classes, grids, machines. The rest of this crate puts the questions of the description to it:
+//! - [`code`]: the representation of instructions that all parts of the scheduler share;
+//! - [`graph`]: the dependency graph of a region, built in time linear in operands and edges;
+//! - [`pressure`]: number of live registers while a schedule grows;
+//! - [`backend`]: three schedulers that follow a published description of ptxas, their settings, and the clock that all three share;
+//! - [`check`]: a checker that compares the meaning of two orders and shares no logic with the schedulers;
+//! - [`function`]: scheduling of whole functions, before and after register allocation;
+//! - [`score`]: estimated execution time of a whole function, for choosing among schedules;
+//! - [`offer`]: estimate whether a schedule with more registers and lower occupancy would be faster;
+//! - [`report`]: statistics and traces of a schedule for the user.
 //!
-//! - [`Descriptor`]: what an instruction is to the scheduler, and the bits that the description packs it into;
-//! - [`latency`]: cycles between two instructions that meet in a register;
-//! - [`space`]: which memory an instruction reaches, whether it is hot or cold, whether it takes long;
-//! - [`resource`]: how busy the ten units are, for each block;
-//! - [`register_cost`]: what a register counts for.
+//! The hardware model in `oriole-hardware` is data: instruction classes, latency tables, machine limits. The modules below answer the
+//! queries that the description of ptxas makes, from this model:
+//!
+//! - [`Descriptor`]: the scheduling properties of an instruction, and the bit layout in which the description packs them;
+//! - [`latency`]: cycles between two instructions that access the same register;
+//! - [`space`]: memory space of an instruction, and whether its latency is long ("hot") or short ("cold");
+//! - [`resource`]: occupied cycles of the ten functional units, per block;
+//! - [`register_cost`]: weight of a register in pressure counts.
 
 pub mod backend;
 pub mod check;

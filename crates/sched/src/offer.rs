@@ -1,11 +1,20 @@
-//! What more registers would be good for.
+//! Estimates whether a schedule with more registers and lower occupancy would be faster.
 //!
-//! A schedule whose registers cost no warps may be slower than one that has more of them, and only the timing of whole functions can tell
-//! whether the registers pay for the warps that they cost. To carry every such schedule through allocation and phase 110 takes several times
-//! as long as to make one, and most functions with scarce registers gain next to nothing. So only the *blocks* that would like more registers,
-//! and take longer than they would have to with endless ones ([`can_save`]), are scheduled again, once for each share of the warps that the
-//! caller would pay with. Their time and registers are put into the measure by which schedules are compared ([`crate::score`]): what a warp
-//! takes alone, and its part of the time of all that are resident.
+//! The normal register budget is the largest one that does not reduce the number of resident warps. A larger budget can shorten the
+//! schedule, but fewer warps are resident to hide latencies. An exact answer needs register allocation and post-RA scheduling of the
+//! whole function for each budget, which multiplies the compile time, and most functions gain next to nothing.
+//!
+//! Therefore only those *blocks* are scheduled again, once per budget, that wanted more registers and that are not yet at their lower
+//! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that the caller is ready to keep. The cycles and
+//! the register peak of all blocks give an estimated [`Score`] per budget; [`Offers::best`] compares the scores.
+//!
+//! Example (one block, executed once; the score starts at one cycle):
+//!
+//! ```text
+//! budget     live registers  warps  block cycles  alone  shared          value
+//! 100%       30              16     99            100    1 + 99/16 = 7.2  26.8
+//!  50%       60               8     39             40    1 + 39/8  = 5.9  15.3   saves 43%: worth trying
+//! ```
 
 use oriole_hardware::units::UNITS;
 
@@ -14,28 +23,31 @@ use crate::pressure::Counts;
 use crate::resource::Costs;
 use crate::score::Score;
 
-/// How long a block takes with the registers of a share, and how often it is likely executed.
+/// Estimated cost of one block under one register budget.
 struct Estimate {
+    /// Estimated execution count.
     executions: f64,
+    /// Cycles of one execution by a lone warp.
     cycles: f64,
+    /// Cycles for which one execution occupies its busiest unit, or its number of instructions if that is larger.
     busiest: f64,
 }
 
-/// Less than this share of a block's time is not worth looking for.
+/// Minimum saving, as a fraction of a block's cycles, for which the block is scheduled again.
 const LEAST_SAVING: f64 = 0.02;
 
-/// Whether a block that takes so many cycles, where any order takes `least`, can save enough of them.
+/// Returns whether a block of `cycles` cycles, with lower bound `least`, could save at least [`LEAST_SAVING`] of its cycles.
 pub(crate) fn can_save(cycles: u64, least: u64) -> bool {
     cycles as f64 * (1.0 - LEAST_SAVING) > least as f64
 }
 
-/// One share of the warps.
+/// One register budget with the estimates of all blocks under it.
 struct Share {
-    /// In percent.
+    /// Resident warps that the budget preserves, in percent of the warps without the larger budget.
     warps_kept: u32,
-    /// Registers that may be live.
+    /// Maximum number of live registers of each class.
     allowed: Counts,
-    /// The most general registers that are.
+    /// Maximum number of live general registers over all blocks.
     peak: i32,
     blocks: Vec<Estimate>,
 }
@@ -45,6 +57,7 @@ impl Share {
         Share { warps_kept, allowed, peak: 0, blocks: Vec::new() }
     }
 
+    /// Returns the estimated [`Score::value`] of the function with `warps` resident warps per warp scheduler.
     fn score(&self, warps: u32) -> f64 {
         let mut score = Score { alone: 1.0, shared: 1.0 };
         for block in &self.blocks {
@@ -55,36 +68,45 @@ impl Share {
     }
 }
 
-/// How long a block takes, and the most general registers that are live in it.
+/// Result of scheduling one block under one budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
+    /// Estimated cycles until the last instruction of the block is issued.
     pub cycles: u64,
+    /// Maximum number of live general registers.
     pub peak: i32,
 }
 
-/// A share of the warps that is worth while.
+/// A larger register budget that is estimated to pay off.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Promise {
-    /// The share, in percent.
+    /// Resident warps that the budget preserves, in percent.
     pub warps_kept: u32,
-    /// The share of the time that is saved, by estimate.
+    /// Estimated saving, as a fraction (0 to 1) of the score of the normal budget.
     pub saved: f64,
 }
 
-/// The schedule at hand, and those that could be.
+/// Estimates of a function under its normal register budget and under larger ones.
 pub(crate) struct Offers {
+    /// The budget that is used for the schedule at hand.
     own: Share,
+    /// Larger budgets with lower occupancy.
     others: Vec<Share>,
 }
 
 impl Offers {
-    /// The offers of shares, each with the registers that it allows.
+    /// Creates empty estimates. Each budget is a pair: percentage of resident warps preserved, and maximum live registers per class.
+    ///
+    /// Budgets that allow no more general registers than `own` are dropped.
     pub fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> Offers {
         let others = others.filter(|(_, allowed)| allowed[0] > own.1[0]);
         Offers { own: Share::new(own.0, own.1), others: others.map(|(warps, allowed)| Share::new(warps, allowed)).collect() }
     }
 
-    /// Adds a block with its own outcome; `with` finds that with other registers where more are wanted.
+    /// Adds a block.
+    ///
+    /// `own` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the block
+    /// under that budget; otherwise the outcome `own` is used for all budgets.
     pub fn add(
         &mut self,
         executions: f64,
@@ -100,13 +122,16 @@ impl Offers {
             share.blocks.push(Estimate { executions, cycles: outcome.cycles as f64, busiest });
         };
         for share in &mut self.others {
+            // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter one is what would be used.
             let outcome = if wants_more { with(share.allowed) } else { own };
             note(share, if outcome.cycles < own.cycles { outcome } else { own });
         }
         note(&mut self.own, own);
     }
 
-    /// The best of all shares if it is better than the own one; `warps` says how many stay resident with so many live registers.
+    /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
+    ///
+    /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub fn best(&self, warps: impl Fn(i32) -> u32) -> Option<Promise> {
         let score = |share: &Share| share.score(warps(share.peak));
         let own = score(&self.own);
@@ -115,7 +140,7 @@ impl Offers {
     }
 }
 
-/// How long the busiest unit works for a warp, or how many issue slots it takes.
+/// Returns the cycles for which one warp occupies the busiest unit, or the number of issue slots it needs if that is larger.
 pub(crate) fn busiest(items: &[Item], costs: &Costs) -> f64 {
     let mut busy = [0; UNITS];
     let mut issued = 0;
@@ -143,7 +168,8 @@ mod tests {
         offers.best(warps)
     }
 
-    /// Alone it takes 100 cycles or 40; with sixteen warps or eight each of them has 6.25 or 5 cycles of the scheduler.
+    /// The larger budget saves time in both cases. A lone warp: 40 cycles instead of 100. All resident warps: 1 + 39/8 cycles per warp with
+    /// eight warps instead of 1 + 99/16 with sixteen warps.
     #[test]
     fn registers_that_save_more_than_their_warps_are_worth_it() {
         let (own, other) = (Outcome { cycles: 99, peak: 30 }, Outcome { cycles: 39, peak: 60 });

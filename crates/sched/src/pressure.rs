@@ -1,53 +1,74 @@
-//! Registers that are live, counted as a schedule grows.
+//! Counts live registers incrementally while a schedule grows.
 //!
-//! A [`Tracker`] goes with a block from its start to its end. A group of registers becomes live when it is written, or is live from the
-//! start; it dies with its last reader in the region unless something behind the region wants it. Each step costs time in proportion to
-//! the item's operands, and so does the question what a step would change ([`Tracker::change`]).
+//! Input: a block with its live-in and live-out register groups, and its items in any order that a scheduler chooses inside each region.
+//! Output: the number of live registers of each class after each item, and the maximum so far.
+//!
+//! A group (registers that are allocated together) becomes live when it is written or at the start of the block. It dies at its last
+//! reader inside the region, unless an item after the region accesses it or it is live-out. Which reader is the last depends on the
+//! chosen order, so the tracker keeps a count of unscheduled readers per group. [`Tracker::step`] and [`Tracker::change`] take time
+//! linear in the number of the item's operands.
+//!
+//! Example: `R0` and `R1` are live-in, `R9` is live-out.
+//!
+//! ```text
+//! item               change  live after  reason
+//! FADD R2, R0, R1     0      R0 R2       last read of R1 frees one register, R2 takes one
+//! FADD R3, R2, R0    -1      R3          last reads of R0 and R2
+//! FMUL R9, R3, R3     0      R9
+//! FADD R4, R9, R9     0      R9          R4 has no reader: it occupies a register during this item only
+//! ```
+//!
+//! A later write of a group also counts as an access after the region, so the count on physical registers is an upper bound.
 
 use std::ops::Range;
 
 use crate::code::{Code, Item, REGISTER_CLASSES};
 
-/// A number for each [`crate::code::RegisterClass`].
+/// A number of registers for each [`crate::code::RegisterClass`].
 pub type Counts = [i32; REGISTER_CLASSES];
 
+/// Liveness of one register group.
 #[derive(Clone, Copy, Default)]
 struct State {
+    /// Whether the group is live at the current position.
     live: bool,
-    /// Wanted behind the region.
+    /// Whether an item of the block after the current region accesses the group, or the group is live-out.
     wanted_later: bool,
-    /// Items of the region that read it and are not scheduled yet.
+    /// Number of items of the region that read the group and are not scheduled yet.
     readers: u32,
-    /// The last item of the block that touches it, plus one; beyond the block's end if it is live there.
+    /// Position plus one of the last item of the block that reads or writes the group; `u32::MAX` if the group is live-out; 0 if neither.
     last_touch: u32,
 }
 
-/// Live registers at the current place.
+/// Number of live registers at the current position of a block.
 #[derive(Clone)]
 pub struct Tracker {
     states: Vec<State>,
-    /// Groups whose state is not blank.
+    /// Groups whose state differs from the default and must be reset for the next block.
     known: Vec<u32>,
+    /// Registers that are live at the current position.
     live: Counts,
+    /// Maximum of `live` since the start of the block.
     peak: Counts,
 }
 
-/// What is live at the ends of a block.
+/// Register groups that are live at the start and at the end of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Borders<'a> {
-    /// Groups that are live at its start.
+    /// Groups that are live at the start.
     pub live_in: &'a [u32],
-    /// Groups that are live at its end.
+    /// Groups that are live at the end.
     pub live_out: &'a [u32],
 }
 
 impl Tracker {
-    /// A tracker for code with so many groups.
+    /// Creates a tracker for code with `groups` register groups.
     pub fn new(groups: usize) -> Tracker {
         let zero = [0; REGISTER_CLASSES];
         Tracker { states: vec![State::default(); groups], known: Vec::new(), live: zero, peak: zero }
     }
 
+    /// Returns the state of a group and notes that the group must be reset for the next block.
     fn state(&mut self, group: u32) -> &mut State {
         let state = &mut self.states[group as usize];
         if !state.live && state.last_touch == 0 {
@@ -56,7 +77,7 @@ impl Tracker {
         state
     }
 
-    /// Goes to the start of a block.
+    /// Resets the tracker to the start of a block. Takes time linear in the operands of this block and of the previous one.
     pub fn enter_block(&mut self, code: &Code, block: Range<usize>, borders: Borders<'_>) {
         for group in self.known.drain(..) {
             self.states[group as usize] = State::default();
@@ -80,8 +101,9 @@ impl Tracker {
         self.peak = self.live;
     }
 
-    /// Goes to the start of a region of the block.
+    /// Prepares the tracker for a region of the block. The current position must be the start of that region.
     pub fn enter_region(&mut self, code: &Code, region: Range<usize>) {
+        // First clear, then count: a group that several items read must not be cleared again after its first reader was counted.
         for position in region.clone() {
             let item = &code.items[position];
             for &group in code.read_groups(item) {
@@ -100,12 +122,13 @@ impl Tracker {
         }
     }
 
-    /// Whether a group is live where the tracker stands, and whether something behind the region wants it.
+    /// Returns whether a group is live at the current position, and whether it is accessed after the region or live-out.
     pub(crate) fn at_region_ends(&self, group: u32) -> (bool, bool) {
         let state = &self.states[group as usize];
         (state.live, state.wanted_later)
     }
 
+    /// Adds `sign` times the size of a group to the live registers of its class.
     fn count(&mut self, code: &Code, group: u32, sign: i32) {
         let group = code.groups()[group as usize];
         if let Some(class) = group.class {
@@ -113,7 +136,7 @@ impl Tracker {
         }
     }
 
-    /// How the number of live registers would change by an item.
+    /// Returns how the number of live registers of each class would change if `item` were scheduled next.
     pub fn change(&self, code: &Code, item: &Item) -> Counts {
         let mut change = [0; REGISTER_CLASSES];
         let mut add = |group: u32, sign: i32| {
@@ -137,8 +160,9 @@ impl Tracker {
         change
     }
 
-    /// Counts an item in.
+    /// Schedules `item` at the current position and updates the live registers and their maximum.
     pub fn step(&mut self, code: &Code, item: &Item) {
+        // Operands that die here are freed before results become live: a result may get the register of such an operand.
         for &group in code.read_groups(item) {
             let state = &mut self.states[group as usize];
             state.readers = state.readers.saturating_sub(1);
@@ -155,6 +179,7 @@ impl Tracker {
         for (peak, live) in self.peak.iter_mut().zip(self.live) {
             *peak = (*peak).max(live);
         }
+        // A result without readers occupies a register while the item executes, so it counts for the maximum and is freed after it.
         for &group in code.written_groups(item) {
             let state = &mut self.states[group as usize];
             if state.readers == 0 && !state.wanted_later {
@@ -164,26 +189,26 @@ impl Tracker {
         }
     }
 
-    /// What is known of a group at the start of a region: whether it is live, whether it is wanted behind the region, and how many items of
-    /// the region read it.
+    /// Returns three facts about a group: whether it is live at the current position, whether it is accessed after the region or live-out,
+    /// and the number of unscheduled items of the region that read it.
     pub fn at_region_start(&self, group: u32) -> (bool, bool, u32) {
         let state = &self.states[group as usize];
         (state.live, state.wanted_later, state.readers)
     }
 
-    /// Goes over what is not scheduled: items of the block outside of regions.
+    /// Schedules an item that is outside all regions, as a region of its own. Such items are scheduling barriers, which never move.
     pub fn pass(&mut self, code: &Code, position: usize) {
         self.enter_region(code, position..position + 1);
         let item = code.items[position];
         self.step(code, &item);
     }
 
-    /// Registers that are live now.
+    /// Returns the number of live registers at the current position.
     pub fn live(&self) -> Counts {
         self.live
     }
 
-    /// The most that were live since the start of the block.
+    /// Returns the maximum number of live registers of each class since the start of the block.
     pub fn peak(&self) -> Counts {
         self.peak
     }
@@ -203,7 +228,7 @@ mod tests {
         from_machine::register(File::General, number).unwrap()
     }
 
-    /// Counted by hand: R0 and R1 live in, R9 live out.
+    /// The example in the module header, counted by hand: `R0` and `R1` are live-in, `R9` is live-out.
     #[test]
     fn live_registers_are_counted_step_by_step() {
         let code = code(&["FADD R2, R0, R1", "FADD R3, R2, R0", "FMUL R9, R3, R3", "FADD R4, R9, R9"]);
@@ -218,7 +243,7 @@ mod tests {
             tracker.step(&code, item);
             seen.push((change, tracker.live()[class]));
         }
-        // The last result is wanted by nobody.
+        // R4, the last result, has no reader.
         assert_eq!(seen, [(0, 2), (-1, 1), (0, 1), (0, 1)]);
         assert_eq!(tracker.peak()[class], 2);
     }

@@ -1,63 +1,67 @@
-//! What a register counts for.
+//! Computes the weight of a register in the pressure counts of the resource model.
 //!
-//! Every register has two bits that say how it is tied to pipelines: 1 is an ordinary one, 3 a double-width one, which counts for two.
-//! Two settings change the count: one makes every register of the wide class count double unless it is an ordinary one; the other (knob
-//! 420) follows the even and odd halves of pairs apart, so numbers are doubled and counts stay.
+//! Input: a register (class, number, pipeline affinity) and two settings. Output: its index in the set of tracked registers and its
+//! weight. The rules follow the published description of ptxas.
+//!
+//! Every register has a two-bit pipeline affinity: 1 is an ordinary register of weight 1, 3 a double-width register of weight 2. The
+//! setting [`Tracking::doubles_wide`] doubles the weight of registers of the wide class that are not ordinary. The setting
+//! [`Tracking::pairs`] (knob 420 of the description) tracks the even and the odd half of a register pair separately: the index is
+//! doubled and the weight is not.
 
 use oriole_isa::File;
 
-/// The class of registers that are wide: accumulators of matrix units.
+/// Register class of wide registers: accumulators of the matrix units.
 pub const WIDE_CLASS: u8 = 6;
 
-/// How a register is tied to pipelines: two bits.
+/// Pipeline affinity of a register, a two-bit field.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Affinity {
-    /// 0: what the architecture makes of it.
+    /// Value 0: its meaning depends on the architecture.
     Architecture0,
-    /// 1: an ordinary register.
+    /// Value 1: an ordinary register.
     Standard,
-    /// 2: what the architecture makes of it.
+    /// Value 2: its meaning depends on the architecture.
     Architecture2,
-    /// 3: a double-width register.
+    /// Value 3: a double-width register.
     DoubleWidth,
 }
 
 impl Affinity {
-    /// From the lowest two bits.
+    /// Returns the affinity that the lowest two bits of `bits` encode.
     pub fn from_bits(bits: u32) -> Affinity {
         [Affinity::Architecture0, Affinity::Standard, Affinity::Architecture2, Affinity::DoubleWidth][(bits & 3) as usize]
     }
 
-    /// The bits.
+    /// Returns the encoding as a two-bit value.
     pub fn bits(self) -> u32 {
         self as u32
     }
 }
 
-/// What has to be known about a register.
+/// A register as the resource model sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RegisterDescriptor {
-    /// Its class; those up to 6 are physical files.
+    /// Register class; classes up to [`WIDE_CLASS`] are physical register files.
     pub class: u8,
-    /// Its number.
+    /// Register number within the class.
     pub index: u32,
-    /// How it is tied to pipelines.
+    /// Pipeline affinity.
     pub affinity: Affinity,
 }
 
 impl RegisterDescriptor {
-    /// A register of a file.
+    /// Creates the descriptor of an ordinary register of a register file.
     pub fn new(file: File, index: u32) -> RegisterDescriptor {
         RegisterDescriptor { class: class_of(file), index, affinity: Affinity::Standard }
     }
 
-    /// Whether it is in a physical file.
+    /// Returns whether the register belongs to a physical register file.
     pub fn is_physical(self) -> bool {
         self.class <= WIDE_CLASS
     }
 }
 
-/// The class of the registers of a file.
+/// Returns the register class of a register file. Scoreboards are not a physical register file and have a class above [`WIDE_CLASS`].
 pub fn class_of(file: File) -> u8 {
     match file {
         File::General => 1,
@@ -69,27 +73,27 @@ pub fn class_of(file: File) -> u8 {
     }
 }
 
-/// Settings of the count.
+/// Settings of the weight computation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tracking {
-    /// Follow the halves of pairs apart (knob 420).
+    /// Track the two halves of register pairs separately (knob 420).
     pub pairs: bool,
-    /// Registers of the wide class count double.
+    /// Double the weight of registers of the wide class that are not [`Affinity::Standard`]. Has no effect together with `pairs`.
     pub doubles_wide: bool,
 }
 
-/// What a register counts for.
+/// Index and weight of a register in the set of tracked registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterCost {
-    /// Its number in the set of registers that are followed.
+    /// First index of the register in the set of tracked registers.
     pub index: u32,
-    /// How many numbers it takes there.
+    /// Number of consecutive indices that the register occupies in the set.
     pub count: u32,
-    /// What each counts for.
+    /// Weight of each of these indices.
     pub cost: u32,
 }
 
-/// What a register counts for under these settings.
+/// Returns index and weight of a register under the given settings.
 #[inline]
 pub fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> RegisterCost {
     let cost = if register.affinity == Affinity::DoubleWidth { 2 } else { 1 };
@@ -144,7 +148,7 @@ mod tests {
         assert!((0..4).all(|bits| Affinity::from_bits(bits).bits() == bits));
     }
 
-    /// Classes up to the wide one are physical files, each file has its own, and scoreboards come after.
+    /// Every register file has its own class, physical files have classes up to [`WIDE_CLASS`], and the class of scoreboards is above it.
     #[test]
     fn each_file_has_a_class_of_its_own() {
         let files = [File::General, File::Predicate, File::Uniform, File::UniformPredicate, File::Convergence, File::Scoreboard];

@@ -1,11 +1,22 @@
-//! How long a function takes, from its final order alone: the measure by which whole schedules are compared.
+//! Estimated execution time of a function in its final order, for comparing whole schedules.
 //!
-//! Nobody knows how a kernel will be launched, so two cases are looked at: a warp alone on its scheduler, where latencies count, and as many
-//! warps as its registers allow, where units and issue slots count too. A block takes a warp as long as backend C reckons ([`appraise`]: with
-//! banks of registers and the reuse cache); *n* warps take it as long as that or as long as the busiest unit works for all of them,
-//! whichever is more. Blocks count by how often they are likely
-//! executed: [`LOOP`] times for each loop around them. The score is the geometric mean of both cases, so a schedule that is twice as
-//! good in one and half as good in the other is neither better nor worse.
+//! Input: a function on physical registers and the number of resident warps per warp scheduler. Output: a [`Score`] in cycles per warp.
+//!
+//! The number of warps at run time is unknown, so the estimate covers two cases: one warp alone on its warp scheduler, where latencies
+//! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with
+//! `t` the cycles of a lone warp ([`appraise`], which includes register banks and the operand reuse cache) and `b` the cycles for which
+//! one warp occupies the busiest unit:
+//!
+//! ```text
+//! alone  = max(t, b)
+//! shared = max(alone / warps, b)
+//! ```
+//!
+//! A block's cycles are multiplied by its estimated execution count, [`LOOP`] for each enclosing loop. [`Score::value`] is the geometric
+//! mean of both sums: a schedule that is twice as fast in one case and half as fast in the other has the same value as before.
+//!
+//! Example: a block with `t = 80`, `b = 20` and 8 warps has `alone = 80` and `shared = max(80 / 8, 20) = 20`. Its busiest unit limits
+//! throughput, so shortening the latency chain improves `alone` only.
 
 use oriole_hardware::Model;
 use oriole_ir::Function;
@@ -18,49 +29,53 @@ use crate::graph::Builder;
 use crate::offer::busiest;
 use crate::resource::Costs;
 
-/// How often a loop is likely executed.
+/// Assumed trip count of every loop.
 const LOOP: f64 = 10.0;
-/// Loops around a block that still count.
+/// Loop depth beyond which the execution count no longer grows.
 const DEEPEST: u32 = 6;
-/// Regions are cut here: the estimate of longer ones needs no more context.
+/// Maximum number of instructions in an estimated region. Longer regions are split; the split changes the estimate very little.
 const LONGEST_REGION: usize = 4096;
 
-/// How often a block inside of so many loops is likely executed.
+/// Returns the estimated execution count of a block at loop depth `depth`.
 pub(crate) fn executions(depth: u32) -> f64 {
     LOOP.powi(depth.min(DEEPEST) as i32)
 }
 
-/// Cycles of a warp.
+/// Estimated execution time of a function for one warp, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score {
-    /// Alone on its scheduler.
+    /// Cycles of a warp that is alone on its warp scheduler.
     pub alone: f64,
-    /// Its share of the time of all resident warps.
+    /// Cycles per warp when all resident warps run: the time of all of them divided by their number.
     pub shared: f64,
 }
 
 impl Score {
-    /// One figure for both; less is better.
+    /// Returns the geometric mean of both cases, in cycles. Lower is better.
     pub fn value(self) -> f64 {
         (self.alone * self.shared).sqrt()
     }
 
-    /// Adds a block that takes a warp so long alone and that keeps its busiest unit so long.
+    /// Adds a block to the score.
+    ///
+    /// `alone` is the number of cycles of one execution by a lone warp, `busiest` the number of cycles for which that execution occupies
+    /// its busiest unit, and `warps` the number of resident warps per warp scheduler.
     pub(crate) fn add(&mut self, executions: f64, alone: f64, busiest: f64, warps: u32) {
         self.alone += executions * alone;
         self.shared += executions * (alone / f64::from(warps.max(1))).max(busiest);
     }
 }
 
-/// Issue slots of a block, those lost by conflicts of banks included.
+/// Returns the number of issue slots that a block uses, in cycles, plus the cycles lost by register bank conflicts.
 fn issued_with(items: &[Item], conflicts: i32) -> f64 {
     f64::from(items.iter().filter(|item| item.opcode.is_some()).count() as i32 + conflicts)
 }
 
-/// The score of a function on registers, with so many warps on each scheduler.
+/// Returns the score of a function on physical registers, with `warps` resident warps per warp scheduler.
 pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> Score {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
+    // Start at one cycle, so that the geometric mean of an empty function is not zero.
     let mut score = Score { alone: 1.0, shared: 1.0 };
     let mut builder = Builder::new(model, from_machine::empty().registers());
     let settings = Settings {

@@ -1,7 +1,20 @@
-//! Time as an order is issued, the same for all backends.
+//! Cost model of instruction issue that all backends share, and the lower bound of a region.
 //!
-//! [`estimate`] says how many cycles an order takes, so that a new order can be held against the old one, [`least`] how many any order takes:
-//! where the old one takes no more, nobody need look for another.
+//! The model is an in-order pipeline that issues at most one instruction per cycle. An instruction issues when its operands are available,
+//! its functional unit is free and the previous instruction has issued. It then occupies its unit for a fixed number of cycles. Pseudo
+//! operations take no issue slot.
+//!
+//! [`estimate`] returns the length of a given order; [`least`] returns a lower bound for every order of a region. A region whose original
+//! order has the length of the lower bound needs no scheduling. Both are linear in nodes and edges.
+//!
+//! Example: two loads of 30 cycles, each with one dependent addition.
+//!
+//! ```text
+//! order            issue cycles      Length::issued
+//! L0 A0 L1 A1      0, 30, 31, 61     62
+//! L0 L1 A0 A1      0, 1, 30, 31      32
+//! lower bound                        31   (longest dependency chain: 30 cycles, plus one issue slot)
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,38 +26,41 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::resource::{Costs, ResourceVector};
 
-/// How long an order takes.
+/// Length of an order, in cycles from the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Length {
-    /// Cycles until the last instruction is issued.
+    /// Cycles until the last instruction has issued.
     pub issued: u32,
-    /// Cycles until results for those behind the region are there as well.
+    /// Cycles until, in addition, all results that are read after the region are available.
     pub done: u32,
 }
 
 impl Length {
-    /// Whether it is better than another: what comes behind may need the issue slots or the results, so both count.
+    /// Returns whether this length is better than `other`. Code after the region may wait for the issue slots or for the results, so both
+    /// figures count the same.
     pub fn is_shorter_than(self, other: Length) -> bool {
         self.issued + self.done < other.issued + other.done
     }
 
+    /// Extends the length by an instruction that issues in cycle `at` and whose results are available `tail` cycles later.
     pub(super) fn add(&mut self, at: u32, tail: u32) {
         self.issued = self.issued.max(at + 1);
         self.done = self.done.max(at + tail.max(1));
     }
 }
 
-/// Time as an order is issued.
+/// State of the pipeline while an order is issued.
 pub(super) struct Clock<'a> {
     pub costs: &'a Costs,
-    /// The cycle in which the next can be issued.
+    /// First cycle in which the next instruction can issue.
     pub cycle: u32,
-    /// When each unit is free.
+    /// First cycle in which each unit is free.
     pub free: [u32; UNITS],
-    /// How long each unit has been used.
+    /// Cycles for which each unit was occupied so far.
     pub usage: ResourceVector,
-    /// When what is in flight comes back.
+    /// Completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
+    /// Maximum number of entries in `in_flight` so far.
     pub most_in_flight: usize,
 }
 
@@ -53,7 +69,7 @@ impl<'a> Clock<'a> {
         Clock { costs, cycle: 0, free: [0; UNITS], usage: [0; UNITS], in_flight: BinaryHeap::new(), most_in_flight: 0 }
     }
 
-    /// Issues an instruction; says when.
+    /// Issues an instruction not before cycle `earliest`, and returns its issue cycle.
     pub fn issue(&mut self, class: Class, is_pseudo: bool, earliest: u32) -> u32 {
         if is_pseudo {
             return earliest.max(self.cycle);
@@ -66,6 +82,7 @@ impl<'a> Clock<'a> {
         at
     }
 
+    /// Records an in-flight instruction that holds a scoreboard until cycle `until`.
     pub fn fly(&mut self, until: u32) {
         while self.in_flight.peek().is_some_and(|&Reverse(done)| done <= self.cycle) {
             self.in_flight.pop();
@@ -74,13 +91,14 @@ impl<'a> Clock<'a> {
         self.most_in_flight = self.most_in_flight.max(self.in_flight.len());
     }
 
+    /// Returns the number of in-flight instructions that hold a scoreboard, or slightly more.
     pub fn flying(&self) -> usize {
-        // What has come back meanwhile is taken out with the next that starts; the difference matters little.
+        // Completed entries are removed by the next call of `fly` only. The count may be too high by a few, which hardly matters.
         self.in_flight.len()
     }
 }
 
-/// How long the region takes in an order.
+/// Returns the length of the region in the given order of positions.
 pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
     let mut earliest = vec![0; graph.nodes()];
     let mut left = graph.dependences().to_vec();
@@ -96,8 +114,8 @@ pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<
     length
 }
 
-/// How long the region takes at least, whatever its order: as long as its longest chain, as many cycles as it has instructions, and as long as
-/// its busiest unit works.
+/// Returns a lower bound for the length of every order of the region: the maximum of the critical path, the number of instructions and
+/// the occupied cycles of the busiest unit.
 pub fn least(code: &Code, graph: &Graph, costs: &Costs) -> Length {
     let mut least = Length::default();
     let mut busy = [(0, 0); UNITS];
@@ -112,14 +130,18 @@ pub fn least(code: &Code, graph: &Graph, costs: &Costs) -> Length {
             instructions += 1;
         }
     }
-    // The last on a unit is issued when all others have left it.
+    // The last instruction on a unit issues when all others have left the unit. Its own cycles on the unit come after its issue, so they
+    // do not count. Which instruction is last is open; the bound assumes the one that occupies the unit longest.
     let units = busy.iter().map(|(sum, longest)| (sum - longest) + 1).max().unwrap_or(0);
     least.issued = least.issued.max(instructions).max(if instructions > 0 { units } else { 0 });
     least.done = least.done.max(least.issued);
     least
 }
 
-/// Tells those who depend on a node when it was issued. Joins pass it on at once.
+/// Propagates the issue of `node` in cycle `at` to its successors.
+///
+/// Updates the first possible issue cycle (`earliest`) and the number of unscheduled predecessors (`left`) of each successor. Calls `ready`
+/// for each item whose last predecessor was `node`. Joins are not issued: a join whose predecessors are all issued is released at once.
 pub(super) fn release(graph: &Graph, node: u32, at: u32, earliest: &mut [u32], left: &mut [u32], ready: &mut impl FnMut(u32)) {
     for edge in graph.successors(node) {
         let to = edge.node as usize;

@@ -1,13 +1,16 @@
-//! Figures of the backends that can be set by name.
+//! Numeric scheduling parameters ("knobs") that users can set by name, in a file or on the command line.
 //!
-//! A file of options has a line `name = value` for each that differs from its default; `#` starts a comment. `oriole compile
-//! --sched-options FILE` reads it, `--sched-option NAME=VALUE` sets a single one, `--sched-options help` prints one with all of them.
+//! An options file has one line `name = value` per parameter that differs from its default; `#` starts a comment. `oriole compile
+//! --sched-options FILE` reads such a file, `--sched-option NAME=VALUE` sets one parameter, and `--sched-options help` prints a file with
+//! all parameters.
 
 use std::fmt::Write as _;
 
-/// A value that can be written in a file.
+/// A parameter value with a text form.
 trait Value: Sized {
+    /// Parses the text form; `None` if the text is not a valid value.
     fn parse(text: &str) -> Option<Self>;
+    /// Returns the text form, which [`Value::parse`] accepts.
     fn show(&self) -> String;
 }
 
@@ -36,7 +39,7 @@ impl Value for f64 {
     }
 }
 
-/// Worked out from others where it says `auto`.
+/// An optional parameter. `None` has the text form `auto`: the scheduler computes the value.
 impl<T: Value> Value for Option<T> {
     fn parse(text: &str) -> Option<Option<T>> {
         if text == "auto" { Some(None) } else { T::parse(text).map(Some) }
@@ -49,7 +52,7 @@ impl<T: Value> Value for Option<T> {
 
 macro_rules! knobs {
     ($($name:literal $field:ident: $type:ty = $default:expr, $text:literal;)*) => {
-        /// All figures.
+        /// Values of all scheduling parameters.
         #[derive(Clone, Copy, PartialEq, Debug)]
         pub struct Knobs {
             $(#[doc = $text] pub $field: $type,)*
@@ -62,10 +65,10 @@ macro_rules! knobs {
         }
 
         impl Knobs {
-            /// The names of all, with what they are.
+            /// Name and description of each parameter.
             pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $text)),*];
 
-            /// Sets one. Says what is wrong if there is none of this name or its value is of another kind.
+            /// Sets a parameter by name. Returns an error message if the name is unknown or the value does not parse.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
                 match name {
                     $($name => self.$field = Value::parse(value).ok_or_else(|| format!("`{value}` is no value of {name}"))?,)*
@@ -74,7 +77,7 @@ macro_rules! knobs {
                 Ok(())
             }
 
-            /// The value of one as text.
+            /// Returns the value of a parameter as text; `None` if the name is unknown.
             pub fn get(&self, name: &str) -> Option<String> {
                 match name {
                     $($name => Some(self.$field.show()),)*
@@ -107,7 +110,7 @@ knobs! {
 }
 
 impl Knobs {
-    /// Reads a file of options on top of what is set. The error names the line.
+    /// Sets the parameters that the text of an options file lists and keeps all others. An error message names the line.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -121,7 +124,7 @@ impl Knobs {
         Ok(())
     }
 
-    /// All of them as such a file.
+    /// Returns the text of an options file with all parameters, each preceded by its description as a comment.
     pub fn write(&self) -> String {
         let mut text = String::new();
         for (name, what) in Knobs::NAMES {

@@ -1,14 +1,16 @@
-//! Three ways to put a region into order, behind one door.
+//! Three list schedulers for a region, with one common interface ([`schedule`]).
 //!
-//! A backend gets the graph of a region, a budget of registers and settings, and gives back a permutation with its length and, if asked, the
-//! reason of each pick ([`Pick`]). All of them reckon time with the same [`clock`], so their results can be compared; none of them is
-//! trusted: [`crate::check`] looks at the order alone.
+//! Input: the dependency graph of a region, the register budget and other [`Settings`]. Output: a [`Schedule`]: a permutation of the
+//! region's items, its length in cycles and, on request, the reason for each decision ([`Pick`]). All backends use the same cost model of
+//! issue and units ([`clock`]), so their results can be compared. [`crate::check`] validates an order independently of the backends.
 //!
-//! | backend | what it is | file |
+//! | backend | algorithm | module |
 //! |---|---|---|
-//! | A | list scheduler with eight bits of priority and three modes | [`list`] |
-//! | B | forward, then backward, by a weighted sum | [`weighted`] |
-//! | C | list scheduler with an ordered tree, scores and several alternatives | [`tree`] |
+//! | A | list scheduling with an eight-bit priority and three modes | [`list`] |
+//! | B | a forward and a backward list scheduling pass; the priority is a weighted sum | [`weighted`] |
+//! | C | several list schedules with ordered trees as ready lists; the best score wins | [`tree`] |
+//!
+//! The three follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
 
 pub mod clock;
 pub mod knobs;
@@ -25,22 +27,22 @@ pub use clock::{Length, estimate, least};
 pub use knobs::Knobs;
 pub use reason::Reason;
 
-/// Who puts instructions into order.
+/// A scheduling algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Backend {
-    /// The list scheduler with eight bits of priority.
+    /// List scheduling with an eight-bit priority ([`list`]).
     A,
-    /// Forward, then backward, by a weighted sum.
+    /// Forward and backward list scheduling by a weighted sum ([`weighted`]).
     B,
-    /// The list scheduler with an ordered tree.
+    /// List scheduling with ordered trees, several attempts per region ([`tree`]).
     C,
 }
 
 impl Backend {
-    /// All of them.
+    /// All backends.
     pub const ALL: [Backend; 3] = [Backend::A, Backend::B, Backend::C];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Backend::A => "a",
@@ -49,7 +51,7 @@ impl Backend {
         }
     }
 
-    /// The longest block that it schedules in one piece.
+    /// Returns the maximum number of instructions in a region. Longer runs of instructions are split into several regions.
     pub fn longest_block(self) -> usize {
         match self {
             Backend::A => list::LONGEST_BLOCK,
@@ -58,7 +60,7 @@ impl Backend {
         }
     }
 
-    /// Functions above this size it schedules in chunks.
+    /// Returns the number of instructions above which a function is scheduled in chunks of whole blocks.
     pub fn largest_function(self) -> usize {
         match self {
             Backend::A => list::LARGEST_FUNCTION,
@@ -67,30 +69,33 @@ impl Backend {
         }
     }
 
-    /// Whether it gives back the order of the source where it finds none that is better, so that nobody else need compare.
+    /// Returns whether the backend itself falls back to the original order where it finds no better one. The caller then need not compare.
     pub fn gives_up_for_source(self) -> bool {
         matches!(self, Backend::C)
     }
 
-    /// Whether its schedules tell that they wanted more registers ([`Schedule::wants_registers`]).
+    /// Returns whether the caller must run the backend before register allocation even where the original order is already at its lower
+    /// bound, to learn whether it wants more registers ([`Schedule::wants_registers`]).
     pub fn tells_wishes(self) -> bool {
         !matches!(self, Backend::B)
     }
 
-    /// The backend of this name.
+    /// Returns the backend with this name on the command line.
     pub fn parse(name: &str) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| backend.name() == name)
     }
 }
 
-/// What backends keep from region to region of a function.
+/// State that backends keep between the regions of a function.
 #[derive(Default)]
 pub struct Memory {
-    /// What backend C has found.
+    /// Solutions of regions that backend C has scheduled already.
     pub tree: tree::Solutions,
 }
 
-/// Schedules a region with the backend that the settings name. The tracker stands at its start, and afterwards at its end.
+/// Schedules a region with the backend named in the settings.
+///
+/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
 pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker, memory: &mut Memory) -> Schedule {
     match settings.backend {
         Backend::A => list::schedule(code, graph, costs, settings, tracker, None),
@@ -99,14 +104,14 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     }
 }
 
-/// What a schedule is for.
+/// The optimization goal of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
-    /// Few registers.
+    /// Minimizes the number of live registers.
     ReduceReg,
-    /// Parallel instructions, hidden latencies.
+    /// Minimizes cycles by instruction-level parallelism, within the register budget.
     Ilp,
-    /// As [`Mode::Ilp`], with matrix products in batches.
+    /// As [`Mode::Ilp`], and issues matrix products consecutively, in batches.
     DynBatch,
 }
 
@@ -114,7 +119,7 @@ impl Mode {
     /// All modes.
     pub const ALL: [Mode; 3] = [Mode::ReduceReg, Mode::Ilp, Mode::DynBatch];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Mode::ReduceReg => "reduce-reg",
@@ -123,7 +128,7 @@ impl Mode {
         }
     }
 
-    /// The number that the description gives it.
+    /// Returns the mode byte in the description of ptxas.
     pub fn code(self) -> u8 {
         match self {
             Mode::ReduceReg => 0x39,
@@ -132,26 +137,30 @@ impl Mode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode with this name on the command line.
     pub fn parse(name: &str) -> Option<Mode> {
         Mode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 
-/// Registers of each class that a schedule may use.
+/// Register budget of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// The most that may be live.
+    /// Maximum number of live registers of each class.
     pub registers: Counts,
-    /// From here on general registers are scarce: 15/16 of the budget.
+    /// Scarcity threshold: with more live general registers than this, backends prefer candidates that free registers. By default 15/16
+    /// of the budget of general registers.
     pub reduced: i32,
 }
 
 impl Budget {
-    /// As many as one likes, for code that has its registers already.
+    /// No limit, for code on physical registers.
     pub const UNLIMITED: Budget = Budget { registers: [i32::MAX / 2; 4], reduced: i32::MAX / 2 };
 
-    /// The budget of a mode, given the target. Where registers are to be saved it is tighter: by an eighth and three more, or by what is said.
+    /// Returns the budget of a mode.
+    ///
+    /// `target` is the maximum number of live registers of each class; `committed` general registers of it are not available.
+    /// [`Mode::ReduceReg`] lowers the general budget by the knob `tighten-by`, by default one eighth of the target plus three.
     pub fn new(mode: Mode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
         let mut general = target[0] - committed;
         if mode == Mode::ReduceReg {
@@ -162,58 +171,59 @@ impl Budget {
     }
 }
 
-/// Whether registers have their places yet.
+/// Whether scheduling runs before or after register allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
-    /// Before allocation: order decides how many registers are live.
+    /// Before register allocation: the order decides how many registers are live.
     Pre,
-    /// After it.
+    /// After register allocation: the order decides about register bank conflicts and operand reuse.
     Post,
 }
 
-/// How to schedule.
+/// Settings of a scheduling run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// By whom.
+    /// The scheduling algorithm.
     pub backend: Backend,
-    /// What for.
+    /// The optimization goal.
     pub mode: Mode,
-    /// When.
+    /// Before or after register allocation.
     pub stage: Stage,
-    /// With how many registers.
+    /// The register budget.
     pub budget: Budget,
-    /// Figures that can be set.
+    /// Numeric parameters of the backends.
     pub knobs: Knobs,
-    /// Whether to record why each instruction was picked.
+    /// Whether to record the reason for each decision in [`Schedule::picks`].
     pub trace: bool,
 }
 
-/// Why an instruction was picked.
+/// One decision of a scheduler, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pick {
-    /// Its position in the code.
+    /// Position in the code of the item that was scheduled.
     pub picked: usize,
-    /// Who came second; none if nobody else was ready.
+    /// Position in the code of the second-best candidate; `None` if there was no other candidate or it is not known.
     pub runner_up: Option<usize>,
     /// The comparison that decided between the two.
     pub reason: Reason,
-    /// The cycle of its issue.
+    /// Issue cycle of the scheduled item, from the start of the region.
     pub cycle: u32,
 }
 
-/// A new order.
+/// A new order of a region.
 #[derive(Clone, Default, Debug)]
 pub struct Schedule {
-    /// Positions in the code.
+    /// Positions in the code, in the new order.
     pub order: Vec<usize>,
-    /// How long it takes.
+    /// Length in cycles.
     pub length: Length,
-    /// How long each unit is used.
+    /// Cycles for which each unit is occupied.
     pub usage: ResourceVector,
-    /// Whether an order that was tried wanted more registers than the budget leaves without being scarce, even if this one does not.
+    /// Whether some order that was tried exceeded the scarcity threshold [`Budget::reduced`], even if this order does not. Only backend C
+    /// sets this flag.
     pub wants_registers: bool,
-    /// The most scoreboards that were wanted at once.
+    /// Maximum number of results in flight at once that need a scoreboard.
     pub most_scoreboards: usize,
-    /// Why, if it was asked for.
+    /// One decision per item, in the new order; empty unless [`Settings::trace`] is set.
     pub picks: Vec<Pick>,
 }

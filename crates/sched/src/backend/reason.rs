@@ -1,74 +1,77 @@
-//! Why an instruction was picked.
+//! The reasons for which a scheduler prefers one candidate to another.
 
-/// The comparison that decides, in the order in which they are made.
+/// The comparison that decided between the scheduled instruction (the *winner*) and the second-best candidate (the *runner-up*).
+///
+/// The variants up to `RegisterDelta`, and then `Position`, are in the order in which backend A compares. The bits are those of its
+/// eight-bit priority ([`super::list::priority`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
-    /// Nobody else was ready.
+    /// All backends: there was no other candidate.
     OnlyOne,
-    /// The other would need more registers than there are.
+    /// A, B: the runner-up exceeds the register budget, or exceeds it by more.
     PressureOverflow,
-    /// It continues a batch.
+    /// A, C: the winner continues a batch of matrix products.
     Batch,
-    /// It leaves more registers free.
+    /// A: registers are scarce, and the winner leaves more of them free.
     Registers,
-    /// Bit 4.
+    /// A, bit 4: the winner reads long-latency memory, and this criterion is still active in the region.
     HotCounts,
-    /// Bit 6.
+    /// A, bit 6: the winner is control flow or a barrier, and an instruction has stalled since the last one.
     YieldFlag,
-    /// Bit 1.
+    /// A, bit 1: readers of in-flight results are being drained; the winner is one that can issue without a stall and takes no register.
     Critical,
-    /// Bit 2.
+    /// A, bit 2: the winner can issue without a stall.
     StallFree,
-    /// Bit 5.
+    /// A, bit 5: the winner reads long-latency memory.
     Hot,
-    /// It waits for an older scoreboard.
+    /// A: both wait for a scoreboard, and that of the winner was set earlier.
     BarrierGroup,
-    /// Its operands come sooner.
+    /// A: the operands of the winner are available sooner.
     LatencyCounter,
-    /// Bit 7, where shared memory is accessed.
+    /// A, bit 7: the winner is a `YIELD`. Compared only while some candidate accesses shared memory.
     YieldRelated,
-    /// Its unit is less busy, scoreboards are left, registers suffice.
+    /// A: the winner has less contention for its unit, for scoreboards and for registers.
     Contention,
-    /// It waits less.
+    /// A: the winner stalls for fewer cycles.
     Cost,
-    /// It can be issued earlier.
+    /// A: the winner has the lower earliest issue cycle.
     EarliestCycle,
-    /// More cycles depend on it.
+    /// A: the winner has the longer critical path to the end of the region.
     DependencyCycle,
-    /// It must be issued earlier.
+    /// A: the winner has the earlier deadline, the latest issue cycle that does not lengthen the region.
     Deadline,
-    /// It changes the number of live registers for the better.
+    /// A: the winner frees more registers or takes fewer.
     RegisterDelta,
-    /// B: what it does for registers gave it the higher score.
+    /// B: the register part of the score contributed most to the winner's advantage.
     WeightedRegisters,
-    /// B: what it does for parallelism did.
+    /// B: the parallelism part of the score contributed most to the winner's advantage.
     WeightedParallelism,
-    /// B: its place in the forward order did.
+    /// B: the forward part of the score contributed most to the winner's advantage.
     WeightedForward,
-    /// It comes first in the source.
+    /// All backends: everything else is equal, and the winner comes first in the original order.
     Position,
-    /// The first key of the tree: its priority is higher.
+    /// C: the winner has the higher priority, the first key of the ordered tree.
     Priority,
-    /// The second key of the tree: its result takes longer.
+    /// C: the winner has the longer result latency, the second key of the ordered tree.
     ResultLatency,
-    /// The other was rejected: it would have to wait.
+    /// C: the runner-up was rejected because it would stall.
     RejectedForWait,
-    /// The other was rejected: it would take registers that are scarce.
+    /// C: the runner-up was rejected because it takes registers that are scarce.
     RejectedForRegisters,
-    /// The other was rejected: it writes what the instruction before writes.
+    /// C: the runner-up was rejected because it writes the same register as the previous instruction.
     RejectedForWrite,
-    /// All were rejected; it costs least.
+    /// C: all candidates were rejected, and the winner has the lowest cost.
     LeastCost,
-    /// More of its operands are in the reuse cache, or fewer of them share a bank.
+    /// C: the winner has more operands in the reuse cache, or fewer operands in the same register bank.
     Ports,
-    /// No other order of the region scored better than that of the source.
+    /// C: no order of the region scored better than the original one.
     SourceOrder,
-    /// A region that looks the same was ordered like this.
+    /// C: an identical region was scheduled before, and its order was used again.
     Remembered,
 }
 
 impl Reason {
-    /// What it means, in a few words that complete "it goes first because".
+    /// Returns the reason as text that completes the sentence "it goes first because ...".
     pub fn text(self) -> &'static str {
         match self {
             Reason::OnlyOne => "nothing else was ready",

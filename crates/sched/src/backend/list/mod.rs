@@ -1,12 +1,18 @@
-//! Backend A: one list scheduler with three modes.
+//! Backend A: forward list scheduling with an eight-bit priority.
 //!
-//! A region is scheduled from its first instruction to its last. *Ready* is what depends on nothing that is not scheduled yet. Of the ready
-//! ones, a window of candidates is looked at in full ([`priority`]): those with the longest way to the end, those that come first in the
-//! source, and those that become available next. The best is issued; time moves on; whatever waited only for it becomes ready.
-//! The window keeps the cost of a step constant, so that the whole is linear however wide the region is.
+//! The scheduler issues the instructions of a region from first to last. At each step the *ready list* holds the items whose predecessors
+//! in the dependency graph have all issued. A bounded window of the ready list is compared in full ([`priority`]): the items with the
+//! longest critical path to the end, those that come first in the original order, and those whose operands arrive next. The winner issues,
+//! the clock advances, and successors without further predecessors become ready.
 //!
-//! The modes differ in their budget of registers and in what is compared first ([`Mode`]). Every pick can say by which comparison it won and
-//! against whom ([`Pick`]).
+//! The window bounds the number of comparisons per step, so a region of *n* instructions takes O(n log n) time, however many instructions
+//! are ready at once.
+//!
+//! Modes differ in the register budget and in the first criterion of the comparison ([`Mode`]). With tracing on, each step records
+//! the deciding comparison and the second-best candidate ([`Pick`]).
+//!
+//! Example: `0: FADD R0, R1, R2`, `1: LDG R10, [R2]`, `2: FADD R3, R10, R0`. Items 0 and 1 are ready. Item 1 wins because it reads
+//! long-latency memory ([`Reason::HotCounts`]). Then 0 is the only ready item, then 2, which stalls until the load is complete.
 
 pub mod priority;
 mod ready;
@@ -22,51 +28,65 @@ use crate::resource::Costs;
 use priority::{Candidate, Context, Statistics};
 use ready::Ready;
 
-/// The longest block that is scheduled in one piece.
+/// Maximum number of instructions in a region, from the description. Longer runs of instructions are split.
 pub const LONGEST_BLOCK: usize = 4095;
-/// Functions above this size are scheduled in chunks.
+/// Number of instructions above which a function is scheduled in chunks of whole blocks, from the description.
 pub const LARGEST_FUNCTION: usize = 16_383;
-/// Scoreboards that a warp has.
+/// Number of scoreboards of a warp.
 const SCOREBOARDS: usize = 6;
 
-/// Called for each instruction, by position, when it becomes ready.
+/// Callback that receives the position of each instruction when it enters the ready list.
 pub type InsertionHook<'a> = &'a mut dyn FnMut(usize);
 
-/// The engine for one region.
+/// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct Engine<'a> {
     code: &'a Code,
     graph: &'a Graph,
     settings: &'a Settings,
+    /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
+    /// Critical path from the start of the region to each node, in cycles.
     depths: Vec<u32>,
+    /// Length of the critical path of the region, in cycles.
     length: u32,
+    /// First cycle in which the operands of each node are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
+    /// Number of predecessors of each node that have not issued yet.
     left: Vec<u32>,
-    /// The number of the latest scoreboard that each node waits for.
+    /// Sequence number of the youngest in-flight result that each node reads ([`priority::NO_GROUP`] for none). Instructions that set a
+    /// scoreboard are numbered in issue order.
     barrier_group: Vec<u32>,
+    /// Sequence number of the next instruction that sets a scoreboard.
     next_group: u32,
     clock: Clock<'a>,
     ready: Ready,
     state: State,
-    /// Whether somebody waits for each node's scoreboard.
+    /// Whether some successor of the item waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
+    /// Buffer for the window of candidates, kept to avoid an allocation per step.
     window: Vec<u32>,
 }
 
-/// What the description calls the state of the scheduler.
+/// The scheduler state that the description of ptxas updates after each pick.
 #[derive(Clone, Copy)]
 struct State {
-    /// Waiters that are to be issued in a row: its spill mode.
+    /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the description).
     countdown: u32,
+    /// Whether bit 4 of the priority is still in use: no instruction has won with it in this region yet.
     hot_cold_active: bool,
+    /// Number of short-latency accesses that may still issue before bit 4 of the priority is switched off.
     hot_cold_budget: u32,
-    /// A barrier of the warp is near: others should get their turn.
+    /// Whether an instruction has stalled since the last control-flow or barrier item issued. The next such item may then let another
+    /// warp issue.
     yield_pending: bool,
-    /// The unit and the rest of the current batch.
+    /// Unit of the current batch of matrix products, and the number of products that it may still take; `None` outside of batches.
     batch: Option<(usize, u32)>,
 }
 
-/// Schedules a region. The tracker stands at its start, and afterwards at its end.
+/// Schedules a region.
+///
+/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order. `hook`, if given, is called
+/// for each instruction when it becomes ready.
 pub fn schedule(
     code: &Code,
     graph: &Graph,
@@ -129,6 +149,7 @@ pub fn schedule(
 }
 
 impl Engine<'_> {
+    /// Puts the items without predecessors into the ready list and appends them to `inserted`.
     fn start(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
             if self.graph.dependences()[node as usize] == 0 {
@@ -138,7 +159,9 @@ impl Engine<'_> {
         }
     }
 
-    /// The best candidate, and who came second and why.
+    /// Returns the best candidate, and the node of the second-best one with the deciding comparison.
+    ///
+    /// The second-best candidate is exact only when tracing; it is not used otherwise.
     fn pick(&mut self, tracker: &Tracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
         self.ready.advance(self.clock.cycle, &self.heights);
         candidates.clear();
@@ -157,6 +180,7 @@ impl Engine<'_> {
         for candidate in candidates.iter_mut() {
             candidate.pack(&context, &statistics);
         }
+        // One pass for both: the previous best becomes second when a challenger wins, and a losing challenger may replace the second.
         let mut best = 0;
         let mut second: Option<(usize, Reason)> = None;
         for challenger in 1..candidates.len() {
@@ -174,6 +198,7 @@ impl Engine<'_> {
         (candidates[best], second.map(|(second, reason)| (candidates[second].node, reason)))
     }
 
+    /// Collects everything that the comparison needs to know about a ready item, except the eight-bit priority.
     fn evaluate(&self, node: u32, tracker: &Tracker) -> Candidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
@@ -184,6 +209,7 @@ impl Engine<'_> {
         let busy = free.saturating_sub(self.clock.cycle) as i32;
         let crowded = i32::from(self.sets_scoreboard[index] && self.clock.flying() >= SCOREBOARDS);
         let over = |class: usize| tracker.live()[class] + change[class] - self.settings.budget.registers[class];
+        // Only classes of which the item takes registers count: an item that frees registers must stay eligible above the budget.
         let excess = (0..change.len()).filter(|&class| change[class] > 0).map(over).max().unwrap_or(i32::MIN);
         let excess_general = over(0).clamp(0, 1 << 16);
         Candidate {
@@ -209,7 +235,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Issues the winner.
+    /// Issues the winner and returns its issue cycle. Appends the items that become ready to `inserted`.
     fn place(&mut self, best: &Candidate, inserted: &mut Vec<u32>) -> u32 {
         self.ready.remove(best.node, best.earliest, best.height);
         let item = &self.code.items[self.graph.region.start + best.node as usize];
@@ -234,11 +260,12 @@ impl Engine<'_> {
         at
     }
 
-    /// What the description does with its state when a winner is known.
+    /// Updates the scheduler state for the winner, before the winner issues.
     fn update(&mut self, best: &Candidate, statistics: &Statistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.is_barrier_target() {
-            // Who waits for a scoreboard lets the others that wait for it follow.
+            // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles
+            // should follow directly, so that they free the registers of those results. Each further reader counts down by one.
             let others = statistics.within_cutoff.saturating_sub(1) as u32;
             self.state.countdown = if best.cost > 0 { others } else { self.state.countdown.saturating_sub(1) };
         } else if best.cost > 0 {
@@ -247,6 +274,7 @@ impl Engine<'_> {
         if self.state.hot_cold_active {
             match best.temperature {
                 priority::Temperature::Cold => self.state.hot_cold_budget = self.state.hot_cold_budget.saturating_sub(1),
+                // From the description: only the first long-latency access of a region wins by bit 4; the later ones compete by bit 5.
                 priority::Temperature::Hot if best.has_hot_flag() => self.state.hot_cold_active = false,
                 _ => {}
             }

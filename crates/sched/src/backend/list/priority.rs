@@ -1,24 +1,42 @@
-//! Which of two candidates goes first.
+//! The priority of backend A: compares two candidates of the ready list.
 //!
-//! A candidate has eight bits, from the description:
+//! Each candidate has an eight-bit priority, from the description of ptxas:
 //!
 //! | bit | name | set if |
 //! |---|---|---|
-//! | 7 | yield-related | it is a `YIELD` |
-//! | 6 | yield flag | it is control flow or a barrier and the warp has just waited; not for what bits 5 or 4 speak of |
-//! | 5 | hot | it starts a long way to memory: global memory, textures, surfaces |
-//! | 4 | hot, while that counts | bit 5, until the first such winner of a region or the budget of cold ones is used up |
-//! | 3 | same block | always: nothing is taken from other blocks |
-//! | 2 | stall-free | its operands are there and its unit is free |
-//! | 1 | critical | enough waiters are ready; while waiters are drained, it does not add registers |
-//! | 0 | tie | it waits for a scoreboard |
+//! | 7 | yield-related | the candidate is a `YIELD` |
+//! | 6 | yield flag | it is control flow or a barrier, and an instruction has stalled since the last one; never together with bit 5 |
+//! | 5 | hot | it reads long-latency memory: global memory, textures, surfaces |
+//! | 4 | hot counts | bit 5, until the first winner of the region with this bit, and while the budget of short-latency accesses lasts |
+//! | 3 | same block | always: instructions do not move between blocks |
+//! | 2 | stall-free | its operands are available and its unit is free; or, if that holds for no candidate, it is the one to wait for |
+//! | 1 | critical | enough readers of in-flight results are ready; while such readers are drained: it is one and takes no register |
+//! | 0 | tie | it reads an in-flight result, so it waits for a scoreboard |
 //!
-//! They are compared in stages, first difference wins: registers above the budget; batches; registers one by one where they are scarce or
-//! to be saved; bits 4, 6, 1, 2, 5; then the tie-breakers in the order of [`Reason`].
+//! Criteria are compared in this order, and the first difference decides:
 //!
-//! **Departures.** The description lets a candidate win whose registers would overflow, which cannot be meant: here it loses. Its order of
-//! register vectors is the first criterion on some machines; here when registers are to be saved or 15/16 of the budget are in
-//! use. Its last resort, the higher position, is the lower one here: scheduling goes forward.
+//! 1. exceeding the register budget;
+//! 2. continuing a batch of matrix products (`dyn-batch` only);
+//! 3. change of live registers, if registers are scarce or the mode is `reduce-reg`;
+//! 4. bits 4, 6, 1, 2, 5;
+//! 5. the tie-breakers of [`break_tie`]; the last one is the original order, so the result is deterministic.
+//!
+//! Example: mode `ilp`, registers plentiful. The candidates are two global loads L1 and L2 whose addresses arrive in 5 cycles, and an
+//! addition F whose operands are available. The memory unit accepts one load per cycle:
+//!
+//! ```text
+//! step  L1         L2         F          decided by
+//! 1     0011_1000  0011_1000  0000_1100  bit 4: a load wins and stalls for 5 cycles; L1, by the original order
+//! 2     -          0010_1100  0000_1100  bit 5: L2. Bit 4 is off since L1 won with it. After the stall, both are stall-free
+//! ```
+//!
+//! If the address of L2 were still in flight at step 2, its priority would be `0010_1000`; bit 2, compared before bit 5, would select F.
+//! So only the first long-latency load of a region is worth a stall.
+//!
+//! **Departures from the description.** There, a candidate that exceeds the register budget wins, which would make the excess worse; here
+//! it loses. There, the change of live registers is the first criterion on some machines; here, in `reduce-reg` and when
+//! more than 15/16 of the budget is in use. There, the higher position is the last criterion; here it is the lower one, because
+//! scheduling is forward.
 
 use oriole_isa::{Effect as Property, Opcode};
 
@@ -26,13 +44,14 @@ use super::super::{Budget, Mode, Reason};
 use crate::code::{AccessKind, Effect, Item, Space};
 use crate::pressure::Counts;
 
-/// Waits for no scoreboard.
+/// Barrier group of a candidate that reads no in-flight result.
 pub const NO_GROUP: u32 = u32::MAX;
-/// Waiters whose time comes this much later than that of the first are far from ready.
+/// Readers of in-flight results whose operands arrive at most this many cycles after those of the first reader belong together.
 const CUTOFF_CYCLES: u32 = 9;
-/// Waiters that the table of depths holds.
+/// Maximum number of readers of in-flight results that are compared with the cutoff, from the description.
 const TABLE: usize = 32;
 
+// Bits of the priority. The module header has their meaning.
 const YIELD_RELATED: u8 = 1 << 7;
 const YIELD_FLAG: u8 = 1 << 6;
 const HOT: u8 = 1 << 5;
@@ -42,66 +61,74 @@ const STALL_FREE: u8 = 1 << 2;
 const CRITICAL: u8 = 1 << 1;
 const TIE: u8 = 1;
 
-/// How far away the memory is that an instruction reads.
+/// Latency class of the memory that an instruction accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Temperature {
-    /// Far.
+    /// Long latency: global memory, textures, surfaces.
     Hot,
-    /// Near.
+    /// Short latency: shared, local and constant memory.
     Cold,
-    /// It reads none.
+    /// No such access.
     None,
 }
 
-/// A ready instruction with what is compared.
+/// A ready instruction with all figures that the comparison uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Its node.
+    /// Node in the dependency graph.
     pub node: u32,
-    /// The eight bits.
+    /// The eight-bit priority; 0 until [`Candidate::pack`] computes it.
     pub byte: u8,
-    /// Some class of registers would not suffice.
+    /// Whether the candidate takes registers of a class and exceeds the budget of that class.
     pub overflow: bool,
-    /// How live registers change.
+    /// Change of the number of live registers of each class.
     pub change: Counts,
     pub(super) temperature: Temperature,
+    /// Whether bit 4 is in use at this step.
     pub(super) hot_cold_active: bool,
     pub(super) is_yield: bool,
+    /// Whether the candidate is control flow or a barrier, and an instruction has stalled since the last one.
     pub(super) yield_flag: bool,
+    /// Whether the candidate accesses shared memory.
     pub(super) is_shared: bool,
     pub(super) continues_batch: bool,
+    /// Whether the candidate can issue in the current cycle.
     pub(super) stall_free: bool,
-    /// The number of the scoreboard that it waits for.
+    /// Sequence number of the youngest in-flight result that the candidate reads; [`NO_GROUP`] if it reads none.
     pub barrier_group: u32,
-    /// Cycles until its operands are there.
+    /// Cycles until all operands are available.
     pub latency_counter: u32,
-    /// How much it disturbs.
+    /// Penalty: cycles until the unit is free, plus one if no scoreboard is left, plus twice the general registers above the budget.
     pub contention: i32,
-    /// Cycles until it can be issued.
+    /// Stall cycles before issue: until the operands are available and the unit is free.
     pub cost: u32,
-    /// The cycle in which its operands are there.
+    /// First cycle in which all operands are available.
     pub earliest: u32,
-    /// Cycles from here to the end.
+    /// Critical path from the candidate to the end of the region, in cycles.
     pub height: u32,
-    /// Cycles from the start to here.
+    /// Critical path from the start of the region to the candidate, in cycles.
     pub depth: u32,
-    /// The cycle in which it must be issued if nothing is to take longer.
+    /// Latest issue cycle that does not lengthen the critical path.
     pub deadline: u32,
 }
 
 impl Candidate {
+    /// Returns whether the candidate reads an in-flight result and so waits for a scoreboard.
     pub(super) fn is_barrier_target(&self) -> bool {
         self.barrier_group != NO_GROUP
     }
 
+    /// Returns whether bit 4 is set.
     pub(super) fn has_hot_flag(&self) -> bool {
         self.byte & HOT_COUNTS != 0
     }
 
-    /// Works out the eight bits.
+    /// Computes the eight-bit priority.
     pub(super) fn pack(&mut self, context: &Context, statistics: &Statistics) {
         let is_hot = self.temperature == Temperature::Hot;
         let hot_counts = is_hot && self.hot_cold_active && !self.overflow;
+        // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates of
+        // the step and decides nothing.
         let critical =
             if context.counting_down { self.is_barrier_target() && self.stall_free && self.change[0] <= 0 } else { context.critical };
         let stall_free = self.stall_free || statistics.preferred == Some(self.node);
@@ -119,36 +146,37 @@ impl Candidate {
     }
 }
 
-/// What is found by a look at all candidates before they are compared.
+/// Figures over all candidates of a step, collected before they are compared.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Statistics {
-    /// Candidates that access shared memory.
+    /// Number of candidates that access shared memory.
     pub shared_memory: u32,
-    /// Registers that candidates would free.
+    /// Sum of the general registers that candidates would free, as a number that is not positive.
     pub freed: i32,
-    /// Registers that candidates would take.
+    /// Sum of the general registers that candidates would take.
     pub taken: i32,
-    /// The same, of those whose time is near.
+    /// As `taken`, for the candidates whose operands arrive within the cutoff.
     pub taken_near: i32,
-    /// Candidates that wait for a scoreboard.
+    /// Number of candidates that read in-flight results.
     pub barrier_targets: usize,
-    /// Those of them whose time is near.
+    /// Number of these whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
     pub within_cutoff: usize,
-    /// How many of them make the critical path count.
+    /// Number of readers of in-flight results from which on bit 1 is set.
     pub depth_threshold: usize,
-    /// The fewest cycles that one of them has to wait.
+    /// Minimum number of cycles until the operands of a reader of in-flight results arrive; `u32::MAX` if there is no such reader.
     pub shortest_wait: u32,
-    /// The most cycles that depend on a candidate.
+    /// Longest critical path from a candidate to the end of the region, in cycles.
     pub longest_height: u32,
-    /// The most cycles that a candidate depends on.
+    /// Longest critical path from the start of the region to a candidate, in cycles.
     pub longest_depth: u32,
-    /// Whether one can be issued at once.
+    /// Whether some candidate can issue in the current cycle.
     pub any_stall_free: bool,
-    /// Where none can, the one to wait for.
+    /// If no candidate can issue in the current cycle, the node of the candidate to wait for.
     pub preferred: Option<u32>,
 }
 
 impl Statistics {
+    /// Collects the figures; `queue_depth` is the normal value of [`Statistics::depth_threshold`].
     pub(super) fn gather(candidates: &[Candidate], budget: &Budget, queue_depth: usize) -> Statistics {
         let mut found = Statistics { shortest_wait: u32::MAX, depth_threshold: queue_depth, ..Statistics::default() };
         let mut waits = [u32::MAX; TABLE];
@@ -171,11 +199,12 @@ impl Statistics {
         found.within_cutoff = waits[..found.barrier_targets.min(TABLE)].iter().filter(|&&wait| wait <= cutoff).count();
         let near = candidates.iter().filter(|candidate| candidate.latency_counter <= cutoff);
         found.taken_near = near.map(|candidate| candidate.change[0].max(0)).sum();
+        // From the description: fewer readers suffice to set bit 1 when the candidates would take more registers than the budget has.
         if found.taken_near > budget.registers[0] {
             found.depth_threshold = queue_depth / 2;
         }
         if !found.any_stall_free {
-            // Of those that must be waited for, the one that comes first; the longer way breaks ties.
+            // The pipeline stalls in any case: wait for the operands that arrive first. The longer critical path breaks ties.
             let first = candidates.iter().min_by_key(|candidate| (candidate.earliest, std::cmp::Reverse(candidate.height), candidate.node));
             found.preferred = first.map(|candidate| candidate.node);
         }
@@ -183,26 +212,27 @@ impl Statistics {
     }
 }
 
-/// What is the same for all candidates of a step.
+/// Facts about a step that are the same for all its candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// The mode.
+    /// The optimization goal.
     pub mode: Mode,
-    /// Registers are scarce.
+    /// Whether the number of live general registers is above the scarcity threshold.
     pub is_tight: bool,
-    /// Waiters are drained.
+    /// Whether readers of in-flight results are being drained.
     pub counting_down: bool,
-    /// Enough waiters are ready.
+    /// Whether enough readers of in-flight results are ready.
     pub critical: bool,
-    /// Bit 7 takes part.
+    /// Whether bit 7 is compared: some candidate accesses shared memory.
     pub compares_yields: bool,
 }
 
-/// Whether the first goes before the second, and why.
+/// Returns whether `first` is scheduled before `second`, and the comparison that decides.
 pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) -> (bool, Reason) {
     if first.overflow != second.overflow {
         return (second.overflow, Reason::PressureOverflow);
     }
+    // Both exceed the budget: prefer the one that takes fewer registers, in the order of the register classes.
     if first.overflow && first.change != second.change {
         return (first.change < second.change, Reason::PressureOverflow);
     }
@@ -227,6 +257,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
     break_tie(first, second, differs, context)
 }
 
+/// Compares two candidates with equal bits 4, 6, 1, 2 and 5. The order of the comparisons is that of the description.
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Context) -> (bool, Reason) {
     if first.is_barrier_target() && second.is_barrier_target() && first.barrier_group != second.barrier_group {
         return (first.barrier_group < second.barrier_group, Reason::BarrierGroup);
@@ -243,7 +274,7 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Conte
     if first.cost != second.cost {
         return (first.cost < second.cost, Reason::Cost);
     }
-    // What came long ago and what came just now are equally there.
+    // Operands that are available count as equal, whenever they became available: a stall-free candidate has cycle 0 here.
     let (first_earliest, second_earliest) =
         (first.earliest * u32::from(!first.stall_free), second.earliest * u32::from(!second.stall_free));
     if first_earliest != second_earliest {
@@ -261,7 +292,7 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Conte
     (first.node < second.node, Reason::Position)
 }
 
-/// How far the memory is that an item reads.
+/// Returns the latency class of the memory that an item accesses. Atomics count as reads; stores count only if they are to shared memory.
 pub(super) fn temperature(item: &Item) -> Temperature {
     let Some(opcode) = item.opcode else { return Temperature::None };
     let reads = matches!(opcode.properties().effect, Property::Reads | Property::Updates);
@@ -277,15 +308,17 @@ pub(super) fn temperature(item: &Item) -> Temperature {
     }
 }
 
+/// Returns whether an item is a `YIELD`, which lets another warp issue.
 pub(super) fn is_yield(item: &Item) -> bool {
     item.opcode == Some(Opcode::YIELD)
 }
 
-/// Control flow and barriers, which have the yield flag.
+/// Returns whether an item is a barrier or control flow inside the region ([`Effect::Sync`]). Such items can have bit 6.
 pub(super) fn is_control(item: &Item) -> bool {
     matches!(item.effect, Effect::Sync)
 }
 
+/// Returns whether an item accesses shared memory.
 pub(super) fn is_shared(item: &Item) -> bool {
     matches!(item.effect, Effect::Access(access) if access.space == Space::Shared)
 }

@@ -1,25 +1,31 @@
-//! The ready list: those whose operands are there, and those whose operands come later.
+//! The ready list of backend A, and the window of candidates that is compared at each step.
+//!
+//! An item is ready when all its predecessors have issued. Its operands may still be in flight: such items are kept apart, sorted by the
+//! cycle in which the operands arrive. Insertion, removal and the next window take O(log n) time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Candidates with the longest way to the end that are looked at.
+/// Number of candidates with available operands to compare, longest critical path first.
 const BY_HEIGHT: usize = 16;
-/// Candidates that come first in the source that are looked at.
+/// Number of candidates with available operands to compare, first in the original order first.
 const BY_POSITION: usize = 12;
-/// Candidates whose operands come next that are looked at.
+/// Number of candidates with operands in flight to compare, earliest arrival first.
 const BY_TIME: usize = 8;
 
-/// Instructions that depend on nothing that is not scheduled.
+/// The ready list: items whose predecessors have all issued, by node number.
 #[derive(Default)]
 pub(super) struct Ready {
+    /// Items with available operands: critical path to the end in cycles, descending, and node.
     by_height: BTreeSet<(Reverse<u32>, u32)>,
+    /// The same items, in the original order.
     by_position: BTreeSet<u32>,
-    /// Those that would have to wait for their operands, by when these come.
+    /// Items with operands in flight: arrival cycle and node.
     waiting: BTreeSet<(u32, u32)>,
 }
 
 impl Ready {
+    /// Inserts an item whose operands arrive in cycle `earliest`; `cycle` is the current cycle.
     pub fn insert(&mut self, node: u32, earliest: u32, height: u32, cycle: u32) {
         if earliest > cycle {
             self.waiting.insert((earliest, node));
@@ -29,6 +35,7 @@ impl Ready {
         }
     }
 
+    /// Removes an item. `earliest` and `height` must be the values of its insertion.
     pub fn remove(&mut self, node: u32, earliest: u32, height: u32) {
         if !self.waiting.remove(&(earliest, node)) {
             self.by_height.remove(&(Reverse(height), node));
@@ -36,7 +43,7 @@ impl Ready {
         }
     }
 
-    /// Moves those whose operands have come.
+    /// Moves the items whose operands have arrived by `cycle` to the items with available operands.
     pub fn advance(&mut self, cycle: u32, heights: &[u32]) {
         while let Some(&(earliest, node)) = self.waiting.first() {
             if earliest > cycle {
@@ -48,11 +55,12 @@ impl Ready {
         }
     }
 
-    /// Those to look at, each once.
+    /// Replaces the contents of `window` by the candidates to compare, each once.
     pub fn window(&self, window: &mut Vec<u32>) {
         window.clear();
         window.extend(self.by_height.iter().take(BY_HEIGHT).map(|&(_, node)| node));
         let tall = window.len();
+        // If `by_height` fits into the window as a whole, then `by_position` has the same items and adds none.
         if self.by_position.len() > tall {
             for &node in self.by_position.iter().take(BY_POSITION) {
                 if !window[..tall].contains(&node) {

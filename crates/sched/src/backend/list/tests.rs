@@ -33,7 +33,7 @@ fn run(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: &[u16
     (schedule, tracker.peak()[0])
 }
 
-/// Two loads, each followed by its chain: the second load need not wait for the first chain.
+/// Two loads, each followed by a chain of dependent additions: both loads must issue first.
 #[test]
 fn loads_go_first_and_chains_are_interleaved() {
     let lines = [
@@ -53,7 +53,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     assert_eq!(schedule.most_scoreboards, 2);
 }
 
-/// Independent sums, consumed in pairs: with few registers each pair is consumed before the next is made.
+/// Independent additions whose results are consumed in pairs: with a small budget, each pair must be consumed before the next is computed.
 #[test]
 fn few_registers_make_consumers_follow_producers() {
     let mut lines: Vec<String> = (0..16).map(|at| format!("FADD R{}, R0, {at}", 20 + at)).collect();
@@ -86,7 +86,7 @@ fn batches_keep_products_together() {
     assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
 }
 
-/// A batch holds `batch` matrix products: the first opens it, the others continue it, and the next product opens another batch.
+/// A batch has at most `batch` matrix products: the first opens it, the others continue it, and the next product opens another batch.
 #[test]
 fn a_batch_ends_after_as_many_products_as_it_may_have() {
     let batch = Knobs::default().batch as usize;
@@ -128,7 +128,7 @@ fn the_hook_hears_of_everybody_once() {
     assert_eq!(heard, [0, 1, 2]);
 }
 
-/// The arithmetic of the description: an eighth and three, then a sixteenth.
+/// The budget arithmetic of the description: minus one eighth of the target and three; the scarcity threshold is one sixteenth below.
 #[test]
 fn budgets_tighten_as_described() {
     let budget = Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());

@@ -1,33 +1,39 @@
-//! Solutions that were found: regions that look alike get the same order.
+//! Cache of solutions: identical regions are scheduled once.
 //!
-//! Two regions look alike if all that the search looks at is the same: dependences with latencies, classes, how registers live, and after
-//! allocation which operands share banks and slots, whatever the registers are called. That is the region's *signature*; a hash of
-//! it finds the solution, and the whole signature is compared. So a solution that is taken from here is the one that a search would find, and unrolled
-//! code is searched once.
+//! The key is the *signature* of a region ([`super::problem::Problem::signature`]): everything that the search reads, with registers
+//! renumbered. It contains the dependency graph with latencies, instruction classes, liveness of registers, and after register
+//! allocation the banks and operand slots. The cache is a hash table with chaining; a hit requires equality of the whole signature. So a
+//! cached order is exactly the order that a search would return. Unrolled code is the main user: its copies differ in register names only.
 
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
 
-/// Regions above this size are not kept: they hardly come twice, and their signatures are long.
+/// Maximum number of items of a cached region. Larger regions are hardly ever repeated, and their signatures are long.
 pub(super) const LARGEST: usize = 4096;
-/// Words of signatures that are kept, at most.
+/// Maximum total size of signatures and orders in the cache, in 32-bit words.
 const MOST_WORDS: usize = 16 << 20;
 
+/// One cached region.
 struct Solution {
     signature: Box<[u32]>,
+    /// The best order, as nodes.
     order: Box<[u32]>,
+    /// Whether some attempt exceeded the scarcity threshold for registers.
     wants_registers: bool,
+    /// Index of the next solution whose signature has the same hash; `None` at the end of the chain.
     next: Option<u32>,
 }
 
-/// Orders of regions that were scheduled before.
+/// The best orders of regions that were scheduled before.
 #[derive(Default)]
 pub struct Solutions {
+    /// For each hash of a signature, the index of the most recent solution.
     first: FxHashMap<u64, u32>,
     all: Vec<Solution>,
+    /// Size of all signatures and orders, in 32-bit words.
     words: usize,
-    /// How often a region was found.
+    /// Number of cache hits.
     pub hits: usize,
 }
 
@@ -38,16 +44,17 @@ fn hash(signature: &[u32]) -> u64 {
 }
 
 impl Solutions {
-    /// How many there are.
+    /// Returns the number of cached regions.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
+    /// Returns the order of the region with this signature, and whether some attempt exceeded the scarcity threshold.
     pub(super) fn find(&mut self, signature: &[u32]) -> Option<(&[u32], bool)> {
         let mut at = self.first.get(&hash(signature)).copied();
         while let Some(number) = at {
@@ -62,7 +69,7 @@ impl Solutions {
         None
     }
 
-    /// Keeps a solution, if `most` is not reached.
+    /// Adds a solution, unless the cache has `most` solutions already or would exceed its maximum size.
     pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], wants_registers: bool, most: usize) {
         let words = signature.len() + order.len();
         if self.all.len() >= most || self.words + words > MOST_WORDS {

@@ -1,27 +1,44 @@
-//! What an order must respect beyond dependences, and what is better avoided.
+//! Resource limits beyond dependences: live registers before register allocation, register file ports after it.
 //!
-//! Before allocation: live registers, counted on the region's own numbers ([`Pressure`]). After it: the ports of the register file
-//! ([`PortState`]): two banks that deliver a register a cycle each, a cache that keeps the last register of each slot, and a cycle between
-//! two writes of one register.
+//! [`Pressure`] counts live registers exactly as [`crate::pressure::Tracker`] does, on the renumbered registers of a problem.
+//!
+//! [`PortState`] models the read ports of the register file. There are two banks; an even and an odd register are in different banks. Each
+//! bank delivers one register per cycle. The operand reuse cache keeps the register that was last read through each operand slot; a read
+//! of the same register through the same slot needs no bank. The state also knows whether two consecutive instructions would write the same
+//! register, which the search avoids.
+//!
+//! Example:
+//!
+//! ```text
+//! instruction             cache hits   bank reads (even, odd)   extra cycles
+//! FFMA R8, R2, R4, R6     -            3, 0                     2: three registers of the even bank
+//! FFMA R9, R2, R4, R7     R2 and R4    0, 1                     0
+//! FFMA R10, R4, R2, R7    R7           2, 0                     1: R2 and R4 are in other slots than before
+//! ```
 
 use super::problem::{BANKS, Group, NONE, Problem, SLOTS};
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Instructions behind which a slot of the cache is no longer used.
+/// Maximum number of instructions between the one that leaves a register in the reuse cache and the one that uses it.
 const REUSE_DISTANCE: u32 = 3;
-/// A gap of so many cycles lets another warp issue, and its operands take the cache.
+/// Issue distance, in cycles, from which on another warp is assumed to issue in between. Its operands replace the contents of the reuse
+/// cache.
 const YIELDING_GAP: u32 = 3;
 
-/// Registers that are live, as an order grows.
+/// Number of live registers while an order grows.
 #[derive(Clone, Default)]
 pub(super) struct Pressure {
+    /// Current state of each register group of the region.
     groups: Vec<Group>,
+    /// Live registers of each class at the current position.
     pub live: Counts,
+    /// Maximum of `live` since the start of the region.
     pub peak: Counts,
 }
 
 impl Pressure {
+    /// Resets the state to the start of the region.
     pub fn start(&mut self, problem: &Problem<'_>) {
         self.groups.clear();
         self.groups.extend_from_slice(&problem.groups);
@@ -29,7 +46,7 @@ impl Pressure {
         self.peak = problem.live;
     }
 
-    /// How the number of live registers would change by an item.
+    /// Returns how the number of live registers of each class would change if `node` were issued next.
     pub fn change(&self, problem: &Problem<'_>, node: u32) -> Counts {
         let mut change = [0; REGISTER_CLASSES];
         let mut add = |group: &Group, sign: i32| {
@@ -52,6 +69,7 @@ impl Pressure {
         change
     }
 
+    /// Adds `sign` times the size of a group to the live registers of its class.
     fn count(&mut self, group: usize, sign: i32) {
         let Group { class, weight, .. } = self.groups[group];
         if let Some(class) = class {
@@ -59,6 +77,7 @@ impl Pressure {
         }
     }
 
+    /// Issues `node`: frees operands that die, then makes results live, then frees results that have no readers.
     pub fn step(&mut self, problem: &Problem<'_>, node: u32) {
         for &group in problem.read_groups(node) {
             let state = &mut self.groups[group as usize];
@@ -85,33 +104,36 @@ impl Pressure {
         }
     }
 
-    /// Registers beyond the budget that an item would take, of all classes.
+    /// Returns the number of registers above the budget after an item with this `change`, summed over the classes of which it takes any.
     pub fn overflow(&self, problem: &Problem<'_>, change: &Counts) -> i32 {
         let budget = &problem.settings.budget.registers;
         let over = |class: usize| if change[class] > 0 { (self.live[class] + change[class] - budget[class]).max(0) } else { 0 };
         (0..REGISTER_CLASSES).map(over).sum()
     }
 
-    /// Registers beyond the budget at the worst place so far.
+    /// Returns the maximum number of live registers above the budget so far, summed over all classes.
     pub fn excess(&self, problem: &Problem<'_>) -> i32 {
         let budget = &problem.settings.budget.registers;
         self.peak.iter().zip(budget).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }
 }
 
-/// The register file's ports as an order is issued.
+/// State of the register file ports while an order is issued.
 #[derive(Clone)]
 pub(super) struct PortState {
-    /// The register in each slot of the cache, and the number of the instruction that left it there.
+    /// Register in each slot of the reuse cache ([`NONE`] for empty), and the sequence number of the instruction that left it there.
     kept: [(u16, u32); SLOTS],
-    /// When the banks have delivered.
+    /// First cycle in which the banks can deliver the operands of another instruction.
     pub free: u32,
+    /// First general register that the previous instruction writes; [`NONE`] if it writes none.
     last_written: u16,
+    /// Issue cycle of the previous instruction.
     last_issue: u32,
+    /// Number of instructions issued so far.
     issued: u32,
-    /// Operands that came from the cache.
+    /// Number of operands that the reuse cache delivered.
     pub hits: u32,
-    /// Cycles in which one bank alone delivered.
+    /// Cycles lost by bank conflicts.
     pub conflicts: u32,
 }
 
@@ -122,12 +144,13 @@ impl Default for PortState {
 }
 
 impl PortState {
-    /// Whether the warp waits so long for a cycle that another one gets its turn. What waits for banks does not give way.
+    /// Returns whether another warp would issue before an instruction that issues in cycle `at`, and replace the reuse cache.
     fn gives_way(&self, at: u32) -> bool {
+        // Cycles spent waiting for the banks do not count: the warp keeps its turn while the banks deliver.
         at + 1 >= (self.last_issue + 1).max(self.free) + YIELDING_GAP
     }
 
-    /// Operands of an item that come from the cache if it is issued next, and cycles for which its banks are busy beyond the first.
+    /// Returns the reuse cache hits of an item that issues next, in cycle `at`, and the extra cycles of its bank conflicts.
     pub fn operands(&self, problem: &Problem<'_>, node: u32, at: u32) -> (u32, u32) {
         let ports = &problem.ports[node as usize];
         let mut reads = ports.reads;
@@ -145,12 +168,13 @@ impl PortState {
         (hits, u32::from(busy).saturating_sub(1))
     }
 
-    /// Whether it writes what the instruction before writes.
+    /// Returns whether an item writes the same general register as the previous instruction.
     pub fn writes_again(&self, problem: &Problem<'_>, node: u32) -> bool {
         let written = problem.ports[node as usize].written;
         written != NONE && written == self.last_written
     }
 
+    /// Issues `node` in cycle `at`.
     pub fn step(&mut self, problem: &Problem<'_>, node: u32, at: u32) {
         let (hits, busy) = self.operands(problem, node, at);
         let ports = &problem.ports[node as usize];
@@ -165,9 +189,11 @@ impl PortState {
         self.issued += 1;
         if ports.cached {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NONE) {
+                // A guarded instruction may not execute, so it leaves nothing in the cache; its slots are lost all the same.
                 self.kept[slot] = (if ports.keeps { register } else { NONE }, self.issued);
             }
         }
+        // A cached copy of a register that is overwritten is stale.
         if ports.written != NONE {
             for kept in self.kept.iter_mut().filter(|kept| kept.0 == ports.written) {
                 kept.0 = NONE;

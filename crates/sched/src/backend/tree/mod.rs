@@ -1,50 +1,71 @@
-//! Backend C: a list scheduler with ordered trees that tries several orders and keeps the best.
+//! Backend C: computes several list schedules of a region and keeps the one with the best score.
 //!
 //! ```text
-//! region ─▶ problem ─▶ seen before? ──────────────yes─────────────┐
+//! region ─▶ problem ─▶ identical region in the cache? ─────yes────┐
 //!              │no                                                 │
 //!              ▼                                                   ▼
-//!           alternatives: plan ─▶ search ─▶ score ─▶ commit? ─▶ order
-//!              ▲                              │
-//!              └──────── waits, rejections ───┘
+//!           attempts: plan ─▶ search ─▶ score ─▶ commit? ─────▶ order
+//!              ▲                 │
+//!              └── stall cycles ─┘
 //! ```
 //!
-//! **Evaluate, then commit.** The order of the source has a score ([`score`]), and that is the first threshold. Each alternative is a whole
-//! order by its own plan ([`search`]); it is committed only if its score is above the threshold, which then is the new one. What an
-//! alternative had to wait for raises priorities in the next. When an order cannot get better (critical path, units), the rest is left out.
+//! **Evaluate, then commit.** The score of the original order ([`score`]) is the first threshold. Each attempt schedules the whole region
+//! by its own plan ([`search`]). An attempt is committed only if its score is above the threshold, and its score becomes the new threshold.
+//! The stall cycles of an attempt raise priorities in the next one. The attempts end early when the lower bound (critical path, units,
+//! number of instructions) is reached.
 //!
-//! **What a region is scheduled for** is the wall behind it: a branch waits for its predicate, a call for its arguments
-//! ([`Graph::exit`]). Other results that leave the region are taken to be read by instructions like those that made them
-//! ([`Graph::typical_tail`]): with the slowest reader that there could be, every sum would look as urgent as a branch's predicate.
+//! **Results that leave the region.** The scheduling barrier that ends a region, usually a branch or a call, reads some results: a branch
+//! its predicate, a call its arguments. The score counts the cycles until that barrier can issue ([`Graph::exit`]). All other results that
+//! leave the region are assumed to be read by an instruction of the same class as their producer ([`Graph::typical_tail`]). With the
+//! latency to the slowest possible reader, every addition would look as urgent as the predicate of the branch.
 //!
-//! **Plans** differ in the first key of the tree, and before allocation in what a register is worth:
+//! **Plans** differ in the priority, which is the first key of the ordered trees:
 //!
-//! 1. cycles from the item to the end of the region;
-//! 2. the same, plus what was waited for each item in the alternative before, for all that it depends on;
-//! 3. the order of the source: only what would have to wait is passed over;
-//! 4. cycles to the end in steps of 16, so that small differences leave the order of the source;
-//! 5. further ones like 2, each from the one before, with registers worth twice as much.
+//! 1. critical path from the item to the end of the region, in cycles;
+//! 2. the same, where the path also includes the stall cycles of each item in the previous attempt;
+//! 3. the original order: an item is passed over only if it would stall or is rejected;
+//! 4. critical path in steps of 16 cycles: small differences keep the original order;
+//! 5. all further attempts: as 2, and before register allocation a register costs twice as many cycles as in the attempt before.
 //!
-//! **Modes** alter the weights: `reduce-reg` looks for few live registers first and for cycles among equals; `ilp` for cycles within the
-//! budget; `dyn-batch` as `ilp`, with matrix products in batches.
+//! After an attempt that exceeded the register budget, the next plan also doubles the cost of a register and lowers the number of live
+//! registers from which on they are scarce.
 //!
-//! **Stages.** Before allocation registers are counted against the budget ([`constraint`]). After it the ports of the register file are
-//! looked at: banks, reuse cache, two writes in a row; spills and reloads are loads and stores like others, with their latencies.
+//! **Modes** set the weights of the score: `reduce-reg` minimizes live registers first and cycles second; `ilp` minimizes cycles within the
+//! budget; `dyn-batch` is `ilp` with matrix products issued in batches.
 //!
-//! **Departures from the description.**
+//! **Stages.** Before register allocation, live registers are counted against the budget ([`constraint`]). After register allocation, the
+//! search models the read ports of the register file: bank conflicts, the operand reuse cache, and consecutive writes of one register.
 //!
-//! | what | description | here | why |
+//! **Example.** The loads L0 and L1 take 30 cycles. The additions A0 and A1, whose results leave the region, take 4. The original order
+//! is `L0 A0 L1 A1`:
+//!
+//! ```text
+//! attempt               order        issue cycles   issued  done  score = -(issued + done) / 2
+//! original order        L0 A0 L1 A1  0, 30, 31, 61  62      65    -63.5   threshold
+//! plan 1 (34 34 4 4)    L0 L1 A0 A1  0, 1, 30, 31   32      35    -33.5   committed, new threshold
+//! plan 2 (62 34 32 4)   L0 L1 A0 A1  0, 1, 30, 31   32      35    -33.5   not better: not committed
+//! ```
+//!
+//! The numbers after the plan are the priorities of L0, L1, A0 and A1. In plan 1, A0 stalls for 28 cycles; plan 2 adds these to the
+//! critical path of A0 and L0. The lower bound (31 issued, 34 done) is not reached, so the other plans are tried as well.
+//!
+//! **Cost.** An attempt takes O(n log n) time for *n* items. The number of attempts is at most `tree-alternatives`, and smaller for large
+//! regions, so that all attempts together place at most `tree-work` instructions; one attempt is always made.
+//!
+//! **Departures from the description of ptxas.**
+//!
+//! | topic | description | here | why |
 //! |---|---|---|---|
-//! | tree | one red-black tree | a `BTreeSet` for each unit, whose heads are compared | the same order; what waits for a busy unit is not looked at |
-//! | what is in it | all instructions of the block | those that depend on nothing any more | else an instruction could go before what it depends on |
-//! | rejections | a rejected pick is left out of the schedule | it goes back before the next step | every instruction is wanted |
+//! | tree | one red-black tree | one `BTreeSet` per unit, first entries compared | same order; items of busy units are skipped |
+//! | contents of the tree | all instructions of the block | ready items only | an item must not issue before its predecessors |
+//! | rejections | a rejected item is left out of the schedule | it returns to its tree before the next step | every item must be issued |
 //! | priority | a number of unknown origin | the plans above | |
-//! | score | sums of (priority - 2) x latency and latency x weight | cycles, registers, operands | those sums are the same for every order |
-//! | threshold | a fixed number | the best so far, at first that of the source | |
-//! | at most two operands of a bank | forbidden | costs cycles | three operands of one bank are legal |
-//! | cost of callees | recursion over predecessors | [`CallCosts`], which shorten what must be waited for before a call | |
-//! | validator | modes 5 and 6 | the two stages | no more is said of them |
-//! | between blocks | a pass of its own | none | nothing moves between blocks |
+//! | score | sums of (priority - 2) x latency and latency x weight | cycles, registers, operands | those sums are equal for all orders |
+//! | threshold | a constant | the best score so far, initially that of the original order | |
+//! | three operands of one bank | forbidden | cost cycles | legal on the hardware |
+//! | cost of callees | recursion over predecessors | [`CallCosts`]: results that arrive during a call cost nothing | |
+//! | validator | modes 5 and 6 | the two stages | the description says no more about them |
+//! | between blocks | a separate pass | none | nothing moves between blocks |
 
 mod cache;
 pub mod calls;
@@ -65,12 +86,14 @@ use problem::Problem;
 use score::{Marks, Weights};
 use search::{Outcome, Plan};
 
-/// Cycles in which priorities of the fourth plan are counted.
+/// Unit of the priorities of the fourth plan, in cycles.
 const STEP: i32 = 16;
-/// The largest priority.
+/// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MOST: u32 = i32::MAX as u32 / 2;
 
-/// Schedules a region. The tracker stands at its start, and afterwards at its end.
+/// Schedules a region, or takes its order from `solutions` if an identical region was scheduled before.
+///
+/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
 pub fn schedule(
     code: &Code,
     graph: &Graph,
@@ -96,23 +119,23 @@ pub fn schedule(
     Schedule { wants_registers, ..replay(&problem, &order, picks, tracker) }
 }
 
-/// How a region on physical registers fares as it stands, banks and reuse cache included.
+/// Estimated time of a region on physical registers in its current order, including register banks and the reuse cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Appraisal {
-    /// Cycles until what follows can be issued, and until its results are there, on average.
+    /// Mean of two lengths in cycles: until the instruction after the region can issue, and until all results of the region are available.
     pub cycles: u32,
-    /// Cycles in which a bank delivers alone.
+    /// Cycles lost by register bank conflicts.
     pub conflicts: u32,
 }
 
-/// Appraises the order in which a region stands.
+/// Estimates the time of a region in its current order. The settings must be those of [`super::Stage::Post`].
 pub fn appraise(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings) -> Appraisal {
     let problem = Problem::new(code, graph, costs, settings, &Tracker::new(0));
     let marks = score::marks(&problem, 0..problem.items() as u32);
     Appraisal { cycles: (marks.exit + marks.length.done) / 2, conflicts: marks.conflicts }
 }
 
-/// Picks that have no runner-up.
+/// Returns trace entries without a second-best candidate, with the same reason for all items; none if tracing is off.
 fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick> {
     if !problem.settings.trace {
         return Vec::new();
@@ -120,7 +143,7 @@ fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick
     order.iter().map(|&node| Pick { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
 }
 
-/// Searches for the best order; also says whether one of those that were tried wanted scarce registers.
+/// Makes all attempts for a region. Returns the best order as nodes, its trace, and whether some attempt exceeded the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut wants_registers = false;
     let weights = Weights::of(problem);
@@ -145,38 +168,45 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
         }
     }
     match best {
+        // No attempt was better than the original order.
         None => {
             let picks = unexplained(problem, &source, Reason::SourceOrder);
             (source, picks, wants_registers)
         }
         Some((plan, order)) => {
+            // The search is deterministic: a second run with tracing gives the same order. So the other attempts need no trace.
             let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latencies, true).picks } else { Vec::new() };
             (order, picks, wants_registers)
         }
     }
 }
 
-/// The plans for a region.
+/// Data from which the plans of a region are made.
 struct Plans<'p> {
     problem: &'p Problem<'p>,
+    /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
+    /// Second key of the ordered trees: result latency of each item in cycles, plus a fraction that grows with its successors.
     latencies: Vec<f64>,
-    /// No order is issued or done sooner.
+    /// Lower bound for the cycles until the last item has issued.
     least_issued: u32,
+    /// Lower bound for the cycles until all results are available.
     least_done: u32,
 }
 
 impl<'p> Plans<'p> {
+    /// Computes critical paths, result latencies and lower bounds of a region.
     fn new(problem: &'p Problem<'p>) -> Plans<'p> {
         let graph = problem.graph;
         let heights = heights(problem, &[]);
         let latency = |node: u32| {
             let edges = graph.successors(node);
             let longest = edges.iter().map(|edge| edge.latency).max().unwrap_or(0);
+            // Among items of equal latency, the one with more successors makes more items ready.
             f64::from(u32::from(longest).max(problem.tails[node as usize])) + edges.len() as f64 / 1024.0
         };
         let latencies = (0..graph.items() as u32).map(latency).collect();
-        // The last of a unit's items may be issued when those before have left the unit.
+        // Lower bound by units: the last item on a unit issues when all others have left the unit; its own cycles come after its issue.
         let mut usage = [(0_u32, 0_u32); problem::NO_UNIT];
         let mut real = 0;
         for (item, &unit) in problem.code.items[graph.region.clone()].iter().zip(&problem.units) {
@@ -192,17 +222,20 @@ impl<'p> Plans<'p> {
         Plans { problem, least_issued: deepest.max(of_units).max(real), least_done, heights, latencies }
     }
 
+    /// Returns the number of attempts: fewer for larger regions, at least one.
     fn count(&self) -> usize {
         let knobs = &self.problem.settings.knobs;
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)
     }
 
-    /// Whether no order can be better. Where registers count, fewer of them may be.
+    /// Returns whether no order can have a better score. Before register allocation the answer is always no, because an order of the same
+    /// length may need fewer registers.
     fn is_perfect(&self, marks: &Marks) -> bool {
         let is_short = marks.exit <= self.least_issued && marks.length.done <= self.least_done;
         is_short && marks.conflicts == 0 && !self.problem.counts_registers()
     }
 
+    /// Returns the plan of attempt `number`, counted from 0; `last` is the previous attempt. The module header lists the plans.
     fn plan(&self, number: usize, last: Option<(&Plan, &Outcome)>) -> Plan {
         let settings = self.problem.settings;
         let priority = |height: u32| height.min(MOST) as i32;
@@ -214,6 +247,7 @@ impl<'p> Plans<'p> {
         };
         let register_cycles = settings.knobs.tree_register_cycles;
         match last {
+            // The previous attempt exceeded the budget: start to save registers earlier, by the excess but by at most a quarter.
             Some((plan, outcome)) if outcome.marks.excess > 0 => Plan {
                 priorities,
                 register_cycles: plan.register_cycles * 2.0,
@@ -227,10 +261,14 @@ impl<'p> Plans<'p> {
     }
 }
 
-/// Cycles from each node's issue to the end of the region, plus what is said of each item for all that it depends on.
+/// Returns the critical path from each node to the end of the region, in cycles.
+///
+/// `added` lengthens the path at each item, for example by the stall cycles of an attempt; so an item before which an attempt stalled
+/// becomes more urgent, and so does everything on which that item depends. May be empty.
 fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
     let graph = problem.graph;
     let mut heights = vec![0_u32; graph.nodes()];
+    // Reverse topological order: all successors of a node are done before the node.
     for &node in graph.order.iter().rev() {
         let below = graph.successors(node).iter().map(|edge| heights[edge.node as usize].saturating_add(edge.latency.into()));
         let tail = problem.tails.get(node as usize).copied().unwrap_or_default();
@@ -240,7 +278,9 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
     heights
 }
 
-/// Issues an order once more, on the clock that all backends share.
+/// Issues an order on the clock that all backends share, and returns it as a schedule with issue cycles.
+///
+/// The search models register banks in addition, so its cycles cannot be compared with those of other backends.
 fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut Tracker) -> Schedule {
     let graph = problem.graph;
     let mut earliest = vec![0; graph.nodes()];

@@ -1,7 +1,11 @@
-//! A region as the search sees it: numbers from 0, whatever the registers are called.
+//! The input of the search for one region, with registers renumbered.
 //!
-//! Everything that the search looks at is worked out once for all alternatives. Registers have new numbers in the order in which the region
-//! names them, so that regions that differ in names only are the same problem ([`Problem::signature`]).
+//! Everything that the search reads is computed once and used by all attempts. Registers are numbered in the order in which the region
+//! mentions them. Regions that differ in register names only are therefore equal problems, with equal signatures
+//! ([`Problem::signature`]).
+//!
+//! Example after register allocation: `FADD R20, R31, R6` becomes registers 1 (`R31`), 0 (`R6`) and 2 (`R20`). Numbers of even registers
+//! are even and those of odd registers odd, so a number still shows the bank.
 
 use oriole_hardware::units::{UNITS, Unit};
 use oriole_isa::File;
@@ -13,51 +17,59 @@ use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
 use crate::resource::Costs;
 
-/// Where pseudo operations are: no unit.
+/// Unit number of pseudo operations, which use no unit.
 pub(super) const NO_UNIT: usize = UNITS;
-/// Slots that read single registers through the cache.
+/// Number of operand slots with a reuse cache entry.
 pub(super) const SLOTS: usize = 3;
-/// Register banks: a register is in that of its number.
+/// Number of register banks. Register *n* is in bank *n* modulo this number.
 pub(super) const BANKS: usize = 2;
-/// No register.
+/// Marks the absence of a register.
 pub(super) const NONE: u16 = u16::MAX;
 
-/// Registers that live and die together, before the first item of the region.
+/// Registers that are allocated together, with their liveness at the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Group {
+    /// Register class; `None` if the class has no budget.
     pub class: Option<RegisterClass>,
+    /// Number of registers.
     pub weight: u8,
+    /// Whether the group is live.
     pub live: bool,
+    /// Whether the group is accessed after the region, or live at the end of the block.
     pub wanted_later: bool,
+    /// Number of items of the region that read the group.
     pub readers: u32,
 }
 
-/// What an item reads from the banks, and writes.
+/// Registers that an item reads through the register file ports, and the register that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ports {
-    /// The single register in each slot.
+    /// Register that is read through each operand slot; [`NONE`] if the slot reads no register or several.
     pub slots: [u16; SLOTS],
-    /// Different registers that come from each bank.
+    /// Number of different registers that are read from each bank.
     pub reads: [u8; BANKS],
-    /// The first general register that is written.
+    /// First general register that is written; [`NONE`] if none is.
     pub written: u16,
-    /// Whether it reads through the cache, and leaves what it reads there.
+    /// Whether the item reads its operands through the reuse cache.
     pub cached: bool,
+    /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
     pub keeps: bool,
 }
 
 impl Ports {
+    /// The ports of an item that reads and writes no register.
     const NOTHING: Ports = Ports { slots: [NONE; SLOTS], reads: [0; BANKS], written: NONE, cached: false, keeps: false };
 
-    /// Whether it reads from the banks at all.
+    /// Returns whether the item reads any register from the banks.
     pub fn reads_banks(&self) -> bool {
         self.reads.iter().any(|&count| count > 0)
     }
 }
 
-/// Lists of numbers, one for each item.
+/// One list of numbers per item, stored consecutively.
 #[derive(Clone, Default)]
 struct Lists {
+    /// End of each item's list in `numbers`.
     ends: Vec<u32>,
     numbers: Vec<u32>,
 }
@@ -68,31 +80,37 @@ impl Lists {
         &self.numbers[start as usize..self.ends[item as usize] as usize]
     }
 
+    /// Ends the list of the current item.
     fn finish(&mut self) {
         self.ends.push(self.numbers.len() as u32);
     }
 }
 
+/// A region to be scheduled, with everything that the search reads.
 pub(super) struct Problem<'a> {
     pub code: &'a Code,
     pub graph: &'a Graph,
     pub costs: &'a Costs,
     pub settings: &'a Settings,
-    /// The unit of each item.
+    /// Unit of each item; [`NO_UNIT`] for pseudo operations.
     pub units: Vec<u8>,
-    /// Cycles until results for those behind the region are there, less what a call behind it hides.
+    /// For each item, cycles from its issue until its results are available to code after the region, less the cycles of a call that
+    /// ends the region.
     pub tails: Vec<u32>,
+    /// Register groups that the region accesses. Empty after register allocation.
     pub groups: Vec<Group>,
+    /// Groups that each item reads.
     reads: Lists,
+    /// Groups that each item writes.
     writes: Lists,
-    /// Registers that are live at the start.
+    /// Number of live registers of each class at the start of the region.
     pub live: Counts,
-    /// Only where registers have their places.
+    /// Register file ports of each item. Empty before register allocation.
     pub ports: Vec<Ports>,
 }
 
 impl<'a> Problem<'a> {
-    /// The tracker stands at the start of the region.
+    /// Creates the problem of a region. The tracker must be at the start of the region.
     pub fn new(code: &'a Code, graph: &'a Graph, costs: &'a Costs, settings: &'a Settings, tracker: &Tracker) -> Problem<'a> {
         let items = &code.items[graph.region.clone()];
         let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
@@ -120,22 +138,27 @@ impl<'a> Problem<'a> {
         self.graph.items()
     }
 
+    /// Returns the position in the code of a node that is an item.
     pub fn position(&self, node: u32) -> usize {
         self.graph.region.start + node as usize
     }
 
+    /// Returns whether live registers count: before register allocation.
     pub fn counts_registers(&self) -> bool {
         self.settings.stage == Stage::Pre
     }
 
+    /// Returns the register groups that an item reads, by their number in the problem.
     pub fn read_groups(&self, node: u32) -> &[u32] {
         self.reads.of(node)
     }
 
+    /// Returns the register groups that an item writes, by their number in the problem.
     pub fn written_groups(&self, node: u32) -> &[u32] {
         self.writes.of(node)
     }
 
+    /// Numbers the register groups in order of first mention and copies their liveness from the tracker.
     fn find_groups(&mut self, tracker: &Tracker) {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let Problem { code, groups, reads, writes, .. } = self;
@@ -155,11 +178,12 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Registers keep their bank when they get their new numbers.
+    /// Numbers the physical registers in order of first mention, and records the ports that each item uses.
     fn find_ports(&mut self) {
         let code = self.code;
         let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
         let mut given = [0_u16; BANKS];
+        // Each bank has its own sequence of numbers (0, 2, 4, ... and 1, 3, 5, ...), so that a number keeps the bank of its register.
         let mut number = |register: u32| {
             *numbers.entry(register).or_insert_with(|| {
                 let bank = register as usize % BANKS;
@@ -177,9 +201,11 @@ impl<'a> Problem<'a> {
                 let Some(slot) = touch.slot.map(usize::from) else { continue };
                 let register = number(touch.register);
                 if slot < SLOTS {
+                    // A second register in the same slot: the operand is a register pair or wider, which the reuse cache does not hold.
                     is_wide[slot] |= ports.slots[slot] != NONE;
                     ports.slots[slot] = register;
                 }
+                // A register that is read through several slots is delivered once.
                 if count < seen.len() && !seen[..count].contains(&register) {
                     seen[count] = register;
                     count += 1;
@@ -195,7 +221,10 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Everything that decides about the outcome, as numbers.
+    /// Returns the signature of the region: all data that the search reads, as a sequence of numbers.
+    ///
+    /// Two regions with equal signatures get the same order. Knobs are not part of the signature, so a cache of solutions must not be used
+    /// with different knobs.
     pub fn signature(&self) -> Vec<u32> {
         let mut words = Vec::with_capacity(self.items() * 8);
         let settings = self.settings;
@@ -240,7 +269,10 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Cycles of results that leave the region. A call behind it takes time in which they come, unless it reads them itself.
+/// Returns for each item the cycles until its results are available to code after the region.
+///
+/// If a call of known duration ends the region, its cycles are subtracted: results arrive while the callee runs. Arguments of the call are
+/// excepted, because the call itself waits for them.
 fn tails(code: &Code, graph: &Graph) -> Vec<u32> {
     let mut tails: Vec<u32> = (0..graph.items() as u32).map(|node| graph.typical_tail(node)).collect();
     let Some(cycles) = code.call_cycles(graph.region.end) else { return tails };

@@ -1,34 +1,45 @@
-//! What an order is worth: one number, the higher the better.
+//! Computes the score of an order: a single number in cycles, negated, so that higher is better.
 //!
-//! | part | weight | where |
+//! | part | weight, in cycles | stage |
 //! |---|---|---|
-//! | cycles until the branch or call behind the region can be issued, and until results are there, on average | 1 | everywhere |
-//! | general registers above the budget | [`OVER_BUDGET`] | before allocation |
-//! | most general registers that are live | `reduce-reg` 64, else 1/64 | before allocation |
-//! | cycles in which a bank delivers alone | `tree-conflict-cycles` | after allocation |
-//! | operands from the reuse cache | half of that | after allocation |
+//! | cycles: mean of the exit cycle and of the cycle in which all results are available | -1 | both |
+//! | registers above the budget, all classes | -[`OVER_BUDGET`] | before register allocation |
+//! | maximum number of live general registers | -64 in `reduce-reg`, otherwise -1/64 | before register allocation |
+//! | cycles lost by bank conflicts | -`tree-conflict-cycles` | after register allocation |
+//! | operands from the reuse cache | +`tree-conflict-cycles` / 2 | after register allocation |
 //!
-//! The clock is that of all backends, except that after allocation an instruction also waits for the banks.
+//! The *exit cycle* is the first cycle in which the scheduling barrier that ends the region (branch, call) can issue.
+//!
+//! The weights rank the goals: each register above the budget outweighs thousands of cycles, and in `ilp` the number of live registers
+//! only breaks ties between orders of nearly the same length. Example in `ilp`: exit cycle 40, results in cycle 50, 30 live registers,
+//! budget not exceeded: -(40 + 50) / 2 - 30/64 = -45.5.
+//!
+//! Issue cycles come from the clock that all backends share. After register allocation, an instruction also waits for the register banks.
 
 use super::super::Mode;
 use super::super::clock::{Clock, Length, release};
 use super::constraint::{PortState, Pressure};
 use super::problem::Problem;
 
-/// A register that there is not.
+/// Penalty for each register above the budget, in cycles.
 const OVER_BUDGET: f64 = 4096.0;
 
-/// What the parts of a score count.
+/// Weights of the parts of a score, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Weights {
     pub cycle: f64,
+    /// Weight of a register above the budget.
     pub over_budget: f64,
+    /// Weight of a live general register.
     pub register: f64,
+    /// Weight of an operand that the reuse cache delivers.
     pub hit: f64,
+    /// Weight of a cycle lost by a bank conflict, beyond the cycle itself.
     pub conflict: f64,
 }
 
 impl Weights {
+    /// Returns the weights for the mode and the stage of a problem.
     pub fn of(problem: &Problem<'_>) -> Weights {
         let register = if problem.settings.mode == Mode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
         let conflict = problem.settings.knobs.tree_conflict_cycles;
@@ -40,25 +51,30 @@ impl Weights {
     }
 }
 
-/// What scores are made of.
+/// The figures of an order from which its score is computed.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Marks {
     pub length: Length,
-    /// The cycle in which the wall behind the region can be issued.
+    /// First cycle in which the scheduling barrier that ends the region can issue.
     pub exit: u32,
-    /// Registers beyond the budget at the worst place.
+    /// Maximum number of live registers above the budget, summed over all classes; 0 after register allocation.
     pub excess: i32,
+    /// Maximum number of live general registers; 0 after register allocation.
     pub peak: i32,
+    /// Number of operands that the reuse cache delivers; 0 before register allocation.
     pub hits: u32,
+    /// Cycles lost by bank conflicts; 0 before register allocation.
     pub conflicts: u32,
 }
 
 impl Marks {
+    /// Collects the figures at the end of an order.
     pub fn of(problem: &Problem<'_>, length: Length, exit: u32, pressure: &Pressure, ports: &PortState) -> Marks {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         Marks { length, exit: exit.max(length.issued), excess, peak, hits: ports.hits, conflicts: ports.conflicts }
     }
 
+    /// Returns the score, in negated cycles. Higher is better.
     pub fn score(&self, weights: &Weights) -> f64 {
         let cycles = f64::from(self.exit + self.length.done) / 2.0;
         weights.hit * f64::from(self.hits)
@@ -69,7 +85,7 @@ impl Marks {
     }
 }
 
-/// The marks of a given order, by nodes.
+/// Issues a given order of nodes and returns its figures.
 pub(super) fn marks(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> Marks {
     let graph = problem.graph;
     let mut earliest = vec![0; graph.nodes()];

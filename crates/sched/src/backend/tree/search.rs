@@ -1,11 +1,27 @@
-//! One alternative: list scheduling with ordered trees and a set of rejections.
+//! One attempt of backend C: forward list scheduling with ordered trees and a set of rejected candidates.
 //!
-//! Ready items are in trees, one for each unit, by three keys: priority, the higher first; latency of the result, the longer first; place in
-//! the source. The first of all trees whose unit is free is taken out and looked at. If nothing speaks against it, it is issued. Else it goes
-//! to the rejections and the next one is looked at; all rejections go back into the trees before the next step, so they are tried again. If
-//! everybody is rejected, the one that costs least is issued.
+//! Input: a problem and a plan (priorities, cost of a register). Output: an order, its figures for the score, and the stall cycles of each
+//! item, which the next plan uses.
 //!
-//! Where registers are scarce or to be saved, costs decide at once: cycles to wait, and registers that a candidate takes.
+//! Ready items with available operands are in ordered trees, one per functional unit. The key has three parts: priority (higher first),
+//! result latency (longer first), original order. At each step the scheduler takes the first item of all trees whose unit is free. If
+//! nothing objects to that item ([`Search::objection`]), it issues. Otherwise the item is put aside as rejected and the next one is tried.
+//! If all are rejected, the candidate with the lowest cost issues. Rejected items return to their trees before the next step.
+//!
+//! When registers are scarce, or the mode is `reduce-reg`, the trees are not followed. A bounded window of candidates is compared by cost
+//! instead: stall cycles, plus the registers that a candidate takes, converted to cycles. This trades the critical path against register
+//! pressure as in Goodman and Hsu, "Code Scheduling and Register Allocation in Large Basic Blocks" (1988): the goal switches when the
+//! number of live registers passes a threshold.
+//!
+//! Example after register allocation. Three items are ready, in the order of their priorities: `FFMA R8, R2, R4, R6`, `FADD R9, R1, R3`
+//! and `LDG R10, [R12]`. All units are free.
+//!
+//! ```text
+//! cycle  banks free from  decision
+//! 0      0                FFMA issues. Its three even registers occupy their bank until cycle 3
+//! 1      3                FADD is rejected: it would wait two cycles for the banks. LDG issues: it does not read through the banks
+//! 2      3                FADD is rejected again. There is no other candidate, so it has the lowest cost and issues in cycle 3
+//! ```
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
@@ -18,20 +34,20 @@ use super::constraint::{PortState, Pressure};
 use super::problem::{NO_UNIT, Problem};
 use super::score::Marks;
 
-/// Candidates of each tree that are compared by cost.
+/// Number of candidates of each tree to compare by cost, highest priority first.
 const OF_EACH_TREE: usize = 4;
-/// Candidates that come first in the source, for comparisons by cost.
+/// Number of candidates to compare by cost, in the original order.
 const BY_POSITION: usize = 12;
-/// Candidates whose operands come next, for comparisons by cost.
+/// Number of candidates with operands in flight to compare by cost, earliest arrival first.
 const BY_TIME: usize = 6;
-/// Candidates behind the first that are looked at for their operands.
+/// Number of candidates after the first whose bank conflicts and cache hits are compared with those of the first.
 const BY_PORTS: usize = 4;
-/// The cost of a cycle in which a bank delivers alone, and what an operand from the cache saves.
+/// Cost of a bank conflict cycle, and gain of an operand from the reuse cache, in cycles.
 const PORTS: f64 = 0.125;
-/// The cost of a register that there is not.
+/// Penalty for exceeding the register budget, in cycles per register.
 const NO_REGISTER: f64 = 1e6;
 
-/// A latency that can be a key.
+/// A latency in cycles with a total order, so that it can be part of a key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Latency(pub f64);
 
@@ -49,61 +65,73 @@ impl Ord for Latency {
     }
 }
 
-/// The three keys.
+/// Key of an item in the trees: priority, result latency, node. The smallest key is the best candidate.
 pub(super) type Key = (Reverse<i32>, Reverse<Latency>, u32);
 
-/// How an alternative differs from others.
+/// The parameters in which attempts differ.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// The first key of each node.
+    /// Priority of each node, the first part of its key: in cycles, in steps of 16 cycles, or by position, depending on the plan.
     pub priorities: Vec<i32>,
-    /// Cycles that a register is worth where they are scarce.
+    /// Cost of a live register when registers are scarce, in cycles.
     pub register_cycles: f64,
-    /// From so many live general registers on they are scarce.
+    /// Registers are scarce with more live general registers than this.
     pub scarce_from: i32,
 }
 
-/// What came of an alternative.
+/// Result of an attempt.
 pub(super) struct Outcome {
+    /// The order, as nodes.
     pub order: Vec<u32>,
     pub marks: Marks,
-    /// Cycles that were waited for each item.
+    /// Stall cycles before the issue of each item.
     pub waits: Vec<u32>,
+    /// Trace; empty if tracing is off.
     pub picks: Vec<Pick>,
 }
 
-/// Who is issued, who came second, and why.
+/// Decision of one step: the item to issue, and the second-best candidate with the deciding comparison (when tracing).
 struct Choice {
     key: Key,
     runner_up: Option<(u32, Reason)>,
 }
 
-/// What speaks against a candidate.
+/// A reason not to issue a candidate at this step.
 struct Objection {
+    /// Cost in cycles of issuing the candidate in spite of the objection.
     cost: f64,
     reason: Reason,
 }
 
+/// State of an attempt.
+///
+/// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct Search<'p> {
     problem: &'p Problem<'p>,
     plan: &'p Plan,
-    /// The second key.
+    /// Result latency of each item, the second part of its key.
     latencies: &'p [f64],
+    /// Ready items with available operands, one tree per unit.
     trees: Vec<BTreeSet<Key>>,
+    /// The items of all trees in the original order. Kept before register allocation only.
     by_position: BTreeSet<u32>,
+    /// Ready items with operands in flight: arrival cycle and node.
     waiting: BTreeSet<(u32, u32)>,
+    /// Candidates that were rejected at this step. Empty between steps.
     rejected: Vec<(Key, Objection)>,
+    /// First cycle in which the operands of each node are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
+    /// Number of predecessors of each node that have not issued yet.
     left: Vec<u32>,
     clock: Clock<'p>,
     pressure: Pressure,
     ports: PortState,
-    /// Matrix products that the current batch may still have.
+    /// Number of matrix products that the current batch may still take; 0 outside of batches.
     batch: u32,
     is_traced: bool,
 }
 
-/// Runs an alternative.
+/// Schedules the region by a plan.
 pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_traced: bool) -> Outcome {
     let graph = problem.graph;
     let mut search = Search {
@@ -148,6 +176,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
 }
 
 impl Search<'_> {
+    /// Returns the key of a node in the trees.
     fn key(&self, node: u32) -> Key {
         (Reverse(self.plan.priorities[node as usize]), Reverse(Latency(self.latencies[node as usize])), node)
     }
@@ -156,7 +185,7 @@ impl Search<'_> {
         self.problem.units[node as usize].into()
     }
 
-    /// Puts all that depends on nothing into the trees; at once, which is faster than one by one.
+    /// Puts all items without predecessors into the trees. Building a tree from a list is faster than single insertions.
     fn fill(&mut self) {
         let mut ready: Vec<Vec<Key>> = vec![Vec::new(); NO_UNIT + 1];
         for node in 0..self.problem.items() as u32 {
@@ -170,6 +199,7 @@ impl Search<'_> {
         self.trees = ready.into_iter().map(BTreeSet::from_iter).collect();
     }
 
+    /// Inserts a ready item with available operands into its tree.
     fn insert(&mut self, node: u32) {
         let (key, unit) = (self.key(node), self.unit(node));
         self.trees[unit].insert(key);
@@ -178,6 +208,7 @@ impl Search<'_> {
         }
     }
 
+    /// Removes an item from its tree or from the waiting items. Does nothing if the item is in neither.
     fn remove(&mut self, key: Key) {
         let unit = self.unit(key.2);
         if self.trees[unit].remove(&key) {
@@ -189,7 +220,7 @@ impl Search<'_> {
         }
     }
 
-    /// Takes those whose operands have come into the trees.
+    /// Moves waiting items whose operands have arrived into the trees.
     fn advance(&mut self) {
         while let Some(&(earliest, node)) = self.waiting.first() {
             if earliest > self.clock.cycle {
@@ -200,11 +231,12 @@ impl Search<'_> {
         }
     }
 
+    /// Returns the first cycle in which a unit is free.
     fn unit_free(&self, unit: usize) -> u32 {
         if unit == NO_UNIT { 0 } else { self.clock.free[unit] }
     }
 
-    /// Cycles until an item can be issued.
+    /// Returns the stall cycles before an item can issue: for operands, for its unit and for the register banks.
     fn wait(&self, node: u32) -> u32 {
         let mut from = self.earliest[node as usize].max(self.unit_free(self.unit(node)));
         if self.waits_for_banks(node) {
@@ -213,14 +245,17 @@ impl Search<'_> {
         from.saturating_sub(self.clock.cycle)
     }
 
+    /// Returns whether an item reads registers through the banks. Always false before register allocation.
     fn waits_for_banks(&self, node: u32) -> bool {
         !self.problem.ports.is_empty() && self.problem.ports[node as usize].reads_banks()
     }
 
+    /// Returns whether candidates are compared by cost: registers are scarce, or the mode is `reduce-reg`.
     fn saves_registers(&self) -> bool {
         self.problem.counts_registers() && (self.problem.settings.mode == Mode::ReduceReg || self.pressure.live[0] > self.plan.scarce_from)
     }
 
+    /// Selects the next item and removes it from the ready items.
     fn choose(&mut self) -> Choice {
         if let Some(choice) = self.continue_batch() {
             return choice;
@@ -231,7 +266,7 @@ impl Search<'_> {
         self.first_without_objection()
     }
 
-    /// The next matrix product, while a batch lasts.
+    /// Selects the next matrix product of the current batch; `None` if there is no batch, no product is ready, or registers do not suffice.
     fn continue_batch(&mut self) -> Option<Choice> {
         if self.batch == 0 {
             return None;
@@ -245,12 +280,13 @@ impl Search<'_> {
         Some(Choice { key, runner_up: other.map(|key| (key.2, Reason::Batch)) })
     }
 
-    /// The first of the trees that may be looked at.
+    /// Returns the best key of all trees whose unit satisfies `may`.
     fn best_head(&self, may: impl Fn(usize) -> bool) -> Option<Key> {
         let heads = self.trees.iter().enumerate().filter(|(unit, tree)| !tree.is_empty() && may(*unit));
         heads.filter_map(|(_, tree)| tree.first()).min().copied()
     }
 
+    /// Returns the number of registers above the budget if `node` were issued next; 0 after register allocation.
     fn overflow(&self, node: u32) -> i32 {
         if !self.problem.counts_registers() {
             return 0;
@@ -258,7 +294,10 @@ impl Search<'_> {
         self.pressure.overflow(self.problem, &self.pressure.change(self.problem, node))
     }
 
-    /// What speaks against issuing an item in this cycle, its unit aside.
+    /// Returns the reason not to issue an item of a tree in the current cycle, or `None`. The caller checks that the unit is free.
+    ///
+    /// Objections are, in this order: the register budget would be exceeded; the register banks still deliver earlier operands; the
+    /// previous instruction writes the same register.
     fn objection(&self, node: u32) -> Option<Objection> {
         let overflow = self.overflow(node);
         if overflow > 0 {
@@ -275,6 +314,9 @@ impl Search<'_> {
         None
     }
 
+    /// Selects the first item in key order without an objection, or the candidate of lowest cost if there is none.
+    ///
+    /// At most `tree-rejections` items are rejected, which bounds the time of a step.
     fn first_without_objection(&mut self) -> Choice {
         let cycle = self.clock.cycle;
         let mut found = None;
@@ -284,6 +326,7 @@ impl Search<'_> {
                 found = Some(key);
                 break;
             };
+            // The item leaves its tree, so that the next iteration sees the item after it.
             self.remove(key);
             self.rejected.push((key, objection));
         }
@@ -292,6 +335,7 @@ impl Search<'_> {
             None => self.least_bad(),
         };
         self.remove(choice.key);
+        // The objections hold for this cycle only: rejected items are candidates again at the next step.
         for (key, _) in std::mem::take(&mut self.rejected) {
             if key != choice.key {
                 self.insert(key.2);
@@ -300,7 +344,9 @@ impl Search<'_> {
         choice
     }
 
-    /// The one that was found, or one almost as urgent of the same unit whose operands come easier.
+    /// Returns the choice of `key`, or of an item of the same unit with nearly the same priority and cheaper operands.
+    ///
+    /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
     fn accept(&self, key: Key) -> Choice {
         if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].cached {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
@@ -308,6 +354,7 @@ impl Search<'_> {
                 let (hits, busy) = self.ports.operands(self.problem, node, self.clock.cycle);
                 hits as i32 - busy as i32
             };
+            // `key` is still the first of its tree: rejected items were removed. So the iteration starts with `key` itself.
             let others = self.trees[self.unit(key.2)].iter().take(1 + BY_PORTS).take_while(|other| other.0.0 >= least);
             let easiest = others.filter(|other| self.objection(other.2).is_none()).max_by_key(|other| (ease(other.2), Reverse(**other)));
             if let Some(&easiest) = easiest.filter(|easiest| ease(easiest.2) > ease(key.2)) {
@@ -319,6 +366,7 @@ impl Search<'_> {
         }
         let runner_up = match self.rejected.first() {
             Some((other, objection)) => Some((other.2, objection.reason)),
+            // No item was rejected: the runner-up is the second of the same tree or the first of another tree, whichever is better.
             None => {
                 let unit = self.unit(key.2);
                 let behind = self.trees[unit].iter().nth(1).copied();
@@ -330,7 +378,9 @@ impl Search<'_> {
         Choice { key, runner_up: runner_up.or_else(busy) }
     }
 
-    /// Of those that were rejected, whose unit is busy, or whose operands are still to come.
+    /// Returns the candidate of lowest cost when no item can issue in the current cycle without an objection.
+    ///
+    /// Candidates are the rejected items, the first item of each busy unit, and the items whose operands arrive next.
     fn least_bad(&self) -> Choice {
         let cycle = self.clock.cycle;
         let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free(*unit) > cycle);
@@ -344,11 +394,16 @@ impl Search<'_> {
         self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
     }
 
-    /// The candidate of least cost, where registers count.
+    /// Selects the candidate of lowest cost when registers are scarce.
+    ///
+    /// Cost in cycles: stall cycles, plus the change of live general registers times the cost of a register, plus a prohibitive penalty for
+    /// each register above the budget. Example with a cost of 16 cycles per register: an item that can issue now and takes one register
+    /// costs 16; an item that stalls for 10 cycles and frees one register costs 10 - 16 = -6 and is chosen.
     fn cheapest(&mut self) -> Choice {
         let of_trees = self.trees.iter().flat_map(|tree| tree.iter().take(OF_EACH_TREE).copied());
         let by_position = self.by_position.iter().take(BY_POSITION).map(|&node| self.key(node));
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
+        // In `reduce-reg` a register outweighs nearly every stall, but not a register above the budget.
         let reduces = self.problem.settings.mode == Mode::ReduceReg;
         let weight = if reduces { NO_REGISTER / 1024.0 } else { self.plan.register_cycles };
         let costs = of_trees.chain(by_position).chain(coming).map(|key| {
@@ -370,7 +425,7 @@ impl Search<'_> {
         choice
     }
 
-    /// The one of least cost and the one behind it. Candidates may come twice.
+    /// Returns the candidate of lowest cost, with the second-best one as runner-up. The key breaks ties. Candidates may occur twice.
     fn two_best(&self, candidates: impl Iterator<Item = (f64, Key)>, reason: impl Fn(&Key, &Key) -> Reason) -> Choice {
         let rank = |a: &(f64, Key), b: &(f64, Key)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         let mut best: Option<(f64, Key)> = None;
@@ -390,6 +445,7 @@ impl Search<'_> {
         Choice { key, runner_up: second.filter(|_| self.is_traced).map(|(_, other)| (other.2, reason(&key, &other))) }
     }
 
+    /// Issues an item and returns its issue cycle. Items that become ready are inserted; `inserted` is a buffer for them.
     fn issue(&mut self, node: u32, inserted: &mut Vec<u32>) -> u32 {
         let problem = self.problem;
         let item = &problem.code.items[problem.position(node)];
@@ -423,7 +479,7 @@ impl Search<'_> {
     }
 }
 
-/// The key in which two candidates differ.
+/// Returns the first part in which two keys differ.
 fn difference(first: &Key, second: &Key) -> Reason {
     if first.0 != second.0 {
         Reason::Priority

@@ -19,7 +19,8 @@ fn settings(mode: Mode, stage: Stage, budget: Budget) -> Settings {
     Settings { backend: Backend::C, mode, stage, budget, knobs: Knobs::default(), trace: true }
 }
 
-/// Schedules everything up to the first wall, and checks what must hold of any outcome; also says how many registers are live at once.
+/// Schedules the items up to the first scheduling barrier and checks the invariants of every schedule. Also returns the maximum number of
+/// live general registers.
 fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions: &mut Solutions) -> (Schedule, i32) {
     let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
     let graph = Builder::new(Model::of(target()), code.registers()).build(code, region.clone());
@@ -41,7 +42,7 @@ fn run(code: &Code, settings: &Settings, live: (&[u16], &[u16])) -> (Schedule, i
     run_with(code, settings, live, &mut Solutions::default())
 }
 
-/// Two loads, each followed by its chain: the second load need not wait for the first chain.
+/// Two loads, each followed by a chain of dependent additions: both loads must issue first.
 #[test]
 fn loads_go_first_and_chains_are_interleaved() {
     let lines = [
@@ -63,7 +64,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     }
 }
 
-/// Independent sums, consumed in pairs: with few registers each pair is consumed before the next is made.
+/// Independent additions whose results are consumed in pairs: with a small budget, each pair must be consumed before the next is computed.
 #[test]
 fn few_registers_make_consumers_follow_producers() {
     let mut lines: Vec<String> = (0..16).map(|at| format!("FADD R{}, R0, {at}", 20 + at)).collect();
@@ -103,7 +104,7 @@ fn every_pick_says_why() {
     assert_eq!(told, [(1, Some(0), Reason::Priority), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
 }
 
-/// The branch waits thirteen cycles for its predicate, so the comparison does not come last.
+/// The branch waits thirteen cycles for its predicate, so the comparison must not be scheduled last.
 #[test]
 fn what_the_branch_waits_for_goes_early() {
     let mut lines: Vec<String> = Vec::new();
@@ -119,7 +120,7 @@ fn what_the_branch_waits_for_goes_early() {
     assert!(place <= 26 - 7, "{:?}", schedule.order);
 }
 
-/// Products of one factor with two others: operands that are kept in the cache come one behind the other.
+/// Multiply-adds that read either `R2` or `R4` in the first slot: those with the same register must be adjacent, to hit the reuse cache.
 #[test]
 fn operands_in_the_cache_are_used() {
     let mut lines = Vec::new();
@@ -132,7 +133,7 @@ fn operands_in_the_cache_are_used() {
     assert!(changes <= 2, "{:?}", schedule.order);
 }
 
-/// Results for code behind a long call come while it runs; its arguments do not.
+/// The cycles of a call are subtracted from the latency of results that are read after the call.
 #[test]
 fn calls_hide_what_is_in_flight() {
     let mut code = code(&["LDG.E R10, desc[UR4][R2.64]", "LDG.E R11, desc[UR4][R2.64+0x4]", "CALL.REL.NOINC 0x0"]);
@@ -169,7 +170,7 @@ fn costs_of_calls_add_up_and_circles_end() {
     assert_eq!(found, [Some(7), Some(114), Some(131), Some(15), Some(9), None]);
 }
 
-/// The same code on other registers of the same banks is the same problem; on registers of other banks it is another one.
+/// The same code on other registers of the same banks has the same signature; on registers of other banks it has another one.
 #[test]
 fn regions_that_look_alike_are_searched_once() {
     let lines = |base: usize| -> Vec<String> {
@@ -191,7 +192,7 @@ fn regions_that_look_alike_are_searched_once() {
     assert_eq!((solutions.len(), solutions.hits), (2, 1));
 }
 
-/// Instructions from which random code is made.
+/// Instructions from which the tests compose random code.
 const WORDS: [&str; 28] = [
     "FADD R0, R1, R2",
     "FFMA R1, R0, R3, R2",
@@ -232,7 +233,7 @@ impl Random {
     }
 }
 
-/// The checker accepts every order, in all modes and at both stages, with many registers and with few.
+/// The checker accepts every order, in all modes and at both stages, with a large and with a small register budget.
 #[test]
 fn orders_of_random_code_are_right() {
     let mut random = Random(11);
@@ -251,7 +252,7 @@ fn orders_of_random_code_are_right() {
                 let (schedule, peak) = run_with(&code, &settings, (&live, &live), &mut solutions);
                 assert!(peak >= 24);
                 moved += usize::from(!schedule.order.is_sorted());
-                // Once more: the same order, from the solutions or not.
+                // Scheduling again must give the same order, from the cache and without it.
                 let again = run_with(&code, &settings, (&live, &live), &mut solutions).0;
                 assert_eq!(again.order, schedule.order);
                 assert_eq!(run(&code, &settings, (&live, &live)).0.order, schedule.order);
@@ -261,7 +262,7 @@ fn orders_of_random_code_are_right() {
     assert!(moved > 400, "{moved} orders are not those of the source");
 }
 
-/// The region's own count of live registers is that of the tracker.
+/// The count of live registers in a problem equals that of the tracker.
 #[test]
 fn registers_are_counted_as_by_the_tracker() {
     let mut random = Random(5);

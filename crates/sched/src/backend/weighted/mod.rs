@@ -1,40 +1,56 @@
-//! Backend B: forward, then backward list scheduling by a weighted sum.
+//! Backend B: a forward and a backward list scheduling pass; the priority of a candidate is a weighted sum.
 //!
-//! A region is scheduled twice. The **forward pass** goes from the first instruction to the last and leaves an order and a cycle for each
-//! instruction. The **backward pass** goes from the last to the first with the same score mirrored, and with the forward cycles as a second
-//! axis. The common clock ([`super::clock`]) then says which of the two orders is shorter; that one stays, if it has enough registers. After
-//! allocation, where registers do not count, there is no backward pass where the forward one has found an order than which none is shorter.
+//! A region is scheduled twice. The **forward pass** places instructions from the first to the last and yields an order and the issue cycle
+//! of each instruction. The **backward pass** places instructions from the last to the first: the dependency graph and the score are
+//! mirrored, and the issue cycles of the forward pass are an additional criterion. Both orders are then issued on the common clock
+//! ([`super::clock`]). The one that exceeds the register budget less wins; if both are within the budget, the shorter one wins (in
+//! `reduce-reg`, the one with fewer live registers). After register allocation the backward pass is skipped if the forward order has the
+//! length of the lower bound.
 //!
-//! **The score** of a candidate, higher is better, is a sum of three parts without a unit ([`score`]):
+//! **The score** of a candidate is a sum of three parts without a unit ([`score`]); higher is better:
 //!
 //! | part | weight | measure |
 //! |---|---|---|
-//! | registers | `pressure-weight` 1.8 | registers that die less those that begin to live, divided by the register range |
-//! | parallelism | one minus it, -0.8 | how much shorter its way to the end is than the longest, and the issue slots lost by waiting for it |
-//! | forward | `forward-weight` 3.2, one minus it -2.2 | later in the forward order; cycles it would wait, both divided by the range (backward only) |
+//! | registers | `pressure-weight`, 1.8 | registers freed minus registers taken, each times the price of a register |
+//! | parallelism | 1 - 1.8, absolute value 0.8 | penalty for a short critical path, for stall cycles, for lack of a scoreboard |
+//! | forward | `forward-weight`, 3.2 | late issue in the forward pass (backward pass only), times the slope |
+//! | | 1 - 3.2, absolute value 2.2 | penalty for stall cycles (both passes), times the slope |
 //!
-//! The *register range* is the budget less the registers that no order can do without, those live at an end of the region.
-//! In `ilp` and `dyn-batch` the first part grows with the registers in use, from nothing at the lower end of the range; above the
-//! common mark of scarcity, and always in `reduce-reg`, a register counts whole, more than all parallelism. After allocation the range is
-//! endless and registers do not count at all.
+//! The *register range* is the budget minus the registers that are live at the start or at the end of the region, whichever is more: no
+//! order can use fewer. The *slope* is 1 / range. In `ilp` and `dyn-batch` the *price* of a register grows with the registers in use, from
+//! 0 at the lower end of the range to the slope at the upper end. Above the scarcity threshold ([`super::Budget::reduced`]), and always
+//! in `reduce-reg`, the price is 1, which outweighs all parallelism. After register allocation the price is 0.
 //!
-//! **The queue** ([`ready`]) is several: one for each unit by the length of the way, one by registers, one by time for those whose
-//! operands are not there. Of each a few are looked at, so a step costs the same however wide the region is. All is O(n log n).
+//! **Example**, forward pass in `ilp`: budget 40 registers, 8 of them live at the start, so the range is 32 and the threshold 38. The
+//! longest critical path is 40 cycles. L is a load with a critical path of 40 cycles that takes a register; A is an addition with a
+//! critical path of 4 cycles that frees a register. Both can issue now. The penalty of A for its short path is 0.5 * (1 - 4/40) = 0.45.
+//! With 24 live registers, (24 - 8) / 32 = 0.5 of the range is in use:
 //!
-//! **What leaves the region.** A result that the wall behind the region reads, most often a branch its predicate, is wanted when the wall
-//! is issued; all others some cycles later ([`view::Leaving`]). Of two orders the one with which the wall can go on first is the better.
+//! ```text
+//! live registers  price             score of L        score of A                   winner
+//! 24              0.5 / 32 = 0.016  -1.8 * 0.016      1.8 * 0.016 - 0.8 * 0.45     L: -0.03 against -0.33
+//! 39              1                 -1.8 * 1          1.8 * 1 - 0.8 * 0.45         A: 1.44 against -1.8
+//! ```
 //!
-//! **Departures from the description**, which is terse here:
+//! **Ready list** ([`ready`]): one queue per unit, sorted by critical path; one sorted by the change of live registers; one sorted by
+//! arrival time for items whose operands are in flight. A bounded number of entries of each is compared per step, so scheduling *n* items
+//! takes O(n log n) time.
 //!
-//! | what | description | here | why |
+//! **Results that leave the region.** A result that the scheduling barrier at the end of the region reads, usually the predicate of a
+//! branch, must be available when that barrier issues; all others are needed some cycles later ([`view::Leaving`]). The length of an
+//! order includes the cycles until the barrier can issue.
+//!
+//! **Departures from the description of ptxas**, which is terse here:
+//!
+//! | topic | description | here | why |
 //! |---|---|---|---|
-//! | ILP weight | -0.8, "penalizes moves that reduce available parallelism" | its absolute value, on what is lost | with a weight below one it would turn into a reward for loss |
-//! | slopes | ILP weight and backward penalty divided by the range | all weights are; scarce registers count whole | a slope on one side of a balance moves nothing |
-//! | range | of the machine's registers | budget less what is live at an end of the region | below that no order comes |
-//! | weights | given to the backward pass | used in both | a first order without regard to registers is of no use |
-//! | the two orders | not said | the shorter by the common clock, within the budget | |
-//! | balance | registers first | so in `reduce-reg`; else parallelism first while registers last | the modes are common to all backends |
-//! | units | not said | a queue for each | else a busy unit hides those who could use another |
+//! | ILP weight | -0.8, "penalizes moves that reduce available parallelism" | absolute value, times the loss | else losses are rewarded |
+//! | slopes | divide ILP weight and backward penalty by the range | divide register price and forward part | balances the parts |
+//! | range | registers of the machine | budget minus the live registers at the ends of the region | no order uses fewer |
+//! | weights | given to the backward pass | used in both passes | the forward order must respect registers, too |
+//! | the two orders | not specified | the shorter one on the common clock, within the budget | |
+//! | balance | registers first | registers first in `reduce-reg` or when scarce; otherwise parallelism first | common modes |
+//! | units | not specified | one queue per unit | a busy unit would hide candidates for other units |
 //! | FNV-1a tables | for instructions | dense vectors | |
 
 mod pass;
@@ -54,7 +70,9 @@ use registers::{Groups, Live};
 use score::Weights;
 use view::{Direction, Leaving, View};
 
-/// Schedules a region. The tracker stands at its start, and afterwards at its end.
+/// Schedules a region.
+///
+/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
 pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker) -> Schedule {
     tracker.enter_region(code, graph.region.clone());
     let counts_registers = settings.stage == Stage::Pre;
@@ -65,6 +83,7 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     let work = Work::of_region(code, graph, costs);
     let forward = Pass::new(View::forward(graph, &leaving), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &leaving, forward);
+    // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
     let best = if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
     } else {
@@ -79,21 +98,24 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     best.into_schedule(settings)
 }
 
-/// An order with what the common clock says of it.
+/// The order of one pass, issued on the common clock.
 struct Attempt {
+    /// Positions in the code.
     order: Vec<usize>,
     picks: Vec<Pick>,
     length: Length,
-    /// Cycles until the wall behind the region has what it reads.
+    /// Cycles until the scheduling barrier at the end of the region can issue.
     wall: u32,
+    /// Maximum number of live registers of each class; 0 after register allocation.
     peak: Counts,
-    /// When each node is issued.
+    /// Issue cycle of each node.
     cycles: Vec<u32>,
     usage: ResourceVector,
     most_scoreboards: usize,
 }
 
 impl Attempt {
+    /// Issues the order of a pass on the common clock and counts its live registers.
     fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, leaving: &Leaving, found: Found) -> Attempt {
         let Found { order, picks } = found;
         let mut clock = Clock::new(costs);
@@ -124,17 +146,18 @@ impl Attempt {
         Attempt { order, picks, length, wall, peak, cycles, usage, most_scoreboards }
     }
 
-    /// Whether no order is shorter.
+    /// Returns whether the order has the length of the lower bound, so that no order is shorter.
     fn is_shortest(&self, code: &Code, graph: &Graph, costs: &Costs) -> bool {
         let least = least(code, graph, costs);
         self.wall + self.length.done <= least.issued + least.done
     }
 
-    /// Registers beyond the budget.
+    /// Returns the maximum number of live registers above the budget, summed over all classes.
     fn excess(&self, settings: &Settings) -> i32 {
         self.peak.iter().zip(settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
     }
 
+    /// Compares two orders: excess over the register budget first; then cycles, then registers (in `reduce-reg` the other way round).
     fn is_better_than(&self, other: &Attempt, settings: &Settings) -> bool {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);

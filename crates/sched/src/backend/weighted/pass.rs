@@ -1,4 +1,11 @@
-//! One pass through a region, in either direction.
+//! One list scheduling pass over a region, forward or backward.
+//!
+//! Input: a [`View`] of the dependency graph in the direction of the pass, and the weights. Output: the items in issue order, with a trace
+//! on request. At each step, the window of the ready list is scored and the item with the highest score is placed in the first possible
+//! cycle. Cycles count from the boundary of the region at which the pass starts.
+//!
+//! Example of a backward pass: `L: LDG R4`, `A: FADD R5, R4, R4` with a load latency of 30 cycles, and `R5` needed 4 cycles after the issue
+//! of A. A is placed in cycle 4 from the end. L becomes ready with its last reader and is placed in cycle 34 from the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,27 +22,29 @@ use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
-/// Scoreboards that a warp has.
+/// Number of scoreboards of a warp.
 const SCOREBOARDS: usize = 6;
 
-/// What a pass leaves: nodes from the first to the last, and why each was picked.
+/// Result of a pass.
 pub(super) struct Found {
+    /// Nodes in issue order.
     pub order: Vec<u32>,
+    /// Trace, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
 }
 
-/// What a pass has to know of an item's unit.
+/// Use of a functional unit by an item.
 #[derive(Clone, Copy)]
 pub(super) struct Work {
     unit: u8,
-    /// Whether it is a pseudo operation, which takes no time.
+    /// Whether the item is a pseudo operation, which takes no issue slot.
     is_pseudo: bool,
-    /// Cycles that it keeps the unit.
+    /// Cycles for which the item occupies the unit.
     cycles: u16,
 }
 
 impl Work {
-    /// That of all items of a region.
+    /// Returns the unit use of each item of a region.
     pub fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Work> {
         let work = |item: &Item| Work {
             unit: costs.unit(item.class) as u8,
@@ -46,33 +55,38 @@ impl Work {
     }
 }
 
-/// A pass. Cycles count from where it begins.
+/// State of a pass. Vectors are indexed by node.
 pub(super) struct Pass<'a> {
     view: View<'a>,
     work: &'a [Work],
     settings: &'a Settings,
     weights: &'a Weights,
+    /// Live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
-    /// How each item that is ready would change the number of live registers.
+    /// Change of live registers if a ready item were placed next.
     changes: Vec<Counts>,
     ready: Ready,
-    /// How late each node comes in the forward order, as a share of its length.
+    /// Backward pass: issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
     forward: Option<Vec<f64>>,
-    /// What each node loses of the longest way.
+    /// Penalty for a critical path shorter than the longest one ([`Weights::lost`]).
     lost: Vec<f64>,
+    /// First cycle in which the next item can be placed.
     cycle: u32,
-    /// When each unit was used last, forward with the time that it stays busy.
+    /// Use of each unit; `None` if unused so far. Forward: first cycle in which the unit is free. Backward: cycle of the last placed item.
     used: [Option<u32>; UNITS],
-    /// Forward: when what is in flight comes back.
+    /// Forward pass: completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
-    /// Backward: items that nothing but their place is wanting for and that set a scoreboard.
+    /// Number of ready items that set a scoreboard. In the backward pass, the readers of these items are placed and the items are not, so
+    /// this is the number of results in flight at the current position.
     open: usize,
+    // Buffers that are kept to avoid allocations at each step.
     window: Vec<u32>,
     waits: Vec<u32>,
     inserted: Vec<u32>,
     changed: Vec<u32>,
 }
 
+/// A scored item of the window, by rank.
 #[derive(Clone, Copy)]
 struct Candidate {
     rank: u32,
@@ -80,12 +94,15 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// Returns whether the candidate is better than `other`; the lower rank breaks ties. Every candidate is better than none.
     fn beats(&self, other: Option<&Candidate>) -> bool {
         other.is_none_or(|other| self.score.beats(&other.score).unwrap_or(self.rank < other.rank))
     }
 }
 
 impl<'a> Pass<'a> {
+    /// Creates a pass. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
+    /// pass, and is `None` for the forward pass.
     pub fn new(
         view: View<'a>,
         work: &'a [Work],
@@ -121,7 +138,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Places all items.
+    /// Places all items and returns them in issue order.
     pub fn run(mut self) -> Found {
         let items = self.view.graph.items();
         let start = self.view.graph.region.start;
@@ -147,7 +164,8 @@ impl<'a> Pass<'a> {
         found
     }
 
-    /// Joins that wait for nobody, which are there from the end only.
+    /// Releases the joins that have no node before them. They exist in the backward pass only: every join has predecessors, but it may have
+    /// no successors.
     fn release_joins(&mut self) {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
         let free: Vec<u32> = (items..nodes).filter(|&node| self.view.left[node as usize] == 0).collect();
@@ -156,6 +174,7 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Returns the entry of a node in the ready list.
     fn entry(&self, node: u32) -> Entry {
         Entry {
             rank: self.view.rank(node),
@@ -165,6 +184,7 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Moves the items of `inserted` into the ready list.
     fn insert(&mut self) {
         let inserted = std::mem::take(&mut self.inserted);
         for &node in &inserted {
@@ -179,13 +199,15 @@ impl<'a> Pass<'a> {
         self.inserted.clear();
     }
 
-    /// The cycle in which an item could be placed.
+    /// Returns the first cycle in which an item can be placed.
     fn possible(&self, node: u32) -> u32 {
         let work = self.work[node as usize];
         let earliest = self.view.earliest[node as usize].max(self.cycle);
         if work.is_pseudo {
             return earliest;
         }
+        // Backward, cycles count from the end: this item comes before the last placed one in time and must leave the unit before that one
+        // starts, so its own cycles on the unit separate the two. Forward, `used` already contains the cycles of the earlier item.
         let own = match self.view.direction {
             Direction::Forward => 0,
             Direction::Backward => u32::from(work.cycles),
@@ -193,6 +215,7 @@ impl<'a> Pass<'a> {
         self.used[usize::from(work.unit)].map_or(earliest, |used| earliest.max(used + own))
     }
 
+    /// Returns the best candidate of the window, and the second-best one. The latter is exact only when tracing.
     fn pick(&mut self) -> (Candidate, Option<Candidate>) {
         let (view, work) = (&self.view, self.work);
         self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
@@ -200,6 +223,7 @@ impl<'a> Pass<'a> {
         self.ready.window(&mut window);
         waits.clear();
         waits.extend(window.iter().map(|&rank| self.possible(self.view.rank(rank)) - self.cycle));
+        // Stall cycles that are unavoidable at this step must not weigh: only those beyond the shortest stall count.
         let shortest = waits.iter().copied().min().unwrap_or(0);
         let live = self.live.as_ref().map_or([0; REGISTER_CLASSES], Live::now);
         let prices = if self.live.is_some() { self.weights.prices(live) } else { [0.0; REGISTER_CLASSES] };
@@ -219,18 +243,21 @@ impl<'a> Pass<'a> {
         (best, second)
     }
 
+    /// Returns the measures of an item that stalls for `wait` cycles; `crowded` says whether all scoreboards are in use.
     fn measure(&self, node: u32, wait: u32, crowded: bool) -> Measures {
         let node = node as usize;
         Measures {
             change: self.changes[node],
             lost: self.lost[node],
             wait,
-            // Forward, one more would fly; backward, one less would be open.
+            // Forward, an item that sets a scoreboard adds a result in flight. Backward, placing such an item removes one, so all other
+            // items get the penalty.
             crowds: crowded && self.view.sets_scoreboard[node] == (self.view.direction == Direction::Forward),
             forward: self.forward.as_ref().map_or(0.0, |forward| forward[node]),
         }
     }
 
+    /// Returns whether all scoreboards are in use at the current position.
     fn is_crowded(&self) -> bool {
         match self.view.direction {
             Direction::Forward => self.in_flight.len() >= SCOREBOARDS,
@@ -238,6 +265,7 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Places an item in its first possible cycle and updates registers, scoreboards and the ready list.
     fn place(&mut self, node: u32) {
         let at = self.possible(node);
         let work = self.work[node as usize];
@@ -251,6 +279,7 @@ impl<'a> Pass<'a> {
         if let Some(live) = &mut self.live {
             self.changed.clear();
             live.step(node, &mut |other| self.changed.push(other));
+            // The placement can turn other items into last readers. Items that are not ready yet are evaluated on insertion.
             for &other in &self.changed {
                 let rank = self.view.rank(other);
                 if self.ready.has(rank) {
@@ -264,6 +293,7 @@ impl<'a> Pass<'a> {
         self.insert();
     }
 
+    /// Updates the number of results in flight for an item placed in cycle `at`.
     fn track_scoreboard(&mut self, node: u32, at: u32) {
         if !self.view.sets_scoreboard[node as usize] {
             return;

@@ -1,29 +1,34 @@
-//! What can be placed next: queues by the length of the way, by registers, and by time.
+//! The ready list of backend B: queues sorted by critical path, by change of live registers, and by arrival time of operands.
 //!
-//! Of a queue only the first few are looked at, and most regions have few that are ready. So a queue keeps its first entries in a short sorted
-//! list and only what is beyond them in a balanced tree ([`Queue`]): a step costs the same however wide the region is, and little where it is narrow.
+//! A step compares the first few entries of each queue only, and in most regions few items are ready at once. Therefore a [`Queue`] keeps
+//! its first entries in a short sorted vector and the rest in a balanced tree. Insertion and removal take O(log n) time, and with few
+//! ready items the tree stays empty.
 
 use std::collections::BTreeSet;
 
 use oriole_hardware::units::UNITS;
 
-/// Candidates of each unit with the longest way that are looked at.
+/// Number of candidates of each unit to compare, longest critical path first.
 const BY_REACH: usize = 4;
-/// Candidates that are best for registers that are looked at.
+/// Number of candidates to compare, most registers freed first.
 const BY_REGISTERS: usize = 8;
-/// Candidates whose operands come next that are looked at.
+/// Number of candidates with operands in flight to compare, earliest arrival first.
 const BY_TIME: usize = 6;
 
-/// Entries that a queue keeps in its list.
+/// Maximum number of entries in the sorted vector of a queue.
 const LIST: usize = 24;
-/// With fewer of them the list is filled from the tree.
+/// The sorted vector is refilled from the tree when it has fewer entries than this. At least as large as each of the numbers of candidates
+/// above, so that [`Queue::first`] always finds enough entries in the vector.
 const SHORTEST_LIST: usize = 8;
 
-/// Entries in ascending order.
+/// A priority queue with ordered access to its first entries.
+///
+/// Invariants: every entry of `list` is smaller than every entry of `tree`; if `tree` is not empty, `list` has at least [`SHORTEST_LIST`]
+/// entries.
 struct Queue<T> {
-    /// The first of them.
+    /// The first entries, in ascending order.
     list: Vec<T>,
-    /// Those behind.
+    /// The other entries.
     tree: BTreeSet<T>,
 }
 
@@ -34,6 +39,7 @@ impl<T: Ord + Copy> Queue<T> {
 
     fn insert(&mut self, entry: T) {
         let at = self.list.partition_point(|other| *other < entry);
+        // Larger than the whole vector: it may also be larger than entries of the tree.
         if at == self.list.len() && !self.tree.is_empty() {
             self.tree.insert(entry);
             return;
@@ -46,7 +52,7 @@ impl<T: Ord + Copy> Queue<T> {
         }
     }
 
-    /// Takes an entry out; says whether it was there.
+    /// Removes an entry and returns whether the queue contained it.
     fn remove(&mut self, entry: T) -> bool {
         let Ok(at) = self.list.binary_search(&entry) else { return self.tree.remove(&entry) };
         self.list.remove(at);
@@ -60,13 +66,14 @@ impl<T: Ord + Copy> Queue<T> {
         true
     }
 
-    /// The first entries, as far as anybody looks.
+    /// Returns the first `count` entries, or all if there are fewer. `count` must be at most [`SHORTEST_LIST`].
     fn first(&self, count: usize) -> &[T] {
         &self.list[..count.min(self.list.len())]
     }
 }
 
-/// Rank and reach as one number: those that reach further come first, then those of lower rank.
+/// Sort key of an item: longer critical path first, then lower rank. The upper half holds the complement of the critical path in cycles,
+/// the lower half the rank.
 type Place = u64;
 
 fn place(reach: u32, rank: u32) -> Place {
@@ -77,25 +84,34 @@ fn rank(place: Place) -> u32 {
     place as u32
 }
 
-/// Items that wait for nothing that is not placed, by their ranks.
+/// The ready list: items all of whose predecessors, in the direction of the pass, are placed.
+///
+/// A ready item is in one of `by_reach` and `waiting`, and before register allocation also in `by_registers`.
 pub(super) struct Ready {
+    /// Items with available operands, per unit.
     by_reach: [Queue<Place>; UNITS],
+    /// All ready items, by the change of live general registers.
     by_registers: Queue<(i32, Place)>,
+    /// Items that cannot be placed yet, by the first cycle in which they can.
     waiting: Queue<(u32, Place)>,
-    /// The change of registers by which each item is in the queue; none if it is not there.
+    /// For each rank, the change under which the item is in `by_registers`; `None` if it is not there.
     keys: Vec<Option<i32>>,
 }
 
-/// An item as the queue sees it.
+/// An item of the ready list.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
+    /// Position in the original order, in the direction of the pass.
     pub rank: u32,
     pub unit: usize,
+    /// Critical path to the opposite end of the region, in cycles.
     pub reach: u32,
+    /// First cycle in which the item can be placed.
     pub earliest: u32,
 }
 
 impl Ready {
+    /// Creates an empty ready list for a region of `items` items.
     pub fn new(items: usize) -> Ready {
         Ready {
             by_reach: std::array::from_fn(|_| Queue::new()),
@@ -105,7 +121,7 @@ impl Ready {
         }
     }
 
-    /// Adds an item that changes live registers by `change`, which is none if they do not matter.
+    /// Inserts an item; `cycle` is the current cycle. `change` is its change of live general registers; `None` after register allocation.
     pub fn insert(&mut self, entry: Entry, change: Option<i32>, cycle: u32) {
         let place = place(entry.reach, entry.rank);
         if entry.earliest > cycle {
@@ -119,6 +135,7 @@ impl Ready {
         }
     }
 
+    /// Removes an item. The entry must have the values of its insertion.
     pub fn remove(&mut self, entry: Entry) {
         let place = place(entry.reach, entry.rank);
         if !self.by_reach[entry.unit].remove(place) {
@@ -129,12 +146,12 @@ impl Ready {
         }
     }
 
-    /// Whether an item is here.
+    /// Returns whether an item is in the ready list. Before register allocation only: afterwards the answer is always no.
     pub fn has(&self, rank: u32) -> bool {
         self.keys[rank as usize].is_some()
     }
 
-    /// Gives an item that is here its new place among registers.
+    /// Updates the change of live general registers of a ready item.
     pub fn change(&mut self, rank: u32, reach: u32, change: i32) {
         if let Some(key) = &mut self.keys[rank as usize]
             && *key != change
@@ -146,7 +163,7 @@ impl Ready {
         }
     }
 
-    /// Moves those whose operands have come.
+    /// Moves the items that can be placed from `cycle` on into the queue of their unit; `unit` maps a rank to its unit.
     pub fn advance(&mut self, cycle: u32, unit: impl Fn(u32) -> usize) {
         while let Some(&(earliest, place)) = self.waiting.first(1).first() {
             if earliest > cycle {
@@ -157,7 +174,7 @@ impl Ready {
         }
     }
 
-    /// Those to look at, each once.
+    /// Replaces the contents of `window` by the ranks of the candidates to compare, each once.
     pub fn window(&self, window: &mut Vec<u32>) {
         window.clear();
         for queue in &self.by_reach {
@@ -177,7 +194,7 @@ impl Ready {
 mod tests {
     use super::*;
 
-    /// Against a plain sorted list, with many more entries than the list holds.
+    /// Compares a queue with a sorted set, with many more entries than the vector of the queue holds.
     #[test]
     fn a_queue_is_in_order_whatever_comes_and_goes() {
         let (mut queue, mut plain) = (Queue::new(), BTreeSet::new());

@@ -1,4 +1,17 @@
-//! The weighted sum.
+//! The score of a candidate: a weighted sum of register pressure, parallelism and the forward order.
+//!
+//! The header of the parent module defines the terms (range, slope, price) and has an example. With `w` stall cycles beyond the shortest
+//! stall of the step:
+//!
+//! ```text
+//! waiting     = 0 if w = 0, otherwise 0.5 + 0.5 * w / (w + 16)
+//! registers   = -pressure-weight * sum over the classes of (change of live registers * price)
+//! parallelism = -|1 - pressure-weight| * (0.5 * (1 - path / longest path) + waiting + 1/16 if scoreboards are short)
+//! forward     = slope * (forward-weight * cycle in the forward order / its length - |1 - forward-weight| * waiting)
+//! score       = registers + parallelism + forward
+//! ```
+//!
+//! Exceeding the register budget is compared before the score ([`Score::beats`]).
 
 use super::registers::Groups;
 use super::{Mode, Settings};
@@ -7,55 +20,63 @@ use crate::pressure::Counts;
 
 use super::super::Reason;
 
-/// A range for what does not depend on registers, when there is no budget: the registers of a thread.
+/// Maximum register range for the slope of the forward part: the number of registers of a thread. Without a budget the range is unlimited,
+/// and the forward part would vanish.
 const WHOLE_FILE: f64 = 256.0;
-/// Cycles of waiting that count for half of all.
+/// Number of stall cycles at which the variable half of the stall penalty reaches half of its maximum.
 const LONG_WAIT: f64 = 16.0;
-/// The share of a crowded scoreboard.
+/// Penalty for an item that needs a scoreboard when all are in use.
 const CROWDED: f64 = 1.0 / 16.0;
 
-/// Weights for a region.
+/// Weights and register thresholds of a region.
 pub(super) struct Weights {
+    /// Weight of the register part.
     pressure: f64,
+    /// Weight of the parallelism part.
     parallelism: f64,
+    /// Weight of the cycle in the forward order.
     forward: f64,
+    /// Weight of stall cycles in the forward part.
     penalty: f64,
-    /// The lower end of the range.
+    /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
     least: Counts,
-    /// One divided by the range.
+    /// 1 / register range of each class.
     slopes: [f64; REGISTER_CLASSES],
-    /// From here on a register counts whole.
+    /// With more live registers than this, the price of a register is 1.
     scarce: Counts,
+    /// Maximum number of live registers of each class.
     budget: Counts,
 }
 
-/// What is measured of a candidate.
+/// Measures of a candidate, the input of its score.
 #[derive(Clone, Copy)]
 pub(super) struct Measures {
-    /// How it changes live registers.
+    /// Change of live registers of each class.
     pub change: Counts,
-    /// What it loses because its way to the end of the pass is shorter than the longest ([`Weights::lost`]).
+    /// Penalty for a critical path shorter than the longest one ([`Weights::lost`]).
     pub lost: f64,
-    /// Cycles until it can be placed, beyond those until the first can.
+    /// Stall cycles of the candidate minus the shortest stall of all candidates.
     pub wait: u32,
-    /// It wants a scoreboard where there is none left.
+    /// Whether all scoreboards are in use and the candidate makes this worse (forward) or does not relieve it (backward).
     pub crowds: bool,
-    /// How late it comes in the forward order, as a share of its length.
+    /// Issue cycle in the forward order as a fraction (0 to 1) of the last issue cycle; 0 in the forward pass.
     pub forward: f64,
 }
 
-/// A candidate's score.
+/// Score of a candidate, with its parts for the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Score {
-    /// Registers beyond the budget that it would need.
+    /// Number of registers above the budget, summed over the classes of which the candidate takes registers.
     overflow: i32,
     registers: f64,
     parallelism: f64,
     forward: f64,
+    /// Sum of the three parts.
     sum: f64,
 }
 
 impl Weights {
+    /// Computes the weights of a region; `groups` is `None` after register allocation.
     pub fn new(settings: &Settings, groups: Option<&Groups>) -> Weights {
         let (pressure, forward) = (settings.knobs.pressure_weight, settings.knobs.forward_weight);
         let ends = groups.map_or([[0; REGISTER_CLASSES]; 2], |groups| [groups.at_start(), groups.at_end()]);
@@ -70,7 +91,7 @@ impl Weights {
         Weights { pressure, parallelism: (1.0 - pressure).abs(), forward, penalty: (1.0 - forward).abs(), least, slopes, scarce, budget }
     }
 
-    /// What a register of each class counts when so many are live.
+    /// Returns the price of a register of each class when `live` registers are live.
     pub fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
         std::array::from_fn(|class| {
             if live[class] > self.scarce[class] {
@@ -81,12 +102,14 @@ impl Weights {
         })
     }
 
+    /// Returns the score of a candidate; `prices` must be those of `live`.
     pub fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> Score {
         let change = measures.change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
         let overflow = (0..REGISTER_CLASSES).filter(|&class| change[class] > 0).map(over).sum();
         let registers: f64 = change.iter().zip(prices).map(|(&change, price)| f64::from(change) * price).sum();
         let wait = f64::from(measures.wait);
+        // One stall cycle costs more than the largest penalty for a short critical path (0.5), so an item that can issue now is preferred.
         let waiting = if measures.wait > 0 { 0.5 + 0.5 * wait / (wait + LONG_WAIT) } else { 0.0 };
         let lost = measures.lost + waiting + if measures.crowds { CROWDED } else { 0.0 };
         let secondary = self.slopes[0].max(1.0 / WHOLE_FILE);
@@ -95,20 +118,20 @@ impl Weights {
         Score { overflow, registers, parallelism, forward, sum: registers + parallelism + forward }
     }
 
-    /// What a candidate loses whose way to the end is this share of the longest.
+    /// Returns the penalty for a critical path that is the fraction `reach` (0 to 1) of the longest one.
     pub fn lost(reach: f64) -> f64 {
         0.5 * (1.0 - reach)
     }
 }
 
 impl Score {
-    /// Whether it is better than another; none if they are equal.
+    /// Returns whether this score is better than `other`; `None` if they are equal. Fewer registers above the budget decide first.
     pub fn beats(&self, other: &Score) -> Option<bool> {
         let order = other.overflow.cmp(&self.overflow).then(self.sum.total_cmp(&other.sum));
         order.is_ne().then_some(order.is_gt())
     }
 
-    /// Why it is better than another.
+    /// Returns the part of the score that contributes most to the advantage over `other`.
     pub fn reason(&self, other: &Score) -> Reason {
         if self.overflow != other.overflow {
             return Reason::PressureOverflow;

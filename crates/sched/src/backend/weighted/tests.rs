@@ -31,7 +31,7 @@ fn general(numbers: &[u16]) -> Vec<u32> {
     numbers.iter().filter_map(|&number| from_machine::register(File::General, number)).collect()
 }
 
-/// Schedules code by itself; gives the schedule and the most general registers that are live in it.
+/// Schedules the code as one region and checks the invariants of every schedule. Also returns the maximum number of live general registers.
 fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     let graph = graph(code);
     let mut tracker = Tracker::new(code.groups().len());
@@ -50,7 +50,7 @@ fn ilp(budget: Budget) -> Settings {
     settings(Mode::Ilp, Stage::Pre, budget)
 }
 
-/// Two loads, each followed by its chain: the second load need not wait for the first chain.
+/// Two loads, each followed by a chain of dependent additions: both loads must issue first.
 #[test]
 fn loads_go_first_and_chains_are_interleaved() {
     let lines = [
@@ -73,7 +73,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     }
 }
 
-/// Independent sums, consumed in pairs.
+/// Returns code of independent additions whose results are consumed in pairs.
 fn pairs() -> Code {
     let mut lines: Vec<String> = (0..16).map(|at| format!("FADD R{}, R0, {at}", 20 + at)).collect();
     lines.extend((0..8).map(|at| format!("FADD R{}, R{}, R{}", 50 + at, 20 + 2 * at, 21 + 2 * at)));
@@ -87,7 +87,7 @@ fn few_registers_make_consumers_follow_producers() {
     let (fast, many) = run(&code, &ilp(Budget::UNLIMITED), &[0, 1], &[]);
     let budget = Budget::new(Mode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
     let (slow, few) = run(&code, &settings(Mode::ReduceReg, Stage::Pre, budget), &[0, 1], &[]);
-    // R0 and R1 stay; two operands, of which one makes room for their sum.
+    // R0 and R1 stay live. Two operands are live in addition; their sum reuses the register of one of them.
     assert!(few <= 5 && many > few, "{few} and {many} live registers");
     assert!(fast.length.is_shorter_than(slow.length));
     for registers in [6, 8, 10] {
@@ -96,7 +96,7 @@ fn few_registers_make_consumers_follow_producers() {
     }
 }
 
-/// Where registers have their places, how many are live makes no difference.
+/// After register allocation the number of live registers does not influence the order, whatever its weight.
 #[test]
 fn after_allocation_registers_do_not_count() {
     let code = pairs();
@@ -108,7 +108,7 @@ fn after_allocation_registers_do_not_count() {
     assert!(free.picks.iter().chain(&weighed.picks).all(|pick| pick.reason != Reason::WeightedRegisters));
 }
 
-/// With no weight on parallelism, registers decide; with none on registers, parallelism does.
+/// With a weight of 0 for parallelism, registers decide; with a weight of 0 for registers, parallelism decides.
 #[test]
 fn weights_can_be_set() {
     let code = pairs();
@@ -135,7 +135,8 @@ fn every_pick_says_why() {
     assert_eq!(load.cycle, 0);
 }
 
-/// A branch waits for its predicate longer than any sum for another: the comparison does not come last, though its way is the shortest.
+/// The latency from a comparison to the branch is longer than that between additions: the comparison must not be scheduled last, although
+/// its critical path inside the region is the shortest.
 #[test]
 fn what_a_branch_reads_is_there_when_it_comes() {
     let mut lines: Vec<String> = (0..24).map(|at| format!("FADD R{}, R{}, R1", 10 + at % 4, 10 + at % 4)).collect();
@@ -152,7 +153,7 @@ fn what_a_branch_reads_is_there_when_it_comes() {
     assert!(cycles(24) - cycles(comparison) >= graph.tail(24) - 2, "{comparison} of {:?}", schedule.order);
 }
 
-/// Backward counting from the end comes to the same registers as forward counting, on code that writes each register once.
+/// Forward and backward counting give the same live registers at each position, on code that writes each register once.
 #[test]
 fn both_directions_count_the_same_registers() {
     let code = pairs();
@@ -209,7 +210,7 @@ impl Random {
     }
 }
 
-/// [`run`] checks each order, its length and its picks.
+/// [`run`] checks the meaning of each order, its length and its trace; scheduling twice must give the same order.
 #[test]
 fn random_code_keeps_its_meaning_in_all_modes() {
     let mut random = Random(11);
@@ -233,7 +234,7 @@ fn random_code_keeps_its_meaning_in_all_modes() {
     assert!(moved > 1000, "{moved} new orders");
 }
 
-/// Regions of a block one after the other, as a function has them: the tracker comes to the same place as in the old order.
+/// Schedules two consecutive regions of a block: after each, the tracker has the same live registers as in the original order.
 #[test]
 fn the_tracker_stands_at_the_end_afterwards() {
     let mut random = Random(5);
@@ -256,7 +257,7 @@ fn the_tracker_stands_at_the_end_afterwards() {
     }
 }
 
-/// All orders that keep the dependences, by trying everything.
+/// Appends all permutations of the code that the checker accepts to `found`, by exhaustive search.
 fn every_order(code: &Code, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
     if chosen.len() == code.items.len() {
         found.extend(check::check(code, 0..code.items.len(), chosen).is_ok().then(|| chosen.clone()));
@@ -291,7 +292,7 @@ fn no_order_takes_less_than_the_least() {
         let lengths: Vec<Length> = orders.iter().map(|order| estimate(&code, &graph, &costs(), order.iter().copied())).collect();
         let least = least(&code, &graph, &costs());
         assert!(lengths.iter().all(|length| least.issued <= length.issued && least.done <= length.done), "region {number}");
-        // Of a chain it is exact.
+        // For a dependency chain, the only legal order has the length of the lower bound.
         assert!(number > 0 || lengths == [least]);
     }
 }

@@ -1,17 +1,22 @@
-//! A graph as a pass sees it: from the first instruction to the last, or mirrored.
+//! A dependency graph in the direction of a pass: as it is, or mirrored.
+//!
+//! The mirrored graph has an edge from each item to its predecessors, and cycles count from the end of the region. The same list
+//! scheduler then places instructions from the last to the first. An item may be placed when all its readers are placed, and at least
+//! as many cycles before them as its latency.
 
 use crate::code::{Code, Effect};
 use crate::graph::Graph;
 
-/// Results that leave a region, and when they are wanted.
+/// Results that are read after the region.
 pub(super) struct Leaving {
-    /// For each item the cycles by which it should stand before the region's end.
+    /// For each item, the number of cycles before the end of the region by which it should issue; 0 if its results do not leave the region.
     pub tails: Vec<u32>,
-    /// Items whose results the wall behind the region reads.
+    /// Items whose results the scheduling barrier at the end of the region reads.
     pub read_by_wall: Vec<u32>,
 }
 
 impl Leaving {
+    /// Finds the results of a region that are read after it.
     pub fn of(code: &Code, graph: &Graph) -> Leaving {
         let nodes = 0..graph.items() as u32;
         let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
@@ -24,39 +29,45 @@ impl Leaving {
     }
 }
 
-/// Which way a pass goes.
+/// Direction of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
+    /// From the first instruction to the last.
     Forward,
+    /// From the last instruction to the first.
     Backward,
 }
 
-/// An edge to a node that comes later in the pass.
+/// An edge to a node that the pass places later.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     pub node: u32,
+    /// Minimum number of cycles between the two.
     pub latency: u16,
 }
 
-/// A graph in one direction.
+/// A dependency graph in the direction of a pass. Cycles count from the boundary of the region at which the pass starts.
 pub(super) struct View<'g> {
     pub graph: &'g Graph,
     pub direction: Direction,
+    /// First index in `links` of each node, and the total number of links at the end.
     first: Vec<u32>,
+    /// Links of all nodes, grouped by node.
     links: Vec<Link>,
-    /// Nodes whose time is yet to be passed on.
+    /// Buffer for [`View::release`]: nodes to release, with their cycles.
     joins: Vec<(u32, u32)>,
-    /// How many nodes must come before each.
+    /// Number of nodes that must still be placed before each node.
     pub left: Vec<u32>,
-    /// The cycle of the pass from which on each can be placed.
+    /// First cycle of the pass in which each node can be placed, as far as is known.
     pub earliest: Vec<u32>,
-    /// The most cycles from each node to the other end of the region.
+    /// Critical path from each node to the opposite end of the region, in cycles.
     pub reach: Vec<u32>,
-    /// Whether somebody waits for each item's scoreboard.
+    /// Whether some successor of the item waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
 impl<'g> View<'g> {
+    /// Returns the graph as it is. Latencies of results that leave the region lengthen the critical paths.
     pub fn forward(graph: &'g Graph, leaving: &Leaving) -> View<'g> {
         let nodes = graph.nodes();
         let mut view = View::empty(graph, Direction::Forward);
@@ -76,7 +87,8 @@ impl<'g> View<'g> {
         view
     }
 
-    /// Time runs from the end: an instruction whose results leave the region should stand as far before it as they take.
+    /// Returns the mirrored graph. An item whose results leave the region can be placed from the cycle of its tail on: cycles count from
+    /// the end of the region, so the item then issues early enough for its readers.
     pub fn backward(graph: &'g Graph, leaving: &Leaving) -> View<'g> {
         let nodes = graph.nodes();
         let mut view = View::empty(graph, Direction::Backward);
@@ -99,6 +111,7 @@ impl<'g> View<'g> {
         view
     }
 
+    /// Returns a view without links.
     fn empty(graph: &'g Graph, direction: Direction) -> View<'g> {
         let mut first = Vec::with_capacity(graph.nodes() + 1);
         first.push(0);
@@ -116,7 +129,7 @@ impl<'g> View<'g> {
         }
     }
 
-    /// Where an item stands in the order that the pass would keep if nothing spoke against it; and back.
+    /// Converts a node to its rank, its position in the original order in the direction of the pass; also converts a rank to its node.
     pub fn rank(&self, node: u32) -> u32 {
         match self.direction {
             Direction::Forward => node,
@@ -124,7 +137,9 @@ impl<'g> View<'g> {
         }
     }
 
-    /// Tells those behind a node when it was placed; joins pass it on. `ready` hears of items that wait for nothing else.
+    /// Propagates the placement of `node` in cycle `at` along its links, and appends the items that become ready to `ready`.
+    ///
+    /// A join is not placed: when all nodes before the join are placed, it is released at once.
     pub fn release(&mut self, node: u32, at: u32, ready: &mut Vec<u32>) {
         let mut joins = std::mem::take(&mut self.joins);
         joins.push((node, at));
