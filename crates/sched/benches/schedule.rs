@@ -1,8 +1,7 @@
 //! Measures the speed of graph construction, scheduling and checking: `cargo bench -p oriole-sched --bench schedule`.
 //!
 //! The code is synthetic and in one block. *mixed* repeats a load, a chain of arithmetic, and a store. *wide* has stores to different
-//! offsets
-//! that are all ready at once.
+//! offsets that are all ready at once.
 
 use std::env;
 use std::time::{Duration, Instant};

@@ -1,14 +1,12 @@
 //! Schedules functions: before register allocation on SSA values, and afterwards (phase 110) on physical registers.
 //!
 //! Each block is scheduled separately, region by region ([`Code::regions`]). The new order of a region is used only if it is estimated to
-//! be
-//! faster than the old order. On values there is a second condition, for the whole block: the new order must not need more registers than
-//! the register target or than the old order. Otherwise the block is scheduled again in the mode that reduces registers, and if that does
-//! not fit either, the block keeps its old order.
+//! be faster than the old order. On values there is a second condition, for the whole block: the new order must not need more registers
+//! than the register target or than the old order. Otherwise the block is scheduled again in the mode that reduces registers, and if that
+//! does not fit either, the block keeps its old order.
 //!
 //! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
-//! many
-//! warps stay resident as with the old order ([`crate::report::target`]). More registers must pay for the lost warps: the caller can
+//! many warps stay resident as with the old order ([`crate::report::target`]). More registers must pay for the lost warps: the caller can
 //! request a schedule that keeps only a percentage of the warps ([`Scheduler::warps_kept`]) and compare the two by [`crate::score`].
 //! [`Stats::promise`] predicts whether such a schedule is worth trying ([`crate::offer`]).
 

@@ -1,8 +1,7 @@
 //! The memory space that an instruction accesses, and its effect on scheduling priority.
 //!
 //! *Hot* accesses go to memory of long latency and should issue early. *Cold* accesses have a short latency and can be delayed. A latency
-//! of
-//! more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
+//! of more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
 
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Instruction, Value};

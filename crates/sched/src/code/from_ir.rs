@@ -147,8 +147,7 @@ impl ValueTouches {
             self.reads.push(Touch { register, file, port, slot: None });
             if is_tied {
                 // A tied operand shares its register with the result, so the instruction overwrites it. As a write, it must follow all
-                // other
-                // readers of the value. If a reader came later, the allocator would have to copy the value.
+                // other readers of the value. If a reader came later, the allocator would have to copy the value.
                 self.writes.push(Touch { register, file, port: None, slot: None });
             }
         }

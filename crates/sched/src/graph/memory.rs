@@ -17,8 +17,7 @@
 //!
 //! A join may contain accesses with the same base as a later access, at other offsets. The later access then follows them without need;
 //! that is conservative, never wrong. In each space an access enters at most one join, and each join has one edge from the join before it,
-//! so the
-//! number of edges is linear in the number of accesses.
+//! so the number of edges is linear in the number of accesses.
 
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
@@ -59,8 +58,7 @@ struct SpaceState {
     /// Node that follows the loads which every later store must follow.
     joined_loads: Option<u32>,
     /// Loads with the base `kept_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
-    /// must
-    /// follow all of them.
+    /// must follow all of them.
     kept: Vec<u32>,
     kept_base: Option<Base>,
     /// Loads since the latest store.

@@ -113,22 +113,19 @@ impl Graph {
     }
 
     /// Returns the number of cycles from an item's issue until its results are ready after the region. Only results that no item of the
-    /// region
-    /// reads count; without such results the number is that of [`Graph::exit`]. The slowest possible reader is assumed.
+    /// region reads count; without such results the number is that of [`Graph::exit`]. The slowest possible reader is assumed.
     pub fn tail(&self, node: u32) -> u32 {
         self.tails[node as usize].into()
     }
 
     /// Returns the same as [`Graph::tail`] under a milder assumption. The wall after the region counts with its actual latency. Other
-    /// readers
-    /// are assumed to be of the same class as the item, because chains mostly continue with the same kind of instruction.
+    /// readers are assumed to be of the same class as the item, because chains mostly continue with the same kind of instruction.
     pub fn typical_tail(&self, node: u32) -> u32 {
         self.typical_tails[node as usize].into()
     }
 
     /// Returns the number of cycles from an item's issue until the wall after the region can issue, for example a branch that reads a
-    /// predicate
-    /// or a call that reads an argument. Returns 0 if the wall does not read the item's results.
+    /// predicate or a call that reads an argument. Returns 0 if the wall does not read the item's results.
     pub fn exit(&self, node: u32) -> u32 {
         self.exits[node as usize].into()
     }
@@ -325,8 +322,7 @@ impl<'m> Builder<'m> {
     }
 
     /// Returns, for each item, the read-after-write latency from its issue to the wall after the region, in cycles. 0 if the wall does not
-    /// read
-    /// the item's results, or if no wall follows.
+    /// read the item's results, or if no wall follows.
     fn exits(&self, code: &Code, region: &Range<usize>) -> Vec<u16> {
         let mut exits = vec![0; region.len()];
         let Some(wall) = code.items.get(region.end).filter(|item| item.effect == Effect::Wall) else { return exits };
@@ -342,8 +338,7 @@ impl<'m> Builder<'m> {
     }
 
     /// Returns the tail of each item ([`Graph::tail`]), in cycles. A result that the wall after the region reads must be ready when the
-    /// wall
-    /// issues. Any other result that leaves the region must be ready [`WALL_CYCLES`] later, because control takes that long to reach a
+    /// wall issues. Any other result that leaves the region must be ready [`WALL_CYCLES`] later, because control takes that long to reach a
     /// reader.
     fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
         let has_wall = code.items.get(graph.region.end).is_some_and(|item| item.effect == Effect::Wall);
@@ -432,8 +427,7 @@ impl<'m> Builder<'m> {
     }
 
     /// Adds the edges of an item that do not follow from registers. Runs before [`Builder::touch`], for two reasons: the last writers of
-    /// the
-    /// address registers must be those that the item sees, and joins must be created before other edges are added.
+    /// the address registers must be those that the item sees, and joins must be created before other edges are added.
     fn order(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
         if item.effect == Effect::None && !item.converged {
             return;

@@ -235,8 +235,7 @@ fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
 }
 
 /// Every topological order of the graph must keep all conflicting pairs in order. The checker must accept exactly the orders that keep
-/// them,
-/// for legal and for illegal orders.
+/// them, for legal and for illegal orders.
 #[test]
 fn graph_and_checker_agree_with_the_rules_on_random_code() {
     let mut random = Random(7);

@@ -1,7 +1,7 @@
 //! The statistics lines, in the format of a published description of ptxas.
 //!
 //! Existing tools parse these lines, so the spelling of the description is kept, `trancedental` included. Each line is a template:
-//! `[name=%d]` or `[name = %f]` is filled with the figure called `name`. Some lines are printed only under a condition ([`When`]).
+//! `[name=%d]` or `[name = %f]` is filled with the figure called `name`. Some lines are printed only under a condition.
 
 use std::fmt::Write;
 

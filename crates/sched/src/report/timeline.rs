@@ -1,12 +1,11 @@
 //! Estimates the issue cycle of each instruction of a block, and the execution frequency of each block.
 //!
 //! **Cycles.** A block is walked in order, for one warp alone. Before register allocation, an instruction issues when its operands are
-//! ready
-//! and its unit is free ([`by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall cycles
-//! of its predecessor have passed and the scoreboards in its wait mask are released ([`by_controls`]). An instruction of variable latency
-//! takes its usual time, or its longest time for the worst case. Results in flight at the end of a block are waited for in the successors
-//! ([`UnderWay`]). A loop header waits in every iteration for results of the previous iteration, and only once for results from outside the
-//! loop.
+//! ready and its unit is free ([`by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall
+//! cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`by_controls`]). An instruction of variable
+//! latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block are waited for in the
+//! successors ([`UnderWay`]). A loop header waits in every iteration for results of the previous iteration, and only once for results from
+//! outside the loop.
 //!
 //! **Frequencies** are static estimates without a profile. At a branch, each of n successors is taken with probability 1/n. At a divergent
 //! branch the warp executes every successor. A branch that leaves a loop has both successors executed once per entry of the loop. The trip
