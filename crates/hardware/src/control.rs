@@ -88,12 +88,14 @@ impl ControlRules {
         let all = || Classes::get().all();
         let cache = |class: Class| {
             let of = |name: &str| facts.reuse_caches.iter().find(|cache| cache.0 == name).map(|cache| cache.1 as u8);
+            // An entry for the class has precedence over one for its unit.
             of(class.name()).or_else(|| of(class.unit().table_name()))
         };
         let pace = |class: Class| {
             let unit = facts.paced_units.iter().position(|unit| class.unit().table_name() == *unit)?;
             let rate = class.throughput();
             let special = facts.paces.iter().find(|(name, _)| *name == rate.name()).map(|&(_, cycles)| cycles);
+            // Some units are slower than their published rate.
             let cycles = special.or_else(|| rate.cycles(rates, machine))?;
             Some(Pace { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
         };

@@ -4,7 +4,7 @@
 //! [`Machine`] of each. A target whose suffix the sheet does not list (such as `sm_100a`) uses the machine without the suffix.
 //!
 //! Fields whose names start with `page_` are not limits of the hardware. They are parameters of the scheduler in a published description of
-//! ptxas, for heuristics that follow that description.
+//! ptxas. The compiler uses `page_scheduler` and `page_post_schedule`; the others are only printed and written to profile files.
 //!
 //! ```
 //! use oriole_hardware::machine::Machine;

@@ -193,6 +193,7 @@ impl Launch {
         let warps = self.warps(machine);
         let per_warp = (self.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
         let per_scheduler = machine.registers_per_scheduler().checked_div(per_warp)?;
+        // The block itself does not fit, with its warps rounded up to the number of sub-partitions.
         if per_warp * warps.next_multiple_of(machine.warp_unit) > machine.registers_per_block {
             return Some(0);
         }
@@ -205,6 +206,7 @@ impl Launch {
         let per_block = wanted.next_multiple_of(machine.shared_unit);
         let division = |bytes| machine.carve_outs.iter().copied().find(|carve_out| *carve_out >= bytes).unwrap_or(machine.shared_per_sm);
         let preferred = self.carve_out.map_or(machine.shared_per_sm, |percent| division(percent * machine.shared_per_sm / 100));
+        // The preferred carve-out, unless not even one block fits into it.
         let given = if preferred >= per_block { preferred } else { division(per_block) };
         given.checked_div(per_block)
     }

@@ -11,7 +11,7 @@ use crate::units::Rates;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ThroughputClass(pub(crate) u8);
 
-/// Returns the rate in lanes per clock of a multiprocessor.
+/// A function that returns the rate in lanes per clock of a multiprocessor.
 type Lanes = fn(&Rates) -> Option<u32>;
 
 macro_rules! define_rates {

@@ -4,14 +4,15 @@
 //! three steps, which are the modes of a published description of ptxas:
 //!
 //! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
-//! 2. The difference when the registers that it reads for the last time are marked as consumed: what it releases, at most zero.
+//! 2. The change of that cost when the registers that it reads for the last time are marked as consumed. The change is at most zero: its
+//!    absolute value is the cost of the released registers.
 //! 3. The resulting pressure: registers that it makes live, less what it released, added to the pressure of the block.
 //!
-//! Example: `FFMA R0, R1, R2, R3` with the last uses of R1 and R2 adds 1 cycle to the FMA unit, -2 to the delta of that unit, and 1 - 2 =
-//! -1 to the pressure.
+//! Example: `FFMA R0, R1, R2, R3` with the last uses of R1 and R2 adds 1 cycle to the FMA unit, -2 to the delta of that unit, and
+//! 1 - 2 = -1 to the pressure.
 //!
-//! [`Resources::schedule`] does all three steps and returns what [`Resources::undo`] needs to remove the instruction again, for schedulers
-//! that backtrack.
+//! [`Resources::schedule`] does all three steps. It returns the [`Undo`] with which [`Resources::undo`] removes the instruction, for
+//! schedulers that backtrack.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS};

@@ -37,9 +37,12 @@ pub(super) enum Kind {
 /// Returns the ordering constraint of an opcode.
 pub(super) fn kind(opcode: Opcode) -> Kind {
     let properties = opcode.properties();
+    // Opcodes whose properties in the table do not say enough about order.
     match opcode {
+        // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a wall when its operands are known.
         Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return Kind::Order(Effect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
+        // These only write predicates, which register dependences order.
         Opcode::R2P | Opcode::UR2UP => return Kind::Free,
         Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => return Kind::Order(Effect::Wall),
         _ => {}
@@ -59,6 +62,7 @@ pub(super) fn kind(opcode: Opcode) -> Kind {
         (Property::Fence, _) => Kind::Order(Effect::Fence),
         (Property::Barrier | Property::Other, _) => Kind::Order(Effect::Sync),
         (Property::Reads, None) if properties.memory == Memory::Constant => Kind::Constant,
+        // Tensor and attribute memory: no alias information.
         (Property::Reads | Property::Writes | Property::Updates, None) => Kind::Order(Effect::Wall),
         (effect, Some(space)) => access(opcode, effect, space, properties.memory),
     }

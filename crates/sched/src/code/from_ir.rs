@@ -130,6 +130,7 @@ impl ValueTouches {
             }
         }
         let mut slots = 0;
+        // Operands that belong to an address or to the previous operand share its slot, so only plain ones start a new slot.
         for operand in function.sources(inst) {
             slots += usize::from(operand.role == Role::Plain);
             touches.source(numbers, function, operand, class, slots.saturating_sub(1));
@@ -163,12 +164,14 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             _ => None,
         })
     };
+    // `PR` and `UPR` access all predicates at once, which have no values here.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return Effect::Wall;
     }
     let described = data.memory.map(|id| &function.accesses[id]);
     match effect::kind(opcode) {
         Kind::Free => Effect::None,
+        // An `EXIT` without a guard ends the block, so nothing may move past it.
         Kind::Order(Effect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => Effect::Wall,
         Kind::Order(effect) => effect,
         Kind::State => effect::state(names()),
@@ -185,6 +188,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
         Kind::Access { space, writes } => {
             let Some(described) = described else {
                 let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+                // Nothing is known about the access: it aliases its whole space and keeps its order with other strong accesses.
                 return Effect::Access(Access { kind, space, strong: true, address: None });
             };
             let address = address_of(code, numbers, function, inst, described);
@@ -203,6 +207,7 @@ fn address_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst
     let opening = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
     let first_register = code.address_registers.len() as u32;
     let (mut form, mut offset) = (0, 0_i64);
+    // The operands of an address follow the opening operand and are not plain; the next plain operand ends the address.
     for operand in operands[opening..].iter().take_while(|operand| operand.role != Role::Plain || operand == &&operands[opening]) {
         match operand.kind {
             OperandKind::Address(word) => form = mix(form, word),

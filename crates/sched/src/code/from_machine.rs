@@ -104,7 +104,9 @@ type Touches = SmallVec<[Touch; 8]>;
 fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touches, Touches) {
     let (mut reads, mut writes) = (Touches::new(), Touches::new());
     let written = instruction.written();
+    // The slot of a source is the number of sources before it: results are operands too and do not count.
     let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
+    // Classes of pipe C (memory, system registers, exchange between lanes) and of `all` (control flow) do not read banks at issue.
     let uses_banks = !matches!(class.attribute("pipe"), Some("C" | "all"));
     for access in found {
         let slot = match access.place {
@@ -199,7 +201,7 @@ pub(super) fn described_access(described: &MemoryAccess, space: Space, writes: b
     Effect::Access(Access { kind: kind_of(writes, is_constant), space, strong, address })
 }
 
-/// Mixes a part of an address into the hash of its form.
+/// Mixes a part of an address into the hash of its form. Equal hashes count as equal forms; with 64 bits, collisions are neglected.
 pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);
@@ -224,6 +226,7 @@ fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, desc
     for access in found.iter().filter(|access| access.place == AccessPlace::Address(number as u8)) {
         code.address_registers.extend(access.registers().filter_map(|number| register(access.file, number)));
     }
+    // The form covers everything except registers and the final offset, so that equal forms differ only in these.
     let mut form = mix(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);

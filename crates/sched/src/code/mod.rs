@@ -122,9 +122,11 @@ pub struct Item {
     pub converged: bool,
     /// Ordering constraints beyond registers.
     pub effect: Effect,
+    /// Index in [`Code::touches`] of the first read; `reads` reads are followed by `writes` writes.
     first_touch: u32,
     reads: u16,
     writes: u16,
+    /// Index in [`Code::item_groups`] of the first group read; `read_groups` groups are followed by `written_groups` groups.
     first_group: u32,
     read_groups: u16,
     written_groups: u16,
@@ -297,7 +299,8 @@ impl Code {
         Some(self.calls[found].1)
     }
 
-    /// Returns the regions of `within`: maximal runs of items between walls, cut into pieces of at most `longest` items.
+    /// Returns the regions of `within`: maximal runs of items between walls, cut into pieces of at most `longest` items. With walls at 1
+    /// and 5 and `longest` 2, the range `0..6` has the regions `0..1`, `2..4` and `4..5`.
     pub fn regions(&self, within: Range<usize>, longest: usize) -> Vec<Range<usize>> {
         let mut regions = Vec::new();
         let mut start = within.start;

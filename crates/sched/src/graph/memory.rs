@@ -78,6 +78,7 @@ impl SpaceState {
 
     /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::connect`].
     fn prepare(&mut self, base: Base, writes: bool, incoming: &mut Incoming) {
+        // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.run_base != Some(base) && !self.run.is_empty() {
             self.joined_stores = incoming.join(&self.run, self.joined_stores);
             self.run.clear();
@@ -85,6 +86,7 @@ impl SpaceState {
         if !writes {
             return;
         }
+        // Loads with other bases than this store go into the join. Loads with the same base are kept apart and compared by cell.
         let mut others: Vec<u32> = Vec::new();
         if self.kept_base != Some(base) {
             others.append(&mut self.kept);
@@ -106,6 +108,7 @@ impl SpaceState {
         if writes {
             self.joined_loads.into_iter().for_each(&mut add);
         }
+        // Accesses with the same base: edges from the last store of each cell, and for a store also from the loads since.
         for number in cells.into_iter().flatten() {
             let cell = self.cells.entry((base, number)).or_default();
             cell.store.into_iter().for_each(&mut add);

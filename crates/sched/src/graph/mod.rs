@@ -15,7 +15,7 @@
 //! 3  FADD R0, R6, R7    0 -> 3 WAW on R0, 1 -> 3 WAR on R0
 //! ```
 //!
-//! **Latencies** come from the hardware model. A dependence that needs a scoreboard counts with the usual latency of the first instruction.
+//! **Latencies** come from the hardware model. An edge that needs a scoreboard has the usual latency of the first instruction.
 //!
 //! **Order.** [`Graph::order`] is a topological order of all nodes. A join is placed right before the item that made it necessary.
 
@@ -217,6 +217,7 @@ impl Incoming {
     /// Adds an edge from `from` to the node that is finished next. Of two edges from one node, the one with the longer latency is kept.
     pub(crate) fn add(&mut self, from: u32, latency: u16, kind: EdgeKind, scoreboard: bool) {
         let place = self.place[from as usize] as usize;
+        // The entry in `place` may be of an earlier run, so it is checked before use.
         if place >= self.run_start() && place < self.edges.len() && self.edges[place].node == from {
             let edge = &mut self.edges[place];
             if latency > edge.latency {

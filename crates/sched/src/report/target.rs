@@ -55,9 +55,11 @@ impl RegisterTarget {
     /// Computes the target for an old order with at most `live` live registers.
     pub fn new(live: i32, machine: &Machine, bounds: &Bounds) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
+        // Registers that the thread gets beyond the live ones.
         let beyond = bounds.gaps + bounds.hidden;
         let given = (live + beyond).min(bounds.limit + bounds.hidden).saturating_add(unit - 1) / unit * unit;
         let (warps, blocks, free) = by_blocks(given, machine, bounds).unwrap_or_else(|| by_warps(given, unit, machine, bounds));
+        // A requested target replaces the computed one, but the limit applies to both.
         let registers = bounds.asked.unwrap_or(free - beyond).min(bounds.limit - bounds.gaps).max(1);
         RegisterTarget { live, unit, given, warps, blocks, free, registers, bounds: *bounds }
     }

@@ -8,8 +8,8 @@
 //! outside the loop.
 //!
 //! **Frequencies** are static estimates without a profile. At a branch, each of n successors is taken with probability 1/n. At a divergent
-//! branch the warp executes every successor. A branch that leaves a loop has both successors executed once per entry of the loop. The trip
-//! count of every loop is [`TRIPS`].
+//! branch the warp executes every successor. At a branch that leaves a loop, every successor counts as executed, because each loop is left
+//! in the end. The trip count of every loop is [`TRIPS`].
 
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ impl Pace {
     }
 }
 
-/// Returns the control word of an instruction.
+/// A function that returns the control word of an instruction.
 pub type Controls<'a> = &'a dyn Fn(Inst) -> Control;
 
 /// The items of a function, block by block.
@@ -87,8 +87,8 @@ impl Listing {
         Listing { code, blocks, numbers }
     }
 
-    /// Translates the results in flight at the end of `from` to the entry of its successor `block`: the result of a phi is ready when the
-    /// operand that comes from `from` is.
+    /// Translates the results in flight at the end of `from` to the entry of its successor `block`. The result of a phi is ready when its
+    /// operand for the predecessor `from` is ready.
     pub fn enter(&self, function: &Function, from: Block, end: &UnderWay, block: Block) -> UnderWay {
         let mut entered = end.clone();
         let Some(numbers) = &self.numbers else { return entered };
@@ -299,8 +299,8 @@ fn frequencies(
     let dominators = Dominators::compute(function, flow);
     let mut pass: IndexVec<Block, f64> = IndexVec::filled(function.blocks.len(), 0.0);
     let mut total = pass.clone();
-    // The fraction of executions of `from` that reach each of its successors. A branch that leaves a loop counts for 1: within an
-    // iteration the loop goes on, and in the end the loop is left.
+    // The fraction of executions of `from` that reach each of its successors. It is 1 at a branch that leaves a loop: the iteration
+    // continues, and the loop is left in the end.
     let share = |from: Block| {
         let successors = flow.successors(from);
         let leaves = |block: &Block| loops.innermost(from).is_some_and(|id| !loops.contains(id, *block));
