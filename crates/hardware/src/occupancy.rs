@@ -9,7 +9,7 @@
 //!   sub-partitions, otherwise it cannot launch.
 //! - *shared memory*: static, dynamic and system-reserved bytes together, rounded up to the allocation unit, from the part of the L1 cache
 //!   configured as shared memory (the carve-out). Without a preference that part is the maximum. A preference is a percentage, rounded up
-//!   to a carve-out that the hardware supports; it is ignored if not even one block would fit.
+//!   to a carve-out that the hardware supports. If not even one block fits into it, the smallest carve-out that holds a block is used.
 //! - *barriers*: on machines that count them.
 //!
 //! Example (sm_90): 128 threads with 37 registers are 4 warps of 37 * 32 = 1,184 registers, rounded up to 1,280. Each of the four
@@ -17,7 +17,7 @@
 //!
 //! The rules are checked against the CUDA driver on an H200: a test compares all answers in `data/measured/occupancy_sm_90.tsv`.
 //!
-//! A *cliff* is the largest amount of a resource with which a number of blocks is still resident. With more, one block fewer is resident.
+//! A *cliff* is the largest amount of a resource with which a number of blocks is still resident. With more, fewer blocks are resident.
 
 use std::fmt;
 
