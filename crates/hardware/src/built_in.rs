@@ -1,12 +1,12 @@
-//! The tables under `data/` as constants.
+//! The tables under `data/` as constants of the program.
 //!
-//! The build script read and checked them, resolved what is `like` something else, and wrote down what the library would have made of them
-//! when it was first asked: classes with the rules of each opcode, a [`Model`] for each latency table, and a struct for each machine of
-//! each sheet. A program that starts reads no text, hashes nothing and allocates nothing for them; only the pages it looks at are loaded.
-//! `build/write.rs` is the other half of this file.
+//! The build script reads and checks the tables, resolves `like` references, and writes Rust constants: the classes with the rules of each
+//! opcode, a [`Model`] for each latency table, and a struct for each machine of each sheet. A program that starts reads no text, computes
+//! no hash and allocates nothing for them; only the memory pages it uses are loaded. `build/write.rs` writes the constants that this file
+//! includes.
 //!
-//! Grids are written as numbers of different figures, one for each pair of ports, because a figure is long to write and there are few
-//! different ones; [`cells`] puts the figures in their places while the program is compiled.
+//! A grid is written as an array of indices into a list of distinct figures, because a figure is long to write and there are few distinct
+//! ones. [`cells`] replaces the indices with the figures at compile time.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ use crate::units::{Rates, Unit};
 
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
-/// The figures of these numbers.
+/// Returns the figures with these indices.
 const fn cells<const COUNT: usize>(numbers: [u8; COUNT]) -> [Option<Cell>; COUNT] {
     let mut cells = [None; COUNT];
     let mut at = 0;
@@ -36,7 +36,7 @@ const fn cells<const COUNT: usize>(numbers: [u8; COUNT]) -> [Option<Cell>; COUNT
     cells
 }
 
-/// A fact, written shortly.
+/// Builds a fact. The short name keeps the generated file small.
 const fn fact(key: &'static str, value: &'static str, source: &'static str) -> Fact {
     Fact { key, value, source }
 }

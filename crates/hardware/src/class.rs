@@ -1,5 +1,7 @@
-//! Which scheduling class an instruction is of: decided by its mnemonic and modifiers alone, so that it can be asked before registers
-//! are known, once for each instruction.
+//! Maps instructions to scheduling classes.
+//!
+//! A class is a set of instructions with the same timing. The mnemonic and the modifiers alone determine it, so the class is known before
+//! registers are allocated and is looked up once per instruction.
 
 use oriole_isa::{File, Instruction, Opcode, Symbol};
 
@@ -8,64 +10,64 @@ use crate::rate::ThroughputClass;
 use crate::tables::{ClassRow, ClassTable};
 use crate::units::Unit;
 
-/// A scheduling class.
+/// A scheduling class, as an index into the class table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Class(pub(crate) u8);
 
-/// A place with its own timing where a register is written or read.
+/// A port: a point with its own timing at which a register is read or written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Port(pub(crate) u8);
 
 impl Port {
-    /// Dense, from 0, among the ports of a file; less than 32.
+    /// Returns the dense index among the ports of a register file, from 0, less than 32.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Its name in the table, among those of a file.
+    /// Returns the name in the class table, for a port of the register file `file`.
     pub fn name(self, file: File) -> &'static str {
         file_index(file).and_then(|file| Classes::get().table.ports[file].get(usize::from(self.0))).map_or("?", |name| *name)
     }
 }
 
-/// A class and the modifiers that an instruction must have for it.
+/// The modifiers that an instruction must have, and its class.
 pub(crate) type OpcodeRule = (&'static [Symbol], Class);
 
-/// All classes and the rules that lead to them: constants that the build makes of `data/classes.tbl`.
+/// All classes, and the rules that map instructions to them. The build script makes these constants from `data/classes.tbl`.
 #[derive(Debug)]
 pub struct Classes {
     pub(crate) table: ClassTable,
-    /// For each opcode, its rules in order; the last has no modifiers.
+    /// For each opcode, its rules in order. The last rule requires no modifiers.
     pub(crate) rules: &'static [&'static [OpcodeRule]],
-    /// Of predicates and of uniform predicates.
+    /// Ports of guards: for predicates, and for uniform predicates.
     pub(crate) guards: [Port; 2],
-    /// For each class the group that finishes in order.
+    /// For each class, the group whose instructions finish in issue order; see [`Class::order`].
     pub(crate) orders: &'static [Option<u8>],
-    /// For each class the group that reads its sources in order.
+    /// For each class, the group whose instructions read their sources in issue order; see [`Class::queue`].
     pub(crate) queues: &'static [Option<u8>],
-    /// For each class the unit that it executes on.
+    /// For each class, the unit that executes it.
     pub(crate) units: &'static [Unit],
-    /// For each class the rate at which that unit takes it.
+    /// For each class, its issue rate.
     pub(crate) rates: &'static [ThroughputClass],
 }
 
 impl Classes {
-    /// The classes of all targets.
+    /// Returns the classes, which are the same for all targets.
     pub fn get() -> &'static Classes {
         &built_in::CLASSES
     }
 
-    /// The table they come from.
+    /// Returns the class table.
     pub fn table(&self) -> &ClassTable {
         &self.table
     }
 
-    /// Every class.
+    /// Returns all classes.
     pub fn all(&self) -> impl Iterator<Item = Class> + use<> {
         (0..self.table.classes.len()).map(|index| Class(index as u8))
     }
 
-    /// The class of a mnemonic with these modifiers.
+    /// Returns the class of an opcode with these modifiers: that of the first rule whose modifiers are all present.
     pub fn of(&self, opcode: Opcode, modifiers: &[Symbol]) -> Class {
         let rules = self.rules[opcode as usize];
         match rules {
@@ -76,72 +78,75 @@ impl Classes {
         }
     }
 
-    /// The port by which guards enter.
+    /// Returns the port by which guards are read.
     pub fn guard_port(&self, uniform: bool) -> Port {
         self.guards[usize::from(uniform)]
     }
 
-    /// The class of this name.
+    /// Returns the class with a name.
     pub fn find(&self, name: &str) -> Option<Class> {
         self.table.class_index(name).map(|index| Class(index as u8))
     }
 }
 
 impl Class {
-    /// The class of an instruction.
+    /// Returns the class of an instruction.
     pub fn of(instruction: &Instruction) -> Class {
         Classes::get().of(instruction.opcode, &instruction.modifiers)
     }
 
-    /// Dense, from 0.
+    /// Returns the dense index, from 0.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Its name in the table.
+    /// Returns the name in the class table.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Its row of the table.
+    /// Returns the row of the class table.
     pub fn row(self) -> &'static ClassRow {
         &Classes::get().table.classes[self.index()]
     }
 
-    /// An attribute of its row: `unit`, `rate`, `pipe` and so on.
+    /// Returns the value of a column of the class table: `unit`, `rate`, `pipe` and so on.
     pub fn attribute(self, key: &str) -> Option<&'static str> {
         self.row().attribute(key)
     }
 
-    /// The unit that it executes on.
+    /// Returns the unit that executes the class.
     #[inline]
     pub fn unit(self) -> Unit {
         Classes::get().units[self.index()]
     }
 
-    /// The rate at which that unit takes it.
+    /// Returns the issue rate.
     #[inline]
     pub fn throughput(self) -> ThroughputClass {
         Classes::get().rates[self.index()]
     }
 
-    /// The group of instructions that finish in the order of issue.
+    /// Returns the group of classes whose instructions finish in issue order, or `None`. Within a group, waiting for one instruction
+    /// implies that all earlier ones are done.
     pub fn order(self) -> Option<u8> {
         Classes::get().orders[self.index()]
     }
 
-    /// The group of instructions that read their sources in the order of issue.
+    /// Returns the group of classes whose instructions read their sources in issue order, or `None`. Within a group, a later instruction
+    /// may overwrite a source of an earlier one without waiting.
     pub fn queue(self) -> Option<u8> {
         Classes::get().queues[self.index()]
     }
 
-    /// The port by which register number `part` of a result leaves; none if the class writes no such file.
+    /// Returns the port by which register number `part` of a result is written, or `None` if the class writes no register of this file.
     pub fn write_port(self, file: File, part: usize) -> Option<Port> {
         let ports = &self.row().writes[file_index(file)?];
         ports.get(part).or(ports.last()).map(|&port| Port(port))
     }
 
-    /// The port by which register number `part` of source number `slot` enters; none if the class reads no such file.
+    /// Returns the port by which register number `part` of source number `slot` is read, or `None` if the class reads no register of this
+    /// file.
     pub fn read_port(self, file: File, slot: usize, part: usize) -> Option<Port> {
         let slots = &self.row().reads[file_index(file)?];
         let ports = slots.get(slot).or(slots.last())?;
@@ -149,7 +154,7 @@ impl Class {
     }
 }
 
-/// The index of a file among those that have grids.
+/// Returns the index of a register file among those that have latency grids.
 pub fn file_index(file: File) -> Option<usize> {
     match file {
         File::General => Some(0),

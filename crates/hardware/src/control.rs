@@ -1,7 +1,7 @@
-//! How control words are written for a target: `data/control.tbl`.
+//! Rules for the control words of a target, from `data/control.tbl`.
 //!
-//! Latencies say what must lie between two instructions ([`Model`]); this says the rest: what an instruction wants whatever follows it,
-//! which stalls yield, how many scoreboards there are, who reads through the reuse cache.
+//! Latencies define the distance between two dependent instructions ([`Model`]). This module has the other rules: requirements of a single
+//! opcode regardless of its successors, the stall counts that need a yield, the number of scoreboards, and which classes use a reuse cache.
 
 use std::sync::OnceLock;
 
@@ -18,13 +18,13 @@ use crate::units::Rates;
 
 macro_rules! define_control {
     ($($key:ident: $kind:ty, $meaning:literal;)*) => {
-        /// The facts of a machine about control words.
+        /// The facts about control words of a machine.
         #[derive(Clone, PartialEq, Debug)]
         pub struct Facts {
-            /// The machine's name in the sheet, such as `sm_90a`.
+            /// Name of the machine in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            /// As they stand in the sheet, in the order of the fields.
+            /// The facts as written in the sheet, in the order of the fields.
             pub(crate) facts: List<Fact>,
         }
 
@@ -34,44 +34,48 @@ macro_rules! define_control {
 
 control_facts!(define_control);
 
-/// What an opcode wants of its control word, whatever comes behind it.
+/// Requirements of an opcode on its control word, regardless of the following instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wants {
-    /// Cycles until the next instruction, at least.
+    /// Minimum number of cycles until the next instruction issues.
     pub least_stall: u8,
-    /// No stall count at all: the warp goes on when the scheduler comes back to it.
+    /// Whether the stall count is 0 with yield: the warp continues when the scheduler selects it again.
     pub open_stall: bool,
-    /// Everything in flight has to be done before it.
+    /// Whether everything in flight must be complete before the instruction issues.
     pub settles: bool,
-    /// The next instruction waits for it.
+    /// Whether the next instruction waits for this one.
     pub fences: bool,
 }
 
-/// How control words are written.
+/// The rules for the control words of a target.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlRules {
-    /// The facts they come from.
+    /// The facts that the rules are derived from.
     pub facts: Facts,
-    /// Scoreboards of a warp.
+    /// Number of scoreboards of a warp.
     pub scoreboards: usize,
+    /// Requirements of each opcode.
     wants: Vec<Wants>,
-    /// By class.
+    /// For each class, whether its instructions may directly follow a block barrier.
     barrier_free: Vec<bool>,
+    /// For each class, the reuse cache that it reads through.
     caches: Vec<Option<u8>>,
+    /// For each class, its paced unit and the cycles on it.
     paces: Vec<Option<Pace>>,
 }
 
-/// The unit that an instruction goes to, and for how long that is busy with it.
+/// The paced unit of an instruction, and how long the instruction occupies it. A second instruction is kept away from a paced unit while
+/// the unit is busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Number of the unit among those that count.
+    /// Index of the unit among the paced units.
     pub unit: u8,
-    /// Cycles.
+    /// Cycles that the unit is busy.
     pub cycles: u8,
 }
 
 impl ControlRules {
-    /// The rules for the targets of a model; those of the universal machine for a model that names none.
+    /// Returns the rules for the targets of a model, or those of the universal machine if the model names no target.
     pub fn of(model: &Model) -> &'static ControlRules {
         static MADE: [OnceLock<ControlRules>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
         let known = |name: &&str| MACHINES.iter().position(|machine| machine == name);
@@ -84,12 +88,14 @@ impl ControlRules {
         let all = || Classes::get().all();
         let cache = |class: Class| {
             let of = |name: &str| facts.reuse_caches.iter().find(|cache| cache.0 == name).map(|cache| cache.1 as u8);
+            // An entry for the class has precedence over one for its unit.
             of(class.name()).or_else(|| of(class.unit().table_name()))
         };
         let pace = |class: Class| {
             let unit = facts.paced_units.iter().position(|unit| class.unit().table_name() == *unit)?;
             let rate = class.throughput();
             let special = facts.paces.iter().find(|(name, _)| *name == rate.name()).map(|&(_, cycles)| cycles);
+            // Some units are slower than their published rate.
             let cycles = special.or_else(|| rate.cycles(rates, machine))?;
             Some(Pace { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
         };
@@ -103,42 +109,42 @@ impl ControlRules {
         }
     }
 
-    /// What an opcode wants.
+    /// Returns the requirements of an opcode.
     #[inline]
     pub fn wants(&self, opcode: Opcode) -> Wants {
         self.wants[opcode as usize]
     }
 
-    /// Whether instructions of a class may follow a barrier of the block at once.
+    /// Returns whether instructions of a class may directly follow a block barrier.
     #[inline]
     pub fn may_follow_barrier(&self, class: Class) -> bool {
         self.barrier_free[class.index()]
     }
 
-    /// The unit of a class, if instructions for it keep their distance.
+    /// Returns the paced unit of a class, or `None` if its unit is not paced.
     #[inline]
     pub fn pace(&self, class: Class) -> Option<Pace> {
         self.paces[class.index()]
     }
 
-    /// Units that count.
+    /// Returns the number of paced units.
     pub fn paced_units(&self) -> usize {
         self.facts.paced_units.len()
     }
 
-    /// The reuse cache that instructions of a class read through, by number.
+    /// Returns the number of the reuse cache that instructions of a class read through, or `None` if they use none.
     #[inline]
     pub fn reuse_cache(&self, class: Class) -> Option<u8> {
         self.caches[class.index()]
     }
 
-    /// The bank of a general register.
+    /// Returns the bank of a general register.
     #[inline]
     pub fn register_bank(&self, register: u16) -> u8 {
         (u32::from(register) % self.facts.register_banks) as u8
     }
 
-    /// All facts with their sources, in the order of the fields.
+    /// Returns all facts with their sources, in the order of the fields.
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.facts.iter().find(|fact| fact.key == key)?;
@@ -147,13 +153,13 @@ impl ControlRules {
     }
 }
 
-/// What each opcode wants.
+/// Returns the requirements of each opcode.
 fn wants(facts: &Facts) -> Vec<Wants> {
     let stall = |cycles: u32| cycles.min(facts.stall_cap) as u8;
     let usual = Wants { least_stall: stall(facts.least_stall), open_stall: false, settles: false, fences: false };
     let mut all = vec![usual; Opcode::all().count()];
     let mut change = |mnemonic: &str, how: &dyn Fn(&mut Wants)| Opcode::find(mnemonic).map(|opcode| how(&mut all[opcode as usize]));
-    // The first line of a mnemonic counts.
+    // Reversed, so that the first entry of a mnemonic takes effect.
     for &(mnemonic, cycles) in facts.least_stalls.iter().rev() {
         change(mnemonic, &|wants| wants.least_stall = stall(cycles));
     }
@@ -169,7 +175,7 @@ fn wants(facts: &Facts) -> Vec<Wants> {
     all
 }
 
-/// The sources of the facts: name and description.
+/// Returns the name and description of each source.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     built_in::CONTROL_SOURCES.iter().copied()
 }

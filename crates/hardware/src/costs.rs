@@ -1,4 +1,4 @@
-//! What time is spent on beside latencies and issue rates: figures for estimates, in `data/costs.tbl`.
+//! Costs for time estimates besides latencies and issue rates (caches, memory, barriers, launches), from `data/costs.tbl`.
 
 use oriole_isa::Target;
 
@@ -12,10 +12,10 @@ macro_rules! define_costs {
         /// Costs on the largest common GPU of a target.
         #[derive(Clone, PartialEq, Debug)]
         pub struct Costs {
-            /// The machine's name in the sheet, such as `sm_90a`.
+            /// Name of the machine in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            /// As they stand in the sheet, in the order of the fields.
+            /// The facts as written in the sheet, in the order of the fields.
             pub(crate) facts: List<Fact>,
         }
 
@@ -26,12 +26,12 @@ macro_rules! define_costs {
 timing_costs!(define_costs);
 
 impl Costs {
-    /// The costs of a target; the universal ones for targets without figures.
+    /// Returns the costs of a target, or the universal costs for a target without figures.
     pub fn of(target: Target) -> &'static Costs {
         &built_in::COSTS[machine_index(target)]
     }
 
-    /// All costs with their sources, in the order of the fields.
+    /// Returns all costs with their sources, in the order of the fields.
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.iter().find(|fact| fact.key == key)?;
@@ -40,7 +40,7 @@ impl Costs {
     }
 }
 
-/// The sources of the figures: name and description.
+/// Returns the name and description of each source.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     built_in::COST_SOURCES.iter().copied()
 }

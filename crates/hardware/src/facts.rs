@@ -1,9 +1,9 @@
-//! The facts of a machine and the rates of its units: one list each, from which the structs, their reading and the check of the build come.
-//! The same for the names of units and of rates that classes may have.
+//! The keys of the data sheets: one list for each sheet, with the type and the meaning of every key.
 //!
-//! The build script compiles this file too.
+//! From these lists come the structs, the code that reads them, and the completeness check of the build. The same holds for the names of
+//! units and rates that scheduling classes may use. The build script compiles this file too. The meanings are printed by `oriole profile`.
 
-/// The machines that the sheets must describe.
+/// Machines that every sheet must describe.
 pub(crate) const MACHINES: [&str; 16] = [
     "sm_70",
     "sm_72",
@@ -23,10 +23,11 @@ pub(crate) const MACHINES: [&str; 16] = [
     "universal",
 ];
 
-/// Names of the units that classes execute on, in the order of the scheduler's counters.
+/// Names of the units that classes execute on, in the order of the resource vector.
 pub(crate) const UNIT_NAMES: [&str; 10] = ["alu", "fma", "fp64", "mma", "lsu", "tex", "bra", "smem", "sfu", "udp"];
 
-/// Names of the rates that classes have, and the published figure for each: lanes per clock of a multiprocessor.
+/// Names of the rates that classes may use, with the published figure for each, in lanes per clock of a multiprocessor. `None` where none
+/// is published.
 macro_rules! throughput_rates {
     ($callback:ident) => {
         $callback! {
@@ -60,6 +61,7 @@ macro_rules! throughput_rates {
     };
 }
 
+/// Keys of `data/machines.tbl`: limits of a multiprocessor.
 macro_rules! machine_facts {
     ($callback:ident) => {
         $callback! {
@@ -109,6 +111,7 @@ macro_rules! machine_facts {
     };
 }
 
+/// Keys of `data/units.tbl`: throughput in lanes per clock of a multiprocessor.
 macro_rules! unit_rates {
     ($callback:ident) => {
         $callback! {
@@ -138,6 +141,7 @@ macro_rules! unit_rates {
     };
 }
 
+/// Keys of `data/costs.tbl`: costs for time estimates.
 macro_rules! timing_costs {
     ($callback:ident) => {
         $callback! {
@@ -179,6 +183,7 @@ macro_rules! timing_costs {
     };
 }
 
+/// Keys of `data/control.tbl`: rules for control words.
 macro_rules! control_facts {
     ($callback:ident) => {
         $callback! {

@@ -1,8 +1,8 @@
-//! The hardware model: what each GPU needs between two instructions, which units it has, and how much fits on it.
+//! The hardware model: latencies between instructions, functional units and their rates, and limits of each GPU.
 //!
-//! Everything that schedules, waits, verifies or estimates time asks this crate. The figures stand in `data/`, each with its source. The
-//! build script reads and checks them and makes constants of them (`built_in`), so that asking costs nothing when a program starts; the
-//! only text that is read at run time is that of a profile file ([`file`]).
+//! Schedulers, the control-word pass, the hazard checker and the timing estimates all take their figures from this crate. The figures are
+//! in `data/`, each with its source. The build script reads and checks the tables and turns them into constants (`built_in`), so a program
+//! that starts parses nothing. The only text read at run time is a profile file given by the user ([`file`]).
 
 #[macro_use]
 mod facts;
@@ -21,7 +21,7 @@ mod summary;
 pub mod tables;
 pub mod units;
 
-/// The readers of `data/` are the build script's; tests read everything again and compare.
+/// The parsers of the tables in `data/` belong to the build script. Tests parse all tables again and compare them with the constants.
 #[cfg(test)]
 #[path = "../build/notation/mod.rs"]
 mod notation;

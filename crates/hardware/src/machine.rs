@@ -1,10 +1,10 @@
-//! What a multiprocessor of each target has.
+//! Limits of a multiprocessor of each target.
 //!
-//! The figures stand in `data/machines.tbl`, each with its source; `facts.rs` says what they mean. The build makes a constant [`Machine`] of
-//! each. Targets with a suffix that the sheet does not name are the machine without it.
+//! The figures are in `data/machines.tbl`, each with its source; `facts.rs` lists the keys and their meanings. The build makes a constant
+//! [`Machine`] of each. A target whose suffix the sheet does not list (such as `sm_100a`) uses the machine without the suffix.
 //!
-//! Fields whose names start with `page_` are no limits of the hardware: they are what a published description of ptxas' scheduler reckons
-//! with, kept for the heuristics that follow it.
+//! Fields whose names start with `page_` are not limits of the hardware. They are parameters of the scheduler in a published description of
+//! ptxas. The compiler uses `page_scheduler` and `page_post_schedule`; the others are only printed and written to profile files.
 //!
 //! ```
 //! use oriole_hardware::machine::Machine;
@@ -23,31 +23,31 @@ use crate::facts::MACHINES;
 use crate::sheet::{self, Fact, Reading};
 use crate::tables::List;
 
-/// The sheet that the figures come from.
+/// The sheet with the figures.
 const SHEET: &str = "data/machines.tbl";
 
-/// A fact about a machine, for printing.
+/// One fact about a machine, for printing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// Its name, as in the sheet and in [`Machine`].
+    /// The key, as in the sheet and in [`Machine`].
     pub key: &'static str,
-    /// Its value, as written in the sheet.
+    /// The value, as written in the sheet.
     pub value: &'static str,
-    /// The name of its source; [`sources`] describes it.
+    /// The name of the source; [`sources`] describes it.
     pub source: &'static str,
-    /// What it means.
+    /// The meaning of the key.
     pub meaning: &'static str,
 }
 
 macro_rules! define_machine {
     ($($key:ident: $kind:ty, $meaning:literal;)*) => {
-        /// A multiprocessor.
+        /// The limits of a multiprocessor.
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct Machine {
-            /// Its name in the sheet, such as `sm_90a`.
+            /// Name of the machine in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            /// As they stand in the sheet, in the order of the fields.
+            /// The facts as written in the sheet, in the order of the fields.
             pub(crate) facts: List<Fact>,
         }
 
@@ -59,7 +59,7 @@ macro_rules! define_machine {
             Ok(Machine { name, $($key: sheet::value(SHEET, name, &facts, stringify!($key))?,)* facts: facts.into() })
         }
 
-        /// Whether a value can be read for a key; none if no machine has such a fact.
+        /// Checks whether a value can be parsed for a key. Returns `None` if there is no such key.
         fn check_value(key: &str, value: &'static str) -> Option<Result<(), String>> {
             match key {
                 $(stringify!($key) => Some(<$kind as Reading>::read(value).map(drop)),)*
@@ -71,29 +71,29 @@ macro_rules! define_machine {
 
 machine_facts!(define_machine);
 
-/// The position of a target's machine among those of the sheets.
+/// Returns the index of a target's machine in [`MACHINES`].
 pub(crate) fn machine_index(target: Target) -> usize {
     let position = |suffix| built_in::MACHINE_TARGETS.iter().position(|machine| *machine == (target.number(), suffix));
     position(target.suffix()).or_else(|| position(None)).unwrap_or(MACHINES.len() - 1)
 }
 
 impl Machine {
-    /// The machine of a target; the universal one for targets without figures.
+    /// Returns the machine of a target, or the universal machine for a target without figures.
     pub fn of(target: Target) -> &'static Machine {
         Machine::at(machine_index(target))
     }
 
-    /// A machine by its name in the sheet, such as `sm_90` or `universal`.
+    /// Returns the machine with a name in the sheet, such as `sm_90` or `universal`.
     pub fn named(name: &str) -> Option<&'static Machine> {
         MACHINES.iter().position(|machine| *machine == name).map(Machine::at)
     }
 
-    /// For a target that nobody knows: what every machine has at least.
+    /// Returns the machine for an unknown target: the minimum of all machines.
     pub fn universal() -> &'static Machine {
         Machine::at(MACHINES.len() - 1)
     }
 
-    /// Every machine of the sheet, the universal one last.
+    /// Returns all machines of the sheet, the universal machine last.
     pub fn all() -> impl Iterator<Item = &'static Machine> {
         (0..MACHINES.len()).map(Machine::at)
     }
@@ -102,22 +102,22 @@ impl Machine {
         &built_in::MACHINES[index]
     }
 
-    /// A machine of these facts, one for each field.
+    /// Builds a machine from facts, one for each field.
     pub(crate) fn from_facts(name: &'static str, facts: Vec<Fact>) -> Result<Machine, String> {
         machine_of(name, facts)
     }
 
-    /// Whether a value can be read for a field; none if there is no such field.
+    /// Checks whether a value can be parsed for a field. Returns `None` if there is no such field.
     pub(crate) fn check(key: &str, value: &'static str) -> Option<Result<(), String>> {
         check_value(key, value)
     }
 
-    /// The names of all fields.
+    /// Returns the names of all fields.
     pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
         MEANINGS.iter().map(|(key, _)| *key)
     }
 
-    /// All facts, in the order of [`Machine`]'s fields.
+    /// Returns all facts, in the order of the fields of [`Machine`].
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.iter().find(|fact| fact.key == key)?;
@@ -125,24 +125,24 @@ impl Machine {
         })
     }
 
-    /// Registers of one sub-partition.
+    /// Returns the number of registers of one sub-partition.
     pub fn registers_per_scheduler(&self) -> u32 {
         self.registers / self.schedulers
     }
 
-    /// Warps that one scheduler chooses from.
+    /// Returns the maximum number of resident warps per scheduler.
     pub fn warps_per_scheduler(&self) -> u32 {
         self.resident_warps / self.schedulers
     }
 
-    /// Instructions per cycle that the description's scheduler models in a scheduling mode.
+    /// Returns the number of instructions per cycle that the scheduler of the ptxas description models in a scheduling mode.
     pub fn page_issue_width(&self, mode: u32) -> u32 {
         let special = self.page_issue_widths.iter().find(|width| width.0 == mode);
         special.map_or(self.page_default_issue_width, |width| width.1)
     }
 }
 
-/// The sources of the figures: name and description.
+/// Returns the name and description of each source.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     built_in::MACHINE_SOURCES.iter().copied()
 }
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Table 30 of the CUDA Programming Guide 13, and the one of version 12 for 7.0: blocks, warps, threads.
+    /// Resident blocks, warps and threads from table 30 of the CUDA Programming Guide 13, and from version 12 for 7.0.
     #[test]
     fn residency_is_that_of_the_guide() {
         let guide = [

@@ -1,8 +1,11 @@
-//! The model of one target: what must lie between two instructions, and how long things take.
+//! The latency model of one target: the requirement between two dependent instructions, and the duration of instructions.
 //!
-//! Two instructions that touch the same register need cycles between their issues, or a scoreboard, or both. How many depends on the
-//! kind of dependence, the register file, and the two ports ([`Class::write_port`], [`Class::read_port`]); the answer is one load from
-//! a dense grid, because schedulers ask it for every edge of every dependence graph.
+//! Two instructions that access the same register need a number of cycles between their issues, or a scoreboard, or both. The requirement
+//! depends on the kind of dependence, the register file, and the ports of the two accesses ([`Class::write_port`], [`Class::read_port`]).
+//! A query is one load from a dense grid, because schedulers ask for every edge of every dependence graph.
+//!
+//! Example (sm_90): `FADD R0, R1, R2` followed by `FADD R3, R0, R4` is a read after write in the file R, from port `fma` to port `fma`: 4
+//! cycles, no scoreboard.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,27 +17,27 @@ use crate::summary::Summary;
 pub use crate::summary::{SCOREBOARD_STALL, Time, Waits};
 use crate::tables::{Cell, LatencyTable};
 
-/// How two instructions depend on each other.
+/// The kind of dependence between two instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// The second reads what the first writes.
+    /// Read after write: the second instruction reads a register that the first writes.
     Raw,
-    /// The second writes what the first reads.
+    /// Write after read: the second instruction overwrites a register that the first reads.
     War,
-    /// Both write it.
+    /// Write after write: both instructions write the same register.
     Waw,
 }
 
-/// What must lie between two instructions.
+/// The requirement between two dependent instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Need {
-    /// Cycles from issue to issue.
+    /// Minimum number of cycles from issue to issue.
     pub cycles: u8,
-    /// Whether the second must wait for a scoreboard that the first sets.
+    /// Whether the second instruction must wait for a scoreboard that the first sets.
     pub scoreboard: bool,
 }
 
-/// The model of a target: a table and what follows from it.
+/// The latency model of a target: a latency table, and a summary derived from it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {
     pub(crate) table: LatencyTable,
@@ -42,7 +45,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model of a target; that of the universal table for one that has none of its own.
+    /// Returns the model of a target, or the universal model for a target without a table.
     pub fn of(target: Target) -> &'static Arc<Model> {
         static SHARED: [OnceLock<Arc<Model>>; built_in::MODELS.len()] = [const { OnceLock::new() }; built_in::MODELS.len()];
         let is_named = |named: &&(u16, Option<char>, usize)| (named.0, named.1) == (target.number(), target.suffix());
@@ -50,13 +53,13 @@ impl Model {
         SHARED[index].get_or_init(|| Arc::new(built_in::MODELS[index].clone()))
     }
 
-    /// The model that a table describes.
+    /// Builds the model of a latency table.
     pub fn new(table: LatencyTable) -> Model {
         let summary = Summary::of(&table, Classes::get().table());
         Model { table, summary }
     }
 
-    /// The table it was made from.
+    /// Returns the latency table.
     pub fn table(&self) -> &LatencyTable {
         &self.table
     }
@@ -66,7 +69,8 @@ impl Model {
         self.table.grids[kind as usize][file].get(first.0, second.0)
     }
 
-    /// What must lie between two instructions that meet in a register.
+    /// Returns the requirement between two instructions that access the same register. A pair of ports without a figure needs the largest
+    /// number of cycles in the table.
     #[inline]
     pub fn need(&self, kind: Kind, file: File, first: Port, second: Port) -> Need {
         let Some(file) = file_index(file) else { return Need { cycles: 1, scoreboard: false } };
@@ -76,7 +80,7 @@ impl Model {
         }
     }
 
-    /// The same if the first instruction has a guard.
+    /// Returns the requirement if the first instruction has a guard.
     #[inline]
     pub fn need_guarded(&self, kind: Kind, file: File, first: Port, second: Port) -> Need {
         let need = self.need(kind, file, first, second);
@@ -84,52 +88,54 @@ impl Model {
         Need { cycles: need.cycles + more, ..need }
     }
 
-    /// After so many cycles no second instruction has to heed what a first one did by this port, scoreboards aside.
+    /// Returns the number of cycles after which an access by the port `first` needs no further distance from any second access, scoreboards
+    /// aside.
     #[inline]
     pub fn lasting(&self, kind: Kind, file: File, first: Port) -> u8 {
         file_index(file).map_or(1, |file| self.summary.lasting[kind as usize][file][usize::from(first.0)])
     }
 
-    /// Whether results have to be waited for by scoreboard.
+    /// Returns whether readers of the results must wait for a scoreboard.
     #[inline]
     pub fn results_wait(&self, class: Class) -> bool {
         self.summary.waits[class.index()].results
     }
 
-    /// Whether sources are read so late that overwriting them has to wait for a scoreboard.
+    /// Returns whether sources are read so late that an instruction that overwrites them must wait for a scoreboard.
     #[inline]
     pub fn sources_wait(&self, class: Class) -> bool {
         self.summary.waits[class.index()].sources
     }
 
-    /// How long it takes, for what has no fixed latency.
+    /// Returns the duration of a class of variable latency, or `None` for a class of fixed latency.
     pub fn time(&self, class: Class) -> Option<Time> {
         self.summary.times[class.index()]
     }
 
-    /// What it does with scoreboards.
+    /// Returns how a class uses scoreboards.
     #[inline]
     pub fn waits(&self, class: Class) -> Waits {
         self.summary.waits[class.index()]
     }
 
-    /// Says what a class does with scoreboards, whatever the grids say.
+    /// Sets how a class uses scoreboards, overriding the grids.
     pub fn set_waits(&mut self, class: Class, waits: Waits) {
         self.summary.waits.to_mut()[class.index()] = waits;
     }
 
-    /// Cycles to the result when it is not known who reads it: the longest need of a fixed latency, the usual time of a variable one.
+    /// Returns the number of cycles to the result for an unknown reader: the requirement of the slowest reader for a class of fixed
+    /// latency, the usual time for a class of variable latency.
     #[inline]
     pub fn base_latency(&self, class: Class) -> u16 {
         self.summary.base_latencies[class.index()]
     }
 
-    /// Says how many cycles to reckon with when it is not known who reads a result.
+    /// Sets the number of cycles to the result for an unknown reader.
     pub fn set_base_latency(&mut self, class: Class, cycles: u16) {
         self.summary.base_latencies.to_mut()[class.index()] = cycles;
     }
 
-    /// The most cycles that any reader of its results needs, scoreboards aside.
+    /// Returns the largest number of cycles that any reader of the results needs, scoreboards aside.
     #[inline]
     pub fn longest_need(&self, class: Class) -> u8 {
         self.summary.longest_needs[class.index()]

@@ -1,42 +1,46 @@
-//! How many blocks of a kernel fit on a multiprocessor.
+//! Computes occupancy: how many blocks of a kernel can be resident on a multiprocessor.
 //!
-//! A block is resident with all it needs or not at all, so each resource allows a number of blocks and the least of these is the answer:
+//! A block is resident with all its resources or not at all. Each resource allows a number of blocks, and the result is the minimum:
 //!
-//! - *warps*: those of the block, from the slots of the multiprocessor;
-//! - *blocks*: a limit of its own;
-//! - *registers*: a warp gets a multiple of the allocation unit and lives in one sub-partition, so what is left over in one sub-partition
-//!   does not help another. A block must also fit as if its warps were a multiple of the number of sub-partitions, or it never starts;
-//! - *shared memory*: static, dynamic and the system's own part together, in allocation units, from the part of the first-level cache that
-//!   is given to it. Without a preference that is all there can be; a preference is a share in percent, rounded up to a division that the
-//!   hardware has, and gives way where not even one block would fit;
-//! - *barriers*: where the machine counts them.
+//! - *warps*: the warp slots of the multiprocessor, divided by the warps of the block.
+//! - *blocks*: a fixed limit.
+//! - *registers*: the registers of a warp are rounded up to the allocation unit, and a warp is in one sub-partition. So registers left over
+//!   in one sub-partition cannot serve another. In addition, the block must fit with its number of warps rounded up to the number of
+//!   sub-partitions, otherwise it cannot launch.
+//! - *shared memory*: static, dynamic and system-reserved bytes together, rounded up to the allocation unit, from the part of the L1 cache
+//!   configured as shared memory (the carve-out). Without a preference that part is the maximum. A preference is a percentage, rounded up
+//!   to a carve-out that the hardware supports. If not even one block fits into it, the smallest carve-out that holds a block is used.
+//! - *barriers*: on machines that count them.
 //!
-//! The rules were checked against the CUDA driver of an H200: `data/measured/occupancy_sm_90.tsv` has its answers, and a test compares all.
+//! Example (sm_90): 128 threads with 37 registers are 4 warps of 37 * 32 = 1,184 registers, rounded up to 1,280. Each of the four
+//! sub-partitions has 16,384 registers, so it holds 12 warps. The 48 warps are 12 blocks, an occupancy of 75%.
 //!
-//! A *cliff* is the largest amount of a resource with which a number of blocks still fits: one more, and a block less is resident.
+//! The rules are checked against the CUDA driver on an H200: a test compares all answers in `data/measured/occupancy_sm_90.tsv`.
+//!
+//! A *cliff* is the largest amount of a resource with which a number of blocks is still resident. With more, fewer blocks are resident.
 
 use std::fmt;
 
 use crate::machine::Machine;
 
-/// What a kernel needs, and how it is launched.
+/// The resources of a kernel, and its launch configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Launch {
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
     /// Bytes of shared memory that the kernel declares.
     pub static_shared: u32,
     /// Bytes of shared memory that the launch adds.
     pub dynamic_shared: u32,
-    /// Named barriers.
+    /// Named barriers per block.
     pub barriers: u32,
-    /// The preferred share of shared memory in percent of the most there can be.
+    /// Preferred carve-out, in percent of the maximum shared memory. `None` without a preference.
     pub carve_out: Option<u32>,
 }
 
-/// What limits the blocks on a multiprocessor.
+/// A resource that limits the number of resident blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Resource {
@@ -48,10 +52,10 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// All of them.
+    /// All resources.
     pub const ALL: [Resource; 5] = [Resource::Warps, Resource::Registers, Resource::SharedMemory, Resource::Blocks, Resource::Barriers];
 
-    /// Its name for people.
+    /// Returns the name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Resource::Warps => "warps",
@@ -63,37 +67,37 @@ impl Resource {
     }
 }
 
-/// How full a multiprocessor gets.
+/// The occupancy of a multiprocessor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Occupancy {
-    /// Resident blocks. None fit where the registers of a single block are too many.
+    /// Resident blocks; 0 if the registers of a single block do not fit.
     pub blocks: u32,
     /// Resident warps.
     pub warps: u32,
-    /// Most warps that the machine can hold.
+    /// Warp slots of the machine.
     pub warp_slots: u32,
-    /// Blocks that each resource allows, by [`Resource`]; none where it does not limit.
+    /// Number of blocks that each resource allows, indexed by [`Resource`]. `None` if the resource does not limit them.
     limits: [Option<u32>; Resource::ALL.len()],
 }
 
 impl Occupancy {
-    /// Resident warps as a share of the most there can be.
+    /// Returns the resident warps as a fraction of the warp slots.
     pub fn ratio(&self) -> f64 {
         f64::from(self.warps) / f64::from(self.warp_slots)
     }
 
-    /// Blocks that a resource allows; none where it does not limit.
+    /// Returns the number of blocks that a resource allows, or `None` if the resource does not limit them.
     pub fn limit(&self, resource: Resource) -> Option<u32> {
         self.limits[resource as usize]
     }
 
-    /// The resources that allow no more blocks than are resident.
+    /// Returns the resources that allow no more blocks than are resident.
     pub fn limiting(&self) -> impl Iterator<Item = Resource> {
         Resource::ALL.into_iter().filter(|resource| self.limit(*resource) == Some(self.blocks))
     }
 }
 
-/// A launch that the machine never accepts.
+/// The reason why a machine can never accept a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "what was asked for, and what there is")]
 pub enum Refusal {
@@ -125,24 +129,26 @@ impl std::error::Error for Refusal {}
 /// The largest amount of a resource with which a number of blocks is resident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cliff {
-    /// Registers of a thread, or bytes of shared memory of a block.
+    /// Registers per thread, or bytes of shared memory per block.
     pub most: u32,
-    /// Blocks that are resident with it.
+    /// Blocks that are resident with this amount.
     pub blocks: u32,
-    /// Their warps.
+    /// Warps of these blocks.
     pub warps: u32,
 }
 
 impl Launch {
-    /// Bytes of shared memory that the kernel and the launch ask for.
+    /// Returns the bytes of shared memory that the kernel and the launch request.
     fn shared(&self) -> u64 {
         u64::from(self.static_shared) + u64::from(self.dynamic_shared)
     }
 
+    /// Returns the number of warps per block.
     fn warps(&self, machine: &Machine) -> u32 {
         self.threads.div_ceil(machine.threads_per_warp)
     }
 
+    /// Checks the limits of a single block.
     fn check(&self, machine: &Machine) -> Result<(), Refusal> {
         if self.threads == 0 {
             return Err(Refusal::NoThreads);
@@ -165,7 +171,7 @@ impl Launch {
         }
     }
 
-    /// How full a multiprocessor gets.
+    /// Computes the occupancy.
     pub fn occupancy(&self, machine: &Machine) -> Result<Occupancy, Refusal> {
         self.check(machine)?;
         let warps = self.warps(machine);
@@ -182,34 +188,38 @@ impl Launch {
         Ok(Occupancy { blocks, warps: blocks * warps, warp_slots: machine.resident_warps, limits })
     }
 
+    /// Returns the number of blocks that the registers allow, or `None` if the kernel uses none.
     fn blocks_by_registers(&self, machine: &Machine) -> Option<u32> {
         let warps = self.warps(machine);
         let per_warp = (self.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
         let per_scheduler = machine.registers_per_scheduler().checked_div(per_warp)?;
+        // The block itself does not fit, with its warps rounded up to the number of sub-partitions.
         if per_warp * warps.next_multiple_of(machine.warp_unit) > machine.registers_per_block {
             return Some(0);
         }
         Some(per_scheduler * machine.schedulers / warps)
     }
 
+    /// Returns the number of blocks that shared memory allows, or `None` if a block uses none.
     fn blocks_by_shared(&self, machine: &Machine) -> Option<u32> {
         let wanted = self.static_shared + self.dynamic_shared + machine.shared_reserved;
         let per_block = wanted.next_multiple_of(machine.shared_unit);
         let division = |bytes| machine.carve_outs.iter().copied().find(|carve_out| *carve_out >= bytes).unwrap_or(machine.shared_per_sm);
         let preferred = self.carve_out.map_or(machine.shared_per_sm, |percent| division(percent * machine.shared_per_sm / 100));
+        // The preferred carve-out, unless not even one block fits into it.
         let given = if preferred >= per_block { preferred } else { division(per_block) };
         given.checked_div(per_block)
     }
 
-    /// Where more registers cost a block, from the fewest to the most registers. The launch's own number of registers does not matter.
+    /// Returns the register cliffs, in ascending order of registers. The launch's own number of registers is ignored.
     pub fn register_cliffs(&self, machine: &Machine) -> Result<Vec<Cliff>, Refusal> {
         let step = machine.register_unit / machine.threads_per_warp;
         let amounts = (1..=machine.registers_per_thread.div_ceil(step)).map(|units| (units * step).min(machine.registers_per_thread));
         cliffs(machine, amounts, |registers| Launch { registers, ..*self })
     }
 
-    /// Where more shared memory costs a block, from the least to the most bytes, static and dynamic together. The launch's own dynamic
-    /// shared memory does not matter.
+    /// Returns the shared memory cliffs, in ascending order of bytes, static and dynamic together. The launch's own dynamic shared memory
+    /// is ignored.
     pub fn shared_cliffs(&self, machine: &Machine) -> Result<Vec<Cliff>, Refusal> {
         Launch { dynamic_shared: 0, ..*self }.check(machine)?;
         let (unit, reserved) = (machine.shared_unit, machine.shared_reserved);
@@ -219,7 +229,7 @@ impl Launch {
     }
 }
 
-/// The last of ascending amounts for each number of resident blocks.
+/// Returns, for each number of resident blocks, the last of the ascending amounts that gives it.
 fn cliffs(machine: &Machine, amounts: impl Iterator<Item = u32>, launch: impl Fn(u32) -> Launch) -> Result<Vec<Cliff>, Refusal> {
     let mut found: Vec<Cliff> = Vec::new();
     for most in amounts {
@@ -247,8 +257,8 @@ mod tests {
         launch.occupancy(machine(name)).unwrap().blocks
     }
 
-    /// Compares every line and column of a table of answers: static, barriers, registers, dynamic, carve-out, then the blocks for each
-    /// block size. Returns how many were compared, and how many of them were refusals.
+    /// Compares every cell of a table of recorded answers. The columns are static bytes, barriers, registers, dynamic bytes, carve-out,
+    /// then the number of blocks for each block size. Returns the number of cells and the number of refusals among them.
     fn compare(name: &str, text: &str) -> (usize, usize) {
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let sizes: Vec<u32> = lines.next().unwrap().split('\t').skip(5).map(|size| size.parse().unwrap()).collect();
@@ -280,7 +290,7 @@ mod tests {
         assert_eq!(compare("sm_90", include_str!("../data/measured/occupancy_sm_90.tsv")), (44_075, 1_505));
     }
 
-    /// The tables that `tools/occupancy/calculator.c` writes.
+    /// Compares with the tables that `tools/occupancy/calculator.c` writes.
     #[test]
     fn the_calculator_of_cuda_agrees() {
         let Some(folder) = std::env::var_os("ORIOLE_OCCUPANCY_DIR") else {
@@ -298,8 +308,9 @@ mod tests {
         assert_ne!(tables, 0, "no tables in {folder:?}");
     }
 
-    /// The CUDA Best Practices Guide's example: registers round up, so on a multiprocessor of 65,536 registers and 2,048 threads blocks of
-    /// 128 threads with 37 registers reach 75% with 12 blocks, and blocks of 320 threads with 37 registers reach 63% with 4 blocks.
+    /// The example of the CUDA Best Practices Guide: registers are rounded up. On a multiprocessor with 65,536 registers and 2,048 threads,
+    /// blocks of 128 threads with 37 registers reach 75% with 12 blocks, and blocks of 320 threads with 37 registers reach 63% with 4
+    /// blocks.
     #[test]
     fn best_practices_example() {
         for (threads, blocks, percent) in [(128, 12, 75), (320, 4, 63)] {
@@ -310,7 +321,8 @@ mod tests {
         }
     }
 
-    /// Tuning guides: two blocks of 1024 threads on Volta, one on Turing and on GA10x; 32 registers a thread fill a multiprocessor of 2048.
+    /// From the tuning guides: two blocks of 1,024 threads on Volta, one on Turing and on GA10x. 32 registers per thread fill a
+    /// multiprocessor of 2,048 threads.
     #[test]
     fn tuning_guides() {
         for (name, resident) in [("sm_70", 2), ("sm_75", 1), ("sm_80", 2), ("sm_86", 1), ("sm_89", 1), ("sm_90", 2), ("sm_120", 1)] {
@@ -324,10 +336,10 @@ mod tests {
     #[test]
     fn shared_memory_has_a_part_of_the_system() {
         let with = |bytes| Launch { threads: 32, registers: 16, dynamic_shared: bytes, ..Launch::default() };
-        // 228 KiB hold two blocks of 113 KiB and their 1 KiB each, not two of 114 KiB.
+        // 228 KiB hold two blocks of 113 KiB with 1 KiB reserved for each, but not two blocks of 114 KiB.
         assert_eq!(blocks("sm_90", with(113 << 10)), 2);
         assert_eq!(blocks("sm_90", with((113 << 10) + 1)), 1);
-        // Turing has none: 64 KiB hold two blocks of 32 KiB.
+        // Turing reserves none: 64 KiB hold two blocks of 32 KiB.
         assert_eq!(blocks("sm_75", with(32 << 10)), 2);
     }
 
@@ -346,7 +358,7 @@ mod tests {
         assert_eq!(refusal(Launch { carve_out: Some(101), ..base }), Refusal::CarveOut { percent: 101 });
     }
 
-    /// 65,536 registers in four parts: with blocks of 4 warps, each scheduler has one warp of each block.
+    /// 65,536 registers in four sub-partitions: each scheduler has one warp of every block of 4 warps.
     #[test]
     fn register_cliffs_of_a_block_of_four_warps() {
         let found = Launch { threads: 128, ..Launch::default() }.register_cliffs(machine("sm_90")).unwrap();

@@ -1,16 +1,17 @@
-//! Throughput classes: how long an instruction keeps its unit busy.
+//! Throughput classes: how many cycles an instruction occupies its unit.
 //!
-//! The table of classes names a rate for each class. NVIDIA publishes rates by kind of work, so several names share a figure, and some have
-//! none: those count as one issue.
+//! The class table names a rate for each class. NVIDIA publishes rates by kind of work, so several names share a figure. For some names no
+//! figure is published; their instructions occupy the unit for one cycle.
 
 use crate::class::Class;
 use crate::machine::Machine;
 use crate::units::Rates;
 
-/// A throughput class: a rate that classes share.
+/// A throughput class: the name of an issue rate that scheduling classes share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ThroughputClass(pub(crate) u8);
 
+/// A function that returns the rate in lanes per clock of a multiprocessor.
 type Lanes = fn(&Rates) -> Option<u32>;
 
 macro_rules! define_rates {
@@ -22,31 +23,31 @@ macro_rules! define_rates {
 throughput_rates!(define_rates);
 
 impl ThroughputClass {
-    /// The one that nothing belongs to.
+    /// The number that no scheduling class has.
     pub const ANY: ThroughputClass = ThroughputClass(0x1f);
 
-    /// The throughput class of a scheduling class.
+    /// Returns the throughput class of a scheduling class.
     pub fn of(class: Class) -> ThroughputClass {
         class.throughput()
     }
 
-    /// From its number.
+    /// Returns the throughput class with a number.
     pub fn from_number(number: u8) -> Option<ThroughputClass> {
         let is_known = usize::from(number) < RATES.len() || number == ThroughputClass::ANY.0;
         is_known.then_some(ThroughputClass(number))
     }
 
-    /// Its number, in five bits.
+    /// Returns the number, which fits five bits.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// Its name.
+    /// Returns the name in the class table.
     pub fn name(self) -> &'static str {
         RATES.get(usize::from(self.0)).map_or("any", |(name, _)| name)
     }
 
-    /// Cycles that an instruction of a warp keeps its unit of one scheduler busy; none where no figure is published.
+    /// Returns the number of cycles that a warp instruction occupies its unit in one sub-partition, or `None` if no figure is published.
     pub fn cycles(self, rates: &Rates, machine: &Machine) -> Option<u32> {
         let (_, lanes) = RATES.get(usize::from(self.0))?;
         let lanes = lanes(rates).filter(|lanes| *lanes > 0)?;
@@ -68,7 +69,7 @@ mod tests {
         assert!(RATES.len() < usize::from(ThroughputClass::ANY.0));
     }
 
-    /// The ratio of single to double precision in the CUDA Programming Guide 13, table 30: 2 and 64.
+    /// The ratio of single to double precision in table 30 of the CUDA Programming Guide 13 is 2 on sm_90 and 64 on sm_86.
     #[test]
     fn double_precision_is_slow_where_it_is() {
         let cycles = |target: &str, class: &str| {

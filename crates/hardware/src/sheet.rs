@@ -1,24 +1,24 @@
-//! Facts of machines, as the data sheets under `data/` and profile files give them: a name, a value, a source.
+//! Facts about machines, from the data sheets under `data/` and from profile files: a key, a value, a source.
 //!
-//! The facts of the sheets, and the values read from them, are constants of the program (`built_in`). The facts of a profile file are
-//! read at run time; both are read by [`Reading`]. The build script compiles this file too.
+//! The facts of the sheets, and the values parsed from them, are constants of the program (`built_in`). The facts of a profile file are
+//! parsed at run time. Both use [`Reading`]. The build script compiles this file too.
 
 use crate::tables::List;
 
-/// A fact as it stands in a sheet.
+/// One fact of a sheet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fact {
-    /// Its name.
+    /// The key.
     pub key: &'static str,
-    /// Its value, as written.
+    /// The value, as written.
     pub value: &'static str,
-    /// The name of its source.
+    /// The name of the source.
     pub source: &'static str,
 }
 
-/// A type that values are read into.
+/// A type that a value can be parsed as.
 pub trait Reading: Sized {
-    /// Reads a value; the error says what was expected.
+    /// Parses a value. The error says what was expected.
     fn read(value: &'static str) -> Result<Self, String>;
 }
 
@@ -52,21 +52,21 @@ impl Reading for &'static str {
     }
 }
 
-/// `?` is unknown.
+/// `?` means unknown.
 impl Reading for Option<u32> {
     fn read(value: &'static str) -> Result<Option<u32>, String> {
         if value == "?" { Ok(None) } else { u32::read(value).map(Some) }
     }
 }
 
-/// Words between spaces; `-` is the empty list.
+/// Words separated by spaces; `-` is the empty list.
 impl Reading for List<u32> {
     fn read(value: &'static str) -> Result<List<u32>, String> {
         if value == "-" { Ok(List::default()) } else { value.split_whitespace().map(u32::read).collect() }
     }
 }
 
-/// Pairs written `1:2`.
+/// Pairs such as `1:2`, separated by spaces.
 impl Reading for List<(u32, u32)> {
     fn read(value: &'static str) -> Result<List<(u32, u32)>, String> {
         let pair = |word: &'static str| {
@@ -77,14 +77,14 @@ impl Reading for List<(u32, u32)> {
     }
 }
 
-/// Words between spaces; `-` is the empty list.
+/// Words separated by spaces; `-` is the empty list.
 impl Reading for List<&'static str> {
     fn read(value: &'static str) -> Result<List<&'static str>, String> {
         Ok(if value == "-" { List::default() } else { value.split_whitespace().collect() })
     }
 }
 
-/// Pairs written `NAME:2`.
+/// Pairs such as `NAME:2`, separated by spaces.
 impl Reading for List<(&'static str, u32)> {
     fn read(value: &'static str) -> Result<List<(&'static str, u32)>, String> {
         let pair = |word: &'static str| {
@@ -95,7 +95,7 @@ impl Reading for List<(&'static str, u32)> {
     }
 }
 
-/// Reads the value of a key among the facts of a machine; `file` is the sheet that describes the machine.
+/// Parses the value of a key among the facts of a machine. `file` is the name of the sheet, for the error.
 pub fn value<T: Reading>(file: &str, machine: &str, facts: &[Fact], key: &str) -> Result<T, String> {
     let fact = facts.iter().find(|fact| fact.key == key);
     let fact = fact.ok_or_else(|| format!("{file}: `{machine}` lacks `{key}`"))?;

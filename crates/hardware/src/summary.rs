@@ -1,60 +1,63 @@
-//! What follows from a latency table, for each class and each port: figures that are asked for often and cost a walk over the grids.
+//! Figures for each class and each port derived from a latency table, because they are queried often and need a scan of the grids.
 //!
-//! The build script computes the summaries of the tables under `data/`, so they are constants of the program; that of a profile file is
-//! computed when the file has been read. This module knows no instruction set, because the build script compiles it too.
+//! The build script computes the summaries of the tables under `data/`, so they are constants of the program. The summary of a profile file
+//! is computed when the file is read. This module does not depend on the instruction set, because the build script compiles it too.
 
 use crate::tables::{ClassRow, ClassTable, FILES, Grid, KINDS, LatencyTable, List};
 
-/// No register file has more ports.
+/// Maximum number of ports of a register file.
 pub const MOST_PORTS: usize = 32;
 
-/// What lies between setting a scoreboard and waiting for it on every machine of the tables.
+/// Cycles from setting a scoreboard until a wait can see it, on every machine of the tables.
 pub const SCOREBOARD_STALL: u8 = 2;
 
-/// Positions among the kinds of dependence.
+/// Indices into [`KINDS`].
 const RAW: usize = 0;
 const WAR: usize = 1;
 
-/// How long an instruction of variable latency takes, in cycles.
+/// The duration of an instruction of variable latency, in cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Time {
+    /// Shortest time from issue to result.
     pub least: u16,
+    /// Usual time from issue to result.
     pub usual: u16,
+    /// Longest time from issue to result.
     pub most: u16,
-    /// Until its sources may be overwritten, usually.
+    /// Usual time from issue until the sources may be overwritten.
     pub read: u16,
 }
 
-/// What a class does with scoreboards.
+/// How a class uses scoreboards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waits {
-    /// Whether results have to be waited for.
+    /// Whether readers of the results must wait for a scoreboard.
     pub results: bool,
-    /// Whether overwriting sources has to wait.
+    /// Whether an instruction that overwrites the sources must wait for a scoreboard.
     pub sources: bool,
-    /// Cycles between setting a scoreboard and waiting for it.
+    /// Cycles from setting a scoreboard until a wait can see it.
     pub stall: u8,
 }
 
-/// What follows from a table.
+/// Figures derived from a latency table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
-    /// The most cycles of any figure: what pairs without one need.
+    /// The largest number of cycles in the table, which pairs without a figure need.
     pub longest: u8,
-    /// By class: how long it takes, if that is not fixed.
+    /// For each class, its duration. `None` for a class of fixed latency.
     pub times: List<Option<Time>>,
-    /// By class.
+    /// For each class, how it uses scoreboards.
     pub waits: List<Waits>,
-    /// By class: cycles to the result when it is not known who reads it.
+    /// For each class, cycles to the result for an unknown reader.
     pub base_latencies: List<u16>,
-    /// By class: the most cycles that any reader of its results needs, scoreboards aside.
+    /// For each class, the largest number of cycles that any reader of its results needs, scoreboards aside.
     pub longest_needs: List<u8>,
-    /// By kind, file and first port: the most cycles that any second port needs, scoreboards aside.
+    /// For each kind, file and first port, the largest number of cycles that any second port needs, scoreboards aside.
     pub lasting: [[[u8; MOST_PORTS]; FILES.len()]; KINDS.len()],
 }
 
 impl Summary {
-    /// The summary of a table.
+    /// Computes the summary of a table.
     pub fn of(table: &LatencyTable, classes: &ClassTable) -> Summary {
         let all = || classes.classes.iter();
         let time = |row: &ClassRow| table.times.iter().find(|time| time.class == row.name);
@@ -76,7 +79,7 @@ impl Summary {
     }
 }
 
-/// For each file and port whether anything that follows needs a scoreboard.
+/// Returns, for each file and port, whether some second access needs a scoreboard.
 fn scoreboard_ports(table: &LatencyTable, kind: usize) -> [[bool; MOST_PORTS]; 4] {
     let mut ports = [[false; MOST_PORTS]; 4];
     for (ports, grid) in ports.iter_mut().zip(&table.grids[kind]) {
@@ -87,6 +90,7 @@ fn scoreboard_ports(table: &LatencyTable, kind: usize) -> [[bool; MOST_PORTS]; 4
     ports
 }
 
+/// Returns how a class uses scoreboards: whether some port of its results or sources needs one.
 fn waits(row: &ClassRow, late_results: &[[bool; MOST_PORTS]; 4], late_sources: &[[bool; MOST_PORTS]; 4]) -> Waits {
     let is_late = |late: &[[bool; MOST_PORTS]; 4], file: usize, port: &u8| late[file][usize::from(*port)];
     let mut files = 0..FILES.len();
@@ -97,12 +101,13 @@ fn waits(row: &ClassRow, late_results: &[[bool; MOST_PORTS]; 4], late_sources: &
     }
 }
 
+/// Returns the largest number of cycles that any reader of a result of the class needs.
 fn longest_need(row: &ClassRow, longest: &[[u8; MOST_PORTS]; 4]) -> u8 {
     let files = longest.iter().zip(&row.writes);
     files.flat_map(|(longest, ports)| ports.iter().map(|&port| longest[usize::from(port)])).max().unwrap_or(1)
 }
 
-/// For each file and port the most cycles until somebody can read what leaves by it.
+/// Returns, for each file and port, the largest number of cycles until a result written by the port can be read.
 fn longest_reads(table: &LatencyTable) -> [[u8; MOST_PORTS]; 4] {
     let mut longest = [[0; MOST_PORTS]; 4];
     for (longest, grid) in longest.iter_mut().zip(&table.grids[RAW]) {
@@ -114,7 +119,7 @@ fn longest_reads(table: &LatencyTable) -> [[u8; MOST_PORTS]; 4] {
     longest
 }
 
-/// For each kind, file and first port the most cycles that a cell of its row asks for.
+/// Returns, for each kind, file and first port, the largest number of cycles in its row of the grid.
 fn lasting(table: &LatencyTable) -> [[[u8; MOST_PORTS]; 4]; 3] {
     let mut lasting = [[[1; MOST_PORTS]; 4]; 3];
     for (lasting, grids) in lasting.iter_mut().zip(&table.grids) {
@@ -128,6 +133,7 @@ fn lasting(table: &LatencyTable) -> [[[u8; MOST_PORTS]; 4]; 3] {
     lasting
 }
 
+/// Returns the largest number of cycles in the table.
 fn longest_figure(table: &LatencyTable) -> u8 {
     let cells = table.grids.iter().flatten().flat_map(Grid::iter);
     cells.map(|(_, cell)| cell.cycles + cell.guarded).max().unwrap_or_default()

@@ -1,37 +1,38 @@
-//! The two kinds of table that latencies come from: what class an instruction is of, and what a GPU needs between two classes.
+//! The types of the two tables behind latencies: the class table, and the latency table of a GPU.
 //!
-//! The class table names ports, classes and rules. A *port* is a place where a register is written or read that has its own timing: the
-//! two halves of a wide product are ready at different times, its addend is read later than its factors. A *class* is a kind of
-//! instruction with the same ports in all four register files. A *rule* sends a mnemonic, perhaps with certain modifiers, to a class.
+//! The class table has ports, classes and rules. A *port* is a point with its own timing at which a register is read or written: the two
+//! halves of a wide product are ready at different times, and its addend is read later than its factors. A *class* is a kind of instruction
+//! with the same ports in all four register files. A *rule* maps a mnemonic, possibly with certain modifiers, to a class.
 //!
-//! A latency table has twelve grids, one for each register file and each kind of dependence, over ports; and the times of what has no
-//! fixed one. Every figure carries the letter of its source.
+//! A latency table has twelve grids over ports, one for each register file and kind of dependence, and the durations of classes of variable
+//! latency. Every figure has the letter of its source.
 //!
-//! The tables under `data/` are constants of the program (`built_in`): nobody reads text for them. A latency table may come from a
-//! profile file too, so its lists are borrowed from the program or owned. This module knows no instruction set: the build script, which
-//! reads `data/`, uses it as well.
+//! The tables under `data/` are constants of the program (`built_in`), so no text is read for them at run time. A latency table may also
+//! come from a profile file, so its lists are either borrowed from the program or owned. This module does not depend on the instruction
+//! set, because the build script, which reads `data/`, compiles it too.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Register files that have grids, in the order of indices.
+/// Names of the register files that have grids, by index.
 pub const FILES: [&str; 4] = ["R", "P", "UR", "UP"];
-/// Dependences that have grids, in the order of indices.
+/// Names of the kinds of dependence that have grids, by index.
 pub const KINDS: [&str; 3] = ["raw", "war", "waw"];
 
-/// The port by which the guard of any instruction enters.
+/// Name of the port by which the guard of an instruction is read.
 pub const GUARD: &str = "guard";
 
-/// What is part of the program, or was read from a file.
+/// A list that is either a constant of the program or read from a file.
 pub type List<T> = Cow<'static, [T]>;
 
-/// Classes, their ports, and the rules that lead to them.
+/// Classes, their ports, and the rules that map instructions to them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassTable {
-    /// Names of ports of each file; a port is its index here.
+    /// For each file, the names of its ports. A port is an index into this list.
     pub ports: [&'static [&'static str]; 4],
+    /// All classes. A class is an index into this list.
     pub classes: &'static [ClassRow],
-    /// In the order of the file: the first that fits an instruction counts.
+    /// All rules, in the order of the file. The first rule that matches an instruction applies.
     pub rules: &'static [Rule],
 }
 
@@ -39,84 +40,90 @@ pub struct ClassTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassRow {
     pub name: &'static str,
-    /// Values of the other columns by name: `unit`, `rate`, `pipe`, `sub`, `flags`, `index`, `page`.
+    /// Values of the other columns, by name: `unit`, `rate`, `pipe`, `sub`, `flags`, `index`, `page`.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// For each file the ports that results leave by, one for each register of the result; the last stands for all further ones.
+    /// For each file, the ports by which results are written, one for each register of the result. The last port also serves all further
+    /// registers.
     pub writes: [&'static [u8]; 4],
-    /// For each file the ports that sources enter by, one list of registers for each source; the last stands for all further ones.
+    /// For each file, the ports by which sources are read: for each source, one port for each register. The last entry also serves all
+    /// further sources or registers.
     pub reads: [&'static [&'static [u8]]; 4],
 }
 
-/// A mnemonic with modifiers that must all be there, and its class.
+/// A rule: a mnemonic, the modifiers that must all be present, and the class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
     pub mnemonic: &'static str,
     pub modifiers: &'static [&'static str],
+    /// Index of the class.
     pub class: usize,
-    /// Its line in `classes.tbl`.
+    /// Line number in `classes.tbl`.
     pub line: usize,
 }
 
-/// What a GPU needs between two classes.
+/// The latencies of a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyTable {
     pub name: &'static str,
-    /// Names of the targets it is for.
+    /// Names of the targets that the table is for.
     pub targets: List<&'static str>,
-    /// Letters of sources and what they stand for.
+    /// Letters of the sources, and their descriptions.
     pub sources: List<(char, &'static str)>,
-    /// By kind, then by file.
+    /// Grids by kind of dependence, then by register file.
     pub grids: [[Grid; 4]; 3],
+    /// Durations of the classes of variable latency.
     pub times: List<TimeRow>,
 }
 
-/// Figures between two ports of a file. Rows are what comes first.
+/// Figures for each pair of ports of a register file. The row is the port of the first access, the column that of the second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// How many ports the file has: the length of a row.
+    /// Number of ports of the file, which is the length of a row.
     pub ports: usize,
-    /// Row by row; none for pairs that no two instructions make.
+    /// The figures, row by row. `None` for pairs that no two instructions can have.
     pub cells: List<Option<Cell>>,
 }
 
-/// One figure.
+/// The requirement for one pair of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Cycles from the issue of the first to the issue of the second.
+    /// Minimum number of cycles from the issue of the first instruction to the issue of the second.
     pub cycles: u8,
-    /// Cycles more if the first has a guard.
+    /// Additional cycles if the first instruction has a guard.
     pub guarded: u8,
-    /// Whether the cycles are not enough: a scoreboard has to be waited for.
+    /// Whether the second instruction must also wait for a scoreboard.
     pub scoreboard: bool,
-    /// Letter of its source, which is an ASCII one.
+    /// Letter of the source, in ASCII.
     pub source: u8,
 }
 
-/// How long a class of variable latency takes.
+/// The duration of a class of variable latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRow {
+    /// Name of the class.
     pub class: &'static str,
-    /// Cycles to the result: at least, usually, and when things go badly.
+    /// Shortest, usual and longest number of cycles to the result.
     pub least: u16,
     pub usual: u16,
     pub most: u16,
-    /// Cycles until sources may be overwritten, usually.
+    /// Usual number of cycles until the sources may be overwritten.
     pub read: u16,
+    /// Letter of the source.
     pub source: char,
 }
 
 impl ClassTable {
-    /// The class of this name.
+    /// Returns the index of the class with a name.
     pub fn class_index(&self, name: &str) -> Option<usize> {
         self.classes.iter().position(|class| class.name == name)
     }
 
-    /// The port of this name.
+    /// Returns the port with a name.
     pub fn port(&self, file: usize, name: &str) -> Option<u8> {
         self.ports[file].iter().position(|port| *port == name).map(|index| index as u8)
     }
 
-    /// All ports of a file that some class writes by, or reads by, in ascending order.
+    /// Returns all ports of a file by which some class writes, or reads, in ascending order.
     pub fn ports_in_use(&self, file: usize, written: bool) -> Vec<u8> {
         let of_class = |class: &ClassRow| if written { class.writes[file].to_vec() } else { class.reads[file].concat() };
         let mut ports: Vec<u8> = self.classes.iter().flat_map(of_class).collect();
@@ -128,36 +135,36 @@ impl ClassTable {
 }
 
 impl ClassRow {
-    /// The value of a column.
+    /// Returns the value of a column.
     pub fn attribute(&self, key: &str) -> Option<&'static str> {
         self.attributes.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }
 }
 
 impl Grid {
-    /// A grid over so many ports without any figure.
+    /// Returns a grid over `ports` ports without figures.
     pub fn empty(ports: usize) -> Grid {
         Grid { ports, cells: vec![None; ports * ports].into() }
     }
 
-    /// Empty grids over the ports of these classes, by kind and file.
+    /// Returns grids without figures over the ports of these classes, by kind and file.
     pub fn all_empty(classes: &ClassTable) -> [[Grid; 4]; 3] {
         std::array::from_fn(|_| std::array::from_fn(|file| Grid::empty(classes.ports[file].len())))
     }
 
-    /// The figure of a pair.
+    /// Returns the figure of a pair of ports.
     #[inline]
     pub fn get(&self, first: u8, second: u8) -> Option<Cell> {
         self.cells[self.place(first, second)]
     }
 
-    /// Gives a pair a figure, and returns the one that it had.
+    /// Sets the figure of a pair of ports. Returns the previous one.
     pub fn insert(&mut self, first: u8, second: u8, cell: Cell) -> Option<Cell> {
         let place = self.place(first, second);
         self.cells.to_mut()[place].replace(cell)
     }
 
-    /// All figures by first and second port, in ascending order.
+    /// Returns all figures with their first and second ports, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ((u8, u8), Cell)> {
         let places = self.cells.iter().enumerate();
         places.filter_map(|(place, cell)| Some((((place / self.ports) as u8, (place % self.ports) as u8), (*cell)?)))
@@ -171,7 +178,8 @@ impl Grid {
 }
 
 impl LatencyTable {
-    /// The first pair of ports that instructions have and no grid does.
+    /// Returns a message about the first pair of ports that instructions can have and that has no figure, or `None` if the table is
+    /// complete.
     pub fn missing(&self, classes: &ClassTable) -> Option<String> {
         for (kind, kind_name) in KINDS.iter().enumerate() {
             for (file, file_name) in FILES.iter().enumerate() {
@@ -190,7 +198,8 @@ impl LatencyTable {
     }
 }
 
-/// `4m`, `3+2n` (two more if the first has a guard), `sbn` (a scoreboard), `2sbn` (a scoreboard, and two cycles at least).
+/// Parses a figure: `4m`, `3+2n` (two more cycles if the first instruction has a guard), `sbn` (a scoreboard), or `2sbn` (a scoreboard and
+/// at least two cycles). The last letter is the source.
 pub fn parse_cell(text: &str) -> Result<Cell, String> {
     let (figure, source) = split_source(text)?;
     let number = |text: &str| text.parse::<u8>().map_err(|_| format!("`{text}` is not a number of cycles"));
@@ -203,7 +212,7 @@ pub fn parse_cell(text: &str) -> Result<Cell, String> {
 }
 
 impl Cell {
-    /// The letter of its source.
+    /// Returns the letter of the source.
     pub fn letter(self) -> char {
         self.source.into()
     }
@@ -221,13 +230,13 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A figure and the letter behind it.
+/// Splits a figure into its number and the letter of its source.
 pub(crate) fn split_source(text: &str) -> Result<(&str, u8), String> {
     let source = text.bytes().last().filter(u8::is_ascii_lowercase).ok_or_else(|| format!("`{text}` has no source"))?;
     Ok((&text[..text.len() - 1], source))
 }
 
-/// The index of a register file that has grids.
+/// Returns the index of the register file with this name among those that have grids.
 pub fn file_index(name: &str) -> Option<usize> {
     FILES.iter().position(|&file| file == name)
 }

@@ -1,11 +1,11 @@
-//! Functional units: what the scheduler counts, what they are called, how fast they are.
+//! Functional units of a multiprocessor: names, throughput, and their place in the scheduler's resource vector.
 //!
-//! The scheduler keeps ten counters, one for each [`Unit`]. How much a unit does is in `data/units.tbl` in lanes per clock of the whole
-//! multiprocessor, as NVIDIA's guides give it; [`Rates`] has it for a target. Double precision differs by a factor of 32 between chips of
-//! one architecture, so nothing here is the same for all.
+//! The resource vector of the scheduler has ten entries, one for each [`Unit`]. The throughput of each unit is in `data/units.tbl`, in
+//! lanes per clock of the whole multiprocessor, as in NVIDIA's guides; [`Rates`] has the figures of a target. Chips of one architecture can
+//! differ much: double precision by a factor of 32. So every target has its own figures.
 //!
 //! The names and numbers in the last part are those of a published description of ptxas: the pipes of its statistics, the letters of its
-//! unit query, and its classes for pairs of opcode and unit. They are kept as data for output and files that follow it.
+//! unit query, and its classes for pairs of opcode and unit. They are data for output and files that follow the description.
 
 use oriole_isa::{Memory, Pipe, Properties, Target};
 
@@ -15,25 +15,25 @@ use crate::machine::{Field, Machine, machine_index};
 use crate::sheet::{self, Fact, Reading};
 use crate::tables::List;
 
-/// The sheet that the figures come from.
+/// The sheet with the figures.
 const SHEET: &str = "data/units.tbl";
 
-/// A counter of the scheduler's resource vector.
+/// A functional unit: an entry of the scheduler's resource vector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unit {
-    /// Integers, logic, comparisons.
+    /// Integer arithmetic, logic, comparisons.
     Alu,
-    /// Single precision, and multiplications of integers.
+    /// Single precision and integer multiplication.
     Fma,
     /// Double precision.
     Double,
-    /// Matrices.
+    /// Matrix products.
     Tensor,
     /// Loads and stores.
     LoadStore,
-    /// Textures.
+    /// Texture fetches.
     Texture,
-    /// Branches, barriers, ends.
+    /// Branches, barriers, exits.
     Branch,
     /// Atomics and reductions in shared memory.
     Shared,
@@ -43,11 +43,11 @@ pub enum Unit {
     Uniform,
 }
 
-/// How many counters there are.
+/// Number of units.
 pub const UNITS: usize = 10;
 
 impl Unit {
-    /// All, in the order of the resource vector.
+    /// All units, in the order of the resource vector.
     pub const ALL: [Unit; UNITS] = [
         Unit::Alu,
         Unit::Fma,
@@ -61,29 +61,29 @@ impl Unit {
         Unit::Uniform,
     ];
 
-    /// Its place in the resource vector.
+    /// Returns the index in the resource vector.
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// What the table of classes calls it.
+    /// Returns the name in the class table.
     pub fn table_name(self) -> &'static str {
         UNIT_NAMES[self.index()]
     }
 
-    /// The short name of its pipe.
+    /// Returns the short name of the pipe.
     pub fn name(self) -> &'static str {
         ["ALU", "FMA", "DFMA", "MMA", "LSU", "TEX", "BRA", "SMEM", "SFU", "UDP"][self.index()]
     }
 
-    /// The pipe that the statistics print for it.
+    /// Returns the name of the pipe in the statistics.
     pub fn statistics_pipe(self) -> &'static str {
         ["alu", "fma", "fma64", "hmma16816", "lsu", "tex", "cbu", "lsu", "trancedental", "udp"][self.index()]
     }
 
-    /// The unit that an instruction with these properties keeps busy; none for those that only take an issue slot.
+    /// Returns the unit that an instruction with these properties occupies, or `None` if it only takes an issue slot.
     ///
-    /// Asynchronous copies are issued through loads and stores. Packed halves go where single precision goes.
+    /// Asynchronous copies issue through the load/store unit. Packed half precision executes on the single-precision unit.
     pub fn of(properties: &Properties) -> Option<Unit> {
         Some(match properties.pipe {
             Pipe::Alu => Unit::Alu,
@@ -99,7 +99,7 @@ impl Unit {
         })
     }
 
-    /// Whether an instruction on this unit also counts as one of shared memory: the description counts it in both.
+    /// Returns whether an instruction on this unit also counts for [`Unit::Shared`]; the description counts it for both.
     pub fn also_shared(self, properties: &Properties) -> bool {
         self == Unit::LoadStore && properties.memory == Memory::Shared
     }
@@ -107,13 +107,13 @@ impl Unit {
 
 macro_rules! define_rates {
     ($($key:ident: $kind:ty, $meaning:literal;)*) => {
-        /// Lanes per clock of a multiprocessor, for each kind of work; none where no source is known.
+        /// Throughput of each kind of work, in lanes per clock of a multiprocessor. `None` where it is unknown.
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct Rates {
-            /// The machine's name in the sheet, such as `sm_90a`.
+            /// Name of the machine in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
-            /// As they stand in the sheet, in the order of the fields.
+            /// The facts as written in the sheet, in the order of the fields.
             pub(crate) facts: List<Fact>,
         }
 
@@ -125,7 +125,7 @@ macro_rules! define_rates {
             Ok(Rates { name, $($key: sheet::value(SHEET, name, &facts, stringify!($key))?,)* facts: facts.into() })
         }
 
-        /// Whether a value can be read for a key; none if there is no such rate.
+        /// Checks whether a value can be parsed for a key. Returns `None` if there is no such key.
         fn check_value(key: &str, value: &'static str) -> Option<Result<(), String>> {
             match key {
                 $(stringify!($key) => Some(<$kind as Reading>::read(value).map(drop)),)*
@@ -138,12 +138,12 @@ macro_rules! define_rates {
 unit_rates!(define_rates);
 
 impl Rates {
-    /// The rates of a target; the universal ones for targets without figures.
+    /// Returns the rates of a target, or the universal rates for a target without figures.
     pub fn of(target: Target) -> &'static Rates {
         Rates::at(machine_index(target))
     }
 
-    /// The rates of a machine.
+    /// Returns the rates of a machine.
     pub fn of_machine(machine: &Machine) -> &'static Rates {
         Rates::at(MACHINES.iter().position(|name| *name == machine.name).unwrap_or(MACHINES.len() - 1))
     }
@@ -152,22 +152,22 @@ impl Rates {
         &built_in::RATES[index]
     }
 
-    /// Rates of these facts, one for each field.
+    /// Builds rates from facts, one for each field.
     pub(crate) fn from_facts(name: &'static str, facts: Vec<Fact>) -> Result<Rates, String> {
         rates_of(name, facts)
     }
 
-    /// Whether a value can be read for a field; none if there is no such field.
+    /// Checks whether a value can be parsed for a field. Returns `None` if there is no such field.
     pub(crate) fn check(key: &str, value: &'static str) -> Option<Result<(), String>> {
         check_value(key, value)
     }
 
-    /// The names of all fields.
+    /// Returns the names of all fields.
     pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
         MEANINGS.iter().map(|(key, _)| *key)
     }
 
-    /// All rates with their sources, in the order of [`Rates`]' fields.
+    /// Returns all rates with their sources, in the order of the fields of [`Rates`].
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.iter().find(|fact| fact.key == key)?;
@@ -175,7 +175,8 @@ impl Rates {
         })
     }
 
-    /// Lanes per clock of a multiprocessor for what a unit mostly does; none where it is unknown or depends on the instruction.
+    /// Returns the throughput of the main work of a unit, in lanes per clock of a multiprocessor. `None` if it is unknown or depends on the
+    /// instruction.
     pub fn lanes(&self, unit: Unit) -> Option<u32> {
         match unit {
             Unit::Alu => self.logic,
@@ -190,31 +191,31 @@ impl Rates {
         }
     }
 
-    /// Cycles that an instruction of a warp keeps one of the machine's sub-partitions of a unit busy, at least one.
+    /// Returns the number of cycles that a warp instruction occupies its unit in one sub-partition, at least 1. `None` if it is unknown.
     pub fn cycles(&self, machine: &Machine, unit: Unit) -> Option<u32> {
         let lanes = self.lanes(unit).filter(|lanes| *lanes > 0)?;
         Some((machine.threads_per_warp * machine.schedulers).div_ceil(lanes).max(1))
     }
 
-    /// Warp instructions per cycle that one sub-partition of a unit takes.
+    /// Returns the number of warp instructions per cycle that a unit of one sub-partition accepts. `None` if it is unknown.
     pub fn per_scheduler(&self, machine: &Machine, unit: Unit) -> Option<f64> {
         Some(f64::from(self.lanes(unit)?) / f64::from(machine.threads_per_warp * machine.schedulers))
     }
 }
 
-/// The sources of the rates: name and description.
+/// Returns the name and description of each source.
 pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     built_in::RATE_SOURCES.iter().copied()
 }
 
-/// A pipe that the statistics count.
+/// A pipe in the statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatisticsPipe {
-    /// Its name after register allocation.
+    /// The name after register allocation.
     pub name: &'static str,
-    /// What it is called before, if it has a name there.
+    /// The name before register allocation. `None` if it has none there.
     pub before_allocation: Option<&'static str>,
-    /// The counter it belongs to, if there is one.
+    /// The unit that the pipe belongs to. `None` if it belongs to none.
     pub unit: Option<Unit>,
 }
 
@@ -222,8 +223,9 @@ const fn pipe(name: &'static str, before_allocation: Option<&'static str>, unit:
     StatisticsPipe { name, before_allocation, unit }
 }
 
-/// The pipes that the statistics print, in their order; the spelling of `trancedental` is theirs. The description calls `fma2x` the pipe of
-/// double precision, but that is `fma64`: we count packed single precision there, which keeps both halves of the multiply-add pipe busy.
+/// The pipes of the statistics, in their order, with the spelling `trancedental` of the description. The description calls `fma2x` the
+/// double-precision pipe, but that is `fma64`. Here `fma2x` counts packed single precision, which occupies both halves of the multiply-add
+/// pipe.
 pub const STATISTICS_PIPES: &[StatisticsPipe] = &[
     pipe("adu", None, Some(Unit::Branch)),
     pipe("alu", Some("fp"), Some(Unit::Alu)),
@@ -253,18 +255,18 @@ pub const STATISTICS_PIPES: &[StatisticsPipe] = &[
     pipe("hmmaSp1688f16", None, Some(Unit::Tensor)),
 ];
 
-/// What the description's unit query answers for a letter.
+/// The answer of the description's unit query for one letter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitLetter {
-    /// The letter that stands for a group of opcodes.
+    /// The letter, which stands for a group of opcodes.
     pub letter: char,
     /// The number of the unit.
     pub id: u32,
-    /// What the unit is.
+    /// The name of the unit.
     pub name: &'static str,
 }
 
-/// The letters of the description's unit query.
+/// All letters of the description's unit query.
 pub const UNIT_LETTERS: [UnitLetter; 8] = [
     UnitLetter { letter: 'D', id: 40, name: "FP64" },
     UnitLetter { letter: 'E', id: 44, name: "extended" },
@@ -276,10 +278,10 @@ pub const UNIT_LETTERS: [UnitLetter; 8] = [
     UnitLetter { letter: 'S', id: 36, name: "special function" },
 ];
 
-/// A scheduling class that the description gives an opcode on a named unit.
+/// The scheduling class of an opcode on a named unit, in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitClass {
-    /// The description's number of the opcode.
+    /// The number of the opcode in the description.
     pub opcode: u32,
     /// The name of the unit.
     pub unit: &'static str,
@@ -287,7 +289,7 @@ pub struct UnitClass {
     pub class: u32,
 }
 
-/// The classes for pairs of opcode and unit.
+/// The classes of all listed pairs of opcode and unit.
 pub const UNIT_CLASSES: [UnitClass; 4] = [
     UnitClass { opcode: 40, unit: "LSU_T", class: 15 },
     UnitClass { opcode: 40, unit: "XU64", class: 35 },
@@ -295,16 +297,16 @@ pub const UNIT_CLASSES: [UnitClass; 4] = [
     UnitClass { opcode: 53, unit: "DMMA", class: 118 },
 ];
 
-/// The class of pairs that are not listed: the extended unit.
+/// The class of all other pairs: that of the extended unit.
 pub const OTHER_UNIT_CLASS: u32 = 35;
 
-/// The class of an opcode on a named unit.
+/// Returns the class of an opcode on a named unit.
 pub fn unit_class(opcode: u32, unit: &str) -> u32 {
     let found = UNIT_CLASSES.iter().find(|entry| entry.opcode == opcode && entry.unit == unit);
     found.map_or(OTHER_UNIT_CLASS, |entry| entry.class)
 }
 
-/// The unit that the description's query answers for a letter.
+/// Returns the answer of the description's unit query for a letter.
 pub fn unit_letter(letter: char) -> Option<&'static UnitLetter> {
     UNIT_LETTERS.iter().find(|entry| entry.letter == letter)
 }
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// The instructions that the description lists for each unit, where we have them.
+    /// The instructions that the description lists for each unit, as far as they exist here.
     #[test]
     fn instructions_are_on_the_units_of_the_description() {
         let examples = [
@@ -374,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Table 30 of the CUDA Programming Guide 13: the ratio of FP32 to FP64 throughput.
+    /// The ratio of FP32 to FP64 throughput from table 30 of the CUDA Programming Guide 13.
     #[test]
     fn double_precision_has_the_ratio_of_the_guide() {
         let guide = [

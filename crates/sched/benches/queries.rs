@@ -1,7 +1,8 @@
-//! How fast the model answers: `cargo bench -p oriole-sched --bench queries`.
+//! Measures the speed of latency queries: `cargo bench -p oriole-sched --bench queries`.
 //!
-//! The corpus is compiled for Hopper and decoded. Every pair of instructions of a window that meets in a register is a query: once with
-//! the ports found before, as schedulers keep them, once by class and operand, which finds the ports first. On one core; the best of several rounds counts, because everything else on the machine only adds.
+//! The corpus is compiled for Hopper and decoded. Each register dependence between two instructions of a window is one query. It is asked
+//! twice: once with known ports, as schedulers keep them, and once by class and operand, which has to look up the ports. The benchmark runs
+//! on one core and reports the best of several rounds, because other load on the machine can only add time.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -16,9 +17,9 @@ use oriole_sched::latency::{Touch, latency, meetings, touches};
 use oriole_sched::{Meeting, Place, Space, operand_latency};
 
 const TARGET: &str = "sm_90a";
-/// Pairs are at most this far apart.
+/// Maximum distance of the two instructions of a pair.
 const WINDOW: usize = 8;
-/// The project asks for so many queries a second at least.
+/// Required number of queries per second.
 const WANTED: f64 = 20e6;
 
 struct Query {
@@ -75,7 +76,7 @@ fn timed(work: impl Fn()) -> Duration {
     start.elapsed()
 }
 
-/// Instructions of the modules of the corpus that compile for a target.
+/// Returns the instructions of the corpus modules that compile for a target, of at most `most_modules` modules.
 fn corpus(target: Target, most_modules: usize) -> Vec<Instruction> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let mut files: Vec<_> = fs::read_dir(folder).expect("the corpus is there").filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -1,7 +1,7 @@
-//! How fast graphs are built and regions scheduled: `cargo bench -p oriole-sched --bench schedule`.
+//! Measures the speed of graph construction, scheduling and checking: `cargo bench -p oriole-sched --bench schedule`.
 //!
-//! The code is synthetic, in one block: loads, chains of products and sums, stores; and, as *wide*, stores to different offsets that are all
-//! ready at once.
+//! The code is synthetic and in one block. *mixed* repeats a load, a chain of arithmetic, and a store. *wide* has stores to different
+//! offsets that are all ready at once.
 
 use std::env;
 use std::time::{Duration, Instant};

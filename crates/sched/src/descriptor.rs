@@ -1,8 +1,8 @@
-//! What an instruction is to the scheduler.
+//! The scheduling properties of an instruction, in the terms of a published description of ptxas.
 //!
-//! The description packs this into 42 bits ([`Packed`]): a latency index, a pipe, a sub-class, flags of the pipe, and masks of barriers.
-//! It gives the same five bits to the sub-class and to the throughput class; here the throughput class has the bits that the description
-//! reserves, so nothing is lost.
+//! The description packs these properties into 42 bits ([`Packed`]): latency index, pipe, sub-class, pipe flags, and barrier masks. It
+//! assigns the same five bits to the sub-class and to the throughput class. Here the throughput class is in bits that the description
+//! reserves, so both are kept.
 //!
 //! ```text
 //! [8:0] latency index   [14:9] throughput class   [19:15] pipe   [24:20] sub-class   [29:25] flags   [36:32] reads   [41:37] writes
@@ -15,12 +15,12 @@ use oriole_isa::{Access, File, Instruction, accesses};
 use crate::space::Space;
 use oriole_hardware::ThroughputClass;
 
-/// The first number of classes that the description does not name.
+/// Numbers from here on are our own classes, which the description does not have.
 const OWN_CLASSES: u16 = 1024;
-/// The class that the description gives narrow arithmetic on its type 19, which is bfloat16.
+/// Class number in the description for narrow arithmetic on its type 19, which is bfloat16.
 const BFLOAT16_CLASS: u16 = 52;
 
-/// Defines an enumeration with the numbers and names of a column of the table of classes.
+/// Defines an enumeration for one column of the class table, with the number and the name of each value.
 macro_rules! column {
     ($(#[$meaning:meta])* $name:ident { $($variant:ident = $number:literal $spelling:literal,)* }) => {
         $(#[$meaning])*
@@ -29,25 +29,25 @@ macro_rules! column {
         pub enum $name { $($variant = $number,)* }
 
         impl $name {
-            /// Every value.
+            /// All values.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
-            /// Its name in the table of classes.
+            /// Returns the name in the class table.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $spelling),* }
             }
 
-            /// Its number in its bits.
+            /// Returns the number that is packed into the descriptor.
             pub fn number(self) -> u8 {
                 self as u8
             }
 
-            /// From its name.
+            /// Returns the value with a name.
             pub fn find(name: &str) -> Option<$name> {
                 $name::ALL.iter().copied().find(|value| value.name() == name)
             }
 
-            /// From its number.
+            /// Returns the value with a number.
             pub fn from_number(number: u8) -> Option<$name> {
                 $name::ALL.iter().copied().find(|value| value.number() == number)
             }
@@ -56,56 +56,56 @@ macro_rules! column {
 }
 
 column! {
-    /// Pipes that an instruction may go down.
+    /// Pipes that can execute an instruction.
     PipeMask { A = 1 "A", B = 2 "B", C = 3 "C", All = 0x1f "all", }
 }
 column! {
-    /// The part of a pipe.
+    /// The part of a pipe that an instruction uses.
     SubClass { Control = 1 "control", Integer = 2 "integer", Single = 3 "single", Double = 4 "double", Any = 0x1f "any", }
 }
 column! {
-    /// Which sub-unit an instruction is drawn to.
+    /// The sub-unit that an instruction prefers.
     PipeFlags { Narrow = 1 "narrow", Alu = 2 "alu", Memory = 3 "memory", Special = 4 "special", Double = 5 "double", Tensor = 6 "tensor", All = 0x1f "all", }
 }
 
-/// What an instruction is to the scheduler.
+/// The scheduling properties of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
-    /// The scheduling class in our table.
+    /// The scheduling class in the hardware model.
     pub class: Class,
-    /// The number of the scheduling class: the description's where it has one.
+    /// The class number: that of the description if it has one, otherwise our own.
     pub class_number: u16,
-    /// The row of the latency table: the description's where it has one.
+    /// The row of the latency table: that of the description if it has one, otherwise our own.
     pub latency_index: u16,
-    /// Pipes.
+    /// Pipes that can execute the instruction.
     pub pipe: PipeMask,
     /// The part of the pipe.
     pub sub_class: SubClass,
-    /// The sub-unit.
+    /// The preferred sub-unit.
     pub flags: PipeFlags,
-    /// The rate.
+    /// The throughput class, which determines the issue rate.
     pub throughput: ThroughputClass,
-    /// The counter of the resource vector.
+    /// The unit, and the entry of the resource vector.
     pub unit: Unit,
-    /// The memory it reaches.
+    /// The memory space that the instruction accesses. `None` if it accesses no memory.
     pub space: Option<Space>,
-    /// The most registers of one operand.
+    /// Number of registers of the widest operand.
     pub width: u16,
-    /// The file of its first result.
+    /// The register file of the first result. `None` without results.
     pub result_file: Option<File>,
 }
 
-/// A class without a figure that every class must have.
+/// The error for a class that lacks a required attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Incomplete {
-    /// The class.
+    /// Name of the class.
     pub class: &'static str,
-    /// What it lacks.
+    /// Name of the missing attribute.
     pub attribute: &'static str,
 }
 
 impl Descriptor {
-    /// What a class says, for an instruction about which nothing else is known.
+    /// Returns the properties of a class, for an instruction of which nothing else is known.
     pub fn of_class(class: Class) -> Result<Descriptor, Incomplete> {
         let lacks = |attribute| Incomplete { class: class.name(), attribute };
         let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
@@ -125,7 +125,7 @@ impl Descriptor {
         })
     }
 
-    /// What an instruction is to the scheduler: its class, and what its fields add.
+    /// Returns the properties of an instruction: those of its class, refined by modifiers and operands.
     pub fn of(instruction: &Instruction) -> Result<Descriptor, Incomplete> {
         let class = Class::of(instruction);
         let plain = Descriptor::of_class(class)?;
@@ -141,7 +141,7 @@ impl Descriptor {
         })
     }
 
-    /// The description's bits, all barriers allowed.
+    /// Packs the properties into the bits of the description, with all barriers allowed.
     pub fn pack(&self) -> Packed {
         let mut packed = Packed::default();
         packed.set(Packed::LATENCY_INDEX, self.latency_index.into());
@@ -153,7 +153,7 @@ impl Descriptor {
     }
 }
 
-/// A field of [`Packed`].
+/// A bit field of [`Packed`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BitField {
     low: u32,
@@ -166,11 +166,11 @@ impl BitField {
     }
 }
 
-/// The bits of a descriptor.
+/// A descriptor packed into the bits of the description.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Packed(pub u64);
 
-/// Everything is possible: all pipes, all parts, all flags, all barriers.
+/// A descriptor without restrictions: all pipes, parts, flags and barriers.
 impl Default for Packed {
     fn default() -> Packed {
         let all = [Packed::PIPE, Packed::SUB_CLASS, Packed::FLAGS, Packed::READ_BARRIERS, Packed::WRITE_BARRIERS];
@@ -183,48 +183,48 @@ impl Packed {
     pub const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
     /// The throughput class.
     pub const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
-    /// Pipes.
+    /// The pipes.
     pub const PIPE: BitField = BitField { low: 15, width: 5 };
     /// The part of the pipe.
     pub const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
-    /// The sub-unit.
+    /// The preferred sub-unit.
     pub const FLAGS: BitField = BitField { low: 25, width: 5 };
-    /// Barriers that reading sources may signal.
+    /// Barriers that may signal that the sources have been read.
     pub const READ_BARRIERS: BitField = BitField { low: 32, width: 5 };
-    /// Barriers that results may signal.
+    /// Barriers that may signal that the results are ready.
     pub const WRITE_BARRIERS: BitField = BitField { low: 37, width: 5 };
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(self, field: BitField) -> u64 {
         (self.0 & field.mask()) >> field.low
     }
 
-    /// Writes a field; what does not fit is cut off.
+    /// Sets a field. Bits of `value` beyond the width of the field are dropped.
     pub fn set(&mut self, field: BitField, value: u64) {
         self.0 = self.0 & !field.mask() | value << field.low & field.mask();
     }
 
-    /// The row of the latency table.
+    /// Returns the row of the latency table.
     pub fn latency_index(self) -> u16 {
         self.get(Packed::LATENCY_INDEX) as u16
     }
 
-    /// The throughput class; none if the number stands for none.
+    /// Returns the throughput class, or `None` for an unused number.
     pub fn throughput(self) -> Option<ThroughputClass> {
         ThroughputClass::from_number(self.get(Packed::THROUGHPUT) as u8)
     }
 
-    /// Pipes; none if the number stands for none.
+    /// Returns the pipes, or `None` for an unused number.
     pub fn pipe(self) -> Option<PipeMask> {
         PipeMask::from_number(self.get(Packed::PIPE) as u8)
     }
 
-    /// The part of the pipe; none if the number stands for none.
+    /// Returns the part of the pipe, or `None` for an unused number.
     pub fn sub_class(self) -> Option<SubClass> {
         SubClass::from_number(self.get(Packed::SUB_CLASS) as u8)
     }
 
-    /// The sub-unit; none if the number stands for none.
+    /// Returns the preferred sub-unit, or `None` for an unused number.
     pub fn flags(self) -> Option<PipeFlags> {
         PipeFlags::from_number(self.get(Packed::FLAGS) as u8)
     }
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// The masks as the description prints them.
+    /// The masks printed in the description.
     #[test]
     fn bits_are_where_the_description_has_them() {
         let default = Packed::default();
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(with(Packed::LATENCY_INDEX, 0x3ff), 0x1ff);
     }
 
-    /// Classes, indices and pipes that the description lists.
+    /// Class numbers, latency indices and pipes listed in the description.
     #[test]
     fn instructions_have_what_the_description_lists() {
         let group = descriptor("HGMMA.64x8x16.F32 R24, gdesc[UR8], !UPT");
@@ -303,7 +303,7 @@ mod tests {
         assert_ne!(descriptor("HFMA2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
     }
 
-    /// Five bits each for pipe, part, flags and the two kinds of barriers are set; the row of the table and the throughput are 0.
+    /// Pipe, part, flags and the two barrier masks have five bits each, all set. Latency index and throughput class are 0.
     #[test]
     fn a_descriptor_without_limits_allows_everything() {
         assert_eq!(Packed::default().0, 0x7fff << 15 | 0x3ff << 32);

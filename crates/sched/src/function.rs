@@ -1,12 +1,14 @@
-//! Scheduling of functions: before register allocation on values, and afterwards (phase 110) on physical registers.
+//! Schedules functions: before register allocation on SSA values, and afterwards (phase 110) on physical registers.
 //!
-//! Blocks are scheduled by themselves, region by region ([`Code::regions`]). A new order of a region is taken only if it is estimated to be
-//! faster than the old one. On values, that of a block is taken only if it needs no more registers than the budget or than the old order
-//! did; else it is scheduled again to reduce registers, and if that does not help, it stays as it was.
+//! Each block is scheduled separately, region by region ([`Code::regions`]). The new order of a region is used only if it is estimated to
+//! be faster than the old order. On values there is a second condition, for the whole block: the new order must not need more registers
+//! than the register target or than the old order. Otherwise the block is scheduled again in the mode that reduces registers, and if that
+//! does not fit either, the block keeps its old order.
 //!
-//! **Budget.** Registers that cost no occupancy are free: the budget is the most with which as many warps stay resident as with what the old
-//! order needs. Beyond that they must pay: whoever calls can ask for a schedule that keeps a share of the warps only ([`Scheduler::warps_kept`])
-//! and compare the two ([`crate::score`]). [`Stats::promise`] says whether that is worth while ([`crate::offer`]).
+//! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
+//! many warps stay resident as with the old order ([`crate::report::target`]). More registers must pay for the lost warps: the caller can
+//! request a schedule that keeps only a percentage of the warps ([`Scheduler::warps_kept`]) and compare the two by [`crate::score`].
+//! [`Stats::promise`] predicts whether such a schedule is worth trying ([`crate::offer`]).
 
 use std::ops::Range;
 
@@ -29,71 +31,71 @@ use crate::report::trace::{Attempted, TracedRegion, Verdict};
 use crate::resource::Costs;
 use crate::score::executions;
 
-/// Predicates of a thread, and of a warp.
+/// Number of predicate registers of a thread, and of uniform predicate registers of a warp.
 const PREDICATES: i32 = 7;
 
-/// The machine to schedule for, and how.
+/// The hardware to schedule for, and the options.
 #[derive(Clone, Copy)]
 pub struct Scheduler<'a> {
     /// Latencies.
     pub model: &'a Model,
-    /// Time on units.
+    /// Unit of each class, and cycles on it.
     pub costs: &'a Costs,
-    /// Registers and warps.
+    /// Limits of the multiprocessor.
     pub machine: &'a Machine,
-    /// By whom.
+    /// The scheduling algorithm.
     pub backend: Backend,
-    /// What for.
+    /// The objective.
     pub mode: Mode,
-    /// Figures that can be set.
+    /// Tunable parameters.
     pub knobs: Knobs,
-    /// General registers that a thread may have.
+    /// Maximum number of general registers that the code may name.
     pub register_limit: u32,
-    /// General registers that a thread gets beyond those that its code names.
+    /// General registers that the hardware allocates to a thread beyond those that its code can name.
     pub hidden_registers: u32,
-    /// Uniform registers that there are.
+    /// Number of uniform registers.
     pub uniform_limit: u32,
-    /// How long calls take, where that is known.
+    /// Cycles until calls return, where that is known.
     pub calls: Option<&'a CallCosts>,
-    /// What a block of threads needs besides registers, if its size is declared.
+    /// Resources of a block besides registers, if the block size is declared.
     pub launch: Option<Launch>,
-    /// The share of resident warps, in percent, that must be left: 100 for schedules whose registers are to cost none.
+    /// Percentage of the resident warps that must stay resident; 100 for schedules that keep occupancy.
     pub warps_kept: u32,
-    /// Smaller shares that the caller would put up with for a faster schedule.
+    /// Smaller percentages that the caller would accept for a faster schedule.
     pub warps_offered: &'a [u32],
-    /// Whether to check every new order.
+    /// Whether to verify every new order with [`crate::check`].
     pub verify: bool,
-    /// Whether to record why.
+    /// Whether to record the reason of every decision.
     pub trace: bool,
 }
 
-/// What a pass did.
+/// The result of a scheduling pass.
 #[derive(Clone, Default, Debug)]
 pub struct Stats {
-    /// Blocks with a new order.
+    /// Number of blocks with a new order.
     pub blocks: usize,
-    /// Estimated cycles of all blocks, each once, before.
+    /// Estimated cycles before the pass, each block executed once. Blocks that keep their old order for lack of registers do not count.
     pub cycles_before: u64,
-    /// The same afterwards.
+    /// Estimated cycles of the same blocks after the pass.
     pub cycles_after: u64,
-    /// The most general registers that are live, before.
+    /// Maximum number of live general registers before the pass; 0 after register allocation.
     pub live_before: i32,
-    /// The same afterwards.
+    /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
-    /// Which of the shares that were offered would save time.
+    /// The reduced-occupancy budget that pays off, if any.
     pub promise: Option<Promise>,
-    /// The registers that cost no occupancy, before allocation.
+    /// The register target. `None` after register allocation.
     pub target: Option<RegisterTarget>,
-    /// Every attempt at a block with the reasons of its picks, if that was asked for.
+    /// Every attempt at a block with the reasons of its decisions, if [`Scheduler::trace`] is set.
     pub attempts: Vec<Attempted>,
 }
 
-/// A new order that breaks something: a mistake of the scheduler.
+/// An illegal new order: a bug in the scheduler, found by the checker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleError {
     /// The block.
     pub block: Block,
-    /// What is broken.
+    /// The violated constraint.
     pub broken: Broken,
 }
 
@@ -105,7 +107,8 @@ impl std::fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Blocks in pieces of at most so many instructions, single blocks excepted: tables are as large as a piece, not as the function.
+/// Groups blocks into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables are sized by chunk, not by
+/// function.
 fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
     let mut size = 0_usize;
@@ -123,7 +126,7 @@ fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     chunks
 }
 
-/// Code of some blocks, each with its range.
+/// The items of one chunk, with the range of each block.
 struct Piece {
     code: Code,
     blocks: Vec<(Block, Range<usize>)>,
@@ -145,42 +148,46 @@ impl Piece {
     }
 }
 
-/// What is used again from block to block.
+/// State that is reused from block to block.
 struct Tools<'m> {
     builder: Builder<'m>,
     tracker: Tracker,
     memory: Memory,
 }
 
-/// The order of a block, with what is known of it.
+/// A new order of a block.
 struct Attempt {
     order: Vec<usize>,
+    /// Cycles of the old order.
     cycles_before: u64,
+    /// Cycles of the new order.
     cycles: u64,
-    /// What any order takes.
+    /// Lower bound on the cycles of any order.
     least: u64,
-    /// Orders that were tried wanted more registers.
+    /// Whether the backend reported that more registers would have given a faster order.
     wants_registers: bool,
+    /// The decisions of each region, if they are traced.
     regions: Vec<TracedRegion>,
 }
 
-/// An order of a block that needs no more registers than allowed, if there is one.
+/// The outcome of the search for an order of a block within a register budget.
 struct Found {
+    /// The new order. `None` if every order that was tried needs too many registers.
     attempt: Option<Attempt>,
-    /// How long it takes, or the old order if there is none.
+    /// Cycles of the new order, or of the old order if there is none.
     cycles: u64,
-    /// What any order takes.
+    /// Lower bound on the cycles of any order.
     least: u64,
-    /// The most registers that are live.
+    /// Maximum number of live registers in the new order.
     peak: Option<Counts>,
-    /// Whether more were wanted than there are.
+    /// Whether more registers would have been used if there were more.
     is_tight: bool,
-    /// What was tried, for traces.
+    /// The attempts, for traces.
     tries: Vec<(Mode, Vec<TracedRegion>, Verdict)>,
 }
 
 impl Scheduler<'_> {
-    /// Schedules a function on values.
+    /// Schedules a function on SSA values, before register allocation.
     pub fn run_on_values(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
@@ -200,7 +207,7 @@ impl Scheduler<'_> {
                 let borders = LiveValues::of(function, &liveness, *block);
                 old_peaks[*block] = peak(&piece.code, range, &mut tracker, borders.as_borders(), range.clone());
             }
-            // Code of one piece is kept; of several it is made again, so that only one is there at a time.
+            // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
             only_piece = Some(piece).filter(|_| chunks.len() == 1);
         }
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
@@ -234,7 +241,7 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    /// How long a block takes if so many registers may be live.
+    /// Returns cycles and live registers of a block that is scheduled with `allowed` registers.
     fn outcome(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Outcome {
         let untraced = Scheduler { trace: false, ..*self };
         let settings = untraced.settings(self.mode, Stage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
@@ -244,7 +251,7 @@ impl Scheduler<'_> {
         Outcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Looks for an order of a block that needs no more registers than allowed.
+    /// Searches for an order of a block that needs at most `allowed` registers: in the given mode, then in the mode that reduces registers.
     fn within_budget(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Found {
         let (mut tries, mut is_tight, mut cycles_before, mut least) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
@@ -267,7 +274,7 @@ impl Scheduler<'_> {
         Found { attempt: None, cycles: cycles_before, least, peak: None, is_tight, tries }
     }
 
-    /// Schedules a function on physical registers: phase 110.
+    /// Schedules a function on physical registers (phase 110).
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         for chunk in chunks(function, self.backend.largest_function()) {
@@ -277,7 +284,7 @@ impl Scheduler<'_> {
             let mut tools = Tools { builder, tracker: Tracker::new(piece.code.groups().len()), memory: Memory::default() };
             for (block, range) in &piece.blocks {
                 tools.tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
-                // Registers have their places: there is nothing to be saved.
+                // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
                 let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
                 let mut attempt = self.attempt(&piece.code, range, &mut tools, &settings);
@@ -295,7 +302,7 @@ impl Scheduler<'_> {
         Settings { backend: self.backend, mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
-    /// The general registers that may be live, given those that are, and why.
+    /// Returns the register target for a function with `live` live general registers, with its derivation.
     pub fn register_target(&self, live: i32) -> RegisterTarget {
         let bounds = Bounds {
             launch: self.launch,
@@ -308,11 +315,12 @@ impl Scheduler<'_> {
         RegisterTarget::new(live, self.machine, &bounds)
     }
 
-    /// The registers of all classes that may be live.
+    /// Returns the number of registers of each class that may be live.
     fn target(&self, live: Counts) -> Counts {
         [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
+    /// Schedules the regions of a block. Regions whose new order is not faster keep their old order.
     fn attempt(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, settings: &Settings) -> Attempt {
         let Tools { builder, tracker, memory } = tools;
         let mut attempt = Attempt {
@@ -328,10 +336,14 @@ impl Scheduler<'_> {
             let graph = builder.build(code, region.clone());
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             attempt.cycles_before += u64::from(before.issued);
+            // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
+            // returns the old order if it finds no better one.
             let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
+            // The backend must run, even if no order can be faster, if its report of a lack of registers is needed.
             let is_heard = settings.stage == Stage::Pre && self.backend.tells_wishes();
             let least = backend::least(code, &graph, self.costs);
             attempt.least += u64::from(least.issued);
+            // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
             if !is_judged && !is_heard && !self.trace && !least.is_shorter_than(before) {
                 attempt.cycles += u64::from(before.issued);
                 tracker.enter_region(code, region.clone());
@@ -357,7 +369,7 @@ impl Scheduler<'_> {
         attempt
     }
 
-    /// Gives a block its new order.
+    /// Applies the new order to the block and updates the statistics. Without an attempt, the block keeps its old order.
     fn accept(
         &self,
         function: &mut Function,
@@ -384,14 +396,14 @@ impl Scheduler<'_> {
 }
 
 impl Attempt {
-    /// Goes over a wall.
+    /// Appends a wall to the order and updates the register pressure.
     fn pass(&mut self, code: &Code, wall: usize, tracker: &mut Tracker) {
         tracker.pass(code, wall);
         self.order.push(wall);
     }
 }
 
-/// Values that are live at the start of a block, results of phis included, and at its end.
+/// Values that are live at the start of a block, phi results included, and at its end.
 pub(crate) struct LiveValues {
     at_start: Vec<u32>,
     at_end: Vec<u32>,
@@ -412,11 +424,12 @@ impl LiveValues {
     }
 }
 
+/// Returns the maximum of each class.
 fn most_of(first: Counts, second: Counts) -> Counts {
     std::array::from_fn(|class| first[class].max(second[class]))
 }
 
-/// The most registers that are live in a block in some order.
+/// Returns the maximum number of live registers of each class in a block, for a given order.
 fn peak(code: &Code, range: &Range<usize>, tracker: &mut Tracker, borders: Borders<'_>, order: impl Iterator<Item = usize>) -> Counts {
     tracker.enter_block(code, range.clone(), borders);
     tracker.enter_region(code, range.clone());

@@ -1,34 +1,34 @@
-//! Cycles between two instructions that meet in a register.
+//! Computes the latency between two instructions that access the same register.
 //!
-//! [`meetings`] lists where two instructions meet: the later one reads, overwrites or writes again what the earlier one touches.
-//! [`latency`] says how many cycles must lie between their issues for one such meeting. Where a scoreboard is waited for, it is the time
-//! that usually passes, because that is what a schedule has to hide; [`Meeting::need`] is the strict answer.
+//! [`meetings`] lists the register dependences between two instructions: read after write, write after read, write after write. [`latency`]
+//! returns the number of cycles between their issues for one such dependence. Where a scoreboard is required, that is the usual latency,
+//! because a schedule has to hide it; [`Meeting::need`] returns the requirement itself.
 
 use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
 use oriole_isa::{Access, AccessPlace, File, Instruction, accesses};
 
-/// Cycles that stand for "never": the time varies and nobody knows it.
+/// Cycles for an instruction of variable latency whose usual latency is not known.
 pub const INFINITE_LATENCY: i32 = 99_999;
-/// The cycle of an instruction that has no place in the schedule yet.
+/// Issue cycle of an instruction that is not scheduled yet.
 pub const UNSCHEDULED: i32 = -1;
 
-/// A register in which two instructions meet.
+/// A register dependence between two instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meeting {
-    /// How they depend on each other.
+    /// The kind of dependence.
     pub kind: Kind,
-    /// The register's file.
+    /// The register file.
     pub file: File,
-    /// Its number.
+    /// The register number.
     pub register: u16,
-    /// Where the first touches it.
+    /// Port by which the first instruction accesses the register.
     pub first: Port,
-    /// Where the second touches it.
+    /// Port by which the second instruction accesses the register.
     pub second: Port,
 }
 
 impl Meeting {
-    /// What must lie between the two.
+    /// Returns the requirement between the two instructions: cycles, and whether a scoreboard is needed.
     #[inline]
     pub fn need(self, model: &Model, first_is_guarded: bool) -> Need {
         if first_is_guarded {
@@ -39,7 +39,7 @@ impl Meeting {
     }
 }
 
-/// Cycles from the issue of the first instruction, of this class, to the issue of the second.
+/// Returns the number of cycles from the issue of the first instruction, of class `first`, to the issue of the second.
 #[inline]
 pub fn latency(model: &Model, meeting: Meeting, first: Class, first_is_guarded: bool) -> i32 {
     let need = meeting.need(model, first_is_guarded);
@@ -53,14 +53,14 @@ pub fn latency(model: &Model, meeting: Meeting, first: Class, first_is_guarded: 
     }
 }
 
-/// Where an instruction of a class touches a register: register number `part` of source number `slot`, or of the result.
+/// An operand register of an instruction of some class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The class.
+    /// The scheduling class.
     pub class: Class,
-    /// The source, from 0; results have none.
+    /// Number of the source operand, from 0. Ignored for results.
     pub slot: usize,
-    /// The register inside the operand, from 0.
+    /// Number of the register within the operand, from 0.
     pub part: usize,
 }
 
@@ -71,7 +71,8 @@ impl Place {
     }
 }
 
-/// Cycles between two instructions for one operand of each; none if one of the classes does not touch such a file there.
+/// Returns the number of cycles between two instructions for one operand register of each, or `None` if one of the classes does not access
+/// such a register file there.
 #[inline]
 pub fn operand_latency(model: &Model, kind: Kind, file: File, first: Place, second: Place, first_is_guarded: bool) -> Option<i32> {
     let (first_port, second_port) = (first.port(file, kind != Kind::War)?, second.port(file, kind != Kind::Raw)?);
@@ -79,20 +80,20 @@ pub fn operand_latency(model: &Model, kind: Kind, file: File, first: Place, seco
     Some(latency(model, meeting, first.class, first_is_guarded))
 }
 
-/// A register that an instruction touches, and by which port.
+/// One register access of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// The register's file.
+    /// The register file.
     pub file: File,
-    /// Its number.
+    /// The register number.
     pub register: u16,
     /// The port.
     pub port: Port,
-    /// Whether it is written; else it is read.
+    /// Whether the register is written; otherwise it is read.
     pub written: bool,
 }
 
-/// What an instruction touches, in registers that have grids.
+/// Returns the register accesses of an instruction, for register files that have latency grids.
 pub fn touches(instruction: &Instruction) -> Vec<Touch> {
     let class = Class::of(instruction);
     let written = instruction.written();
@@ -113,7 +114,7 @@ pub fn touches(instruction: &Instruction) -> Vec<Touch> {
     touches
 }
 
-/// Where two instructions meet, the first one first.
+/// Returns the register dependences of `second` on `first`, which precedes it.
 pub fn meetings(first: &[Touch], second: &[Touch]) -> Vec<Meeting> {
     let mut meetings = Vec::new();
     for a in first {
@@ -130,7 +131,7 @@ pub fn meetings(first: &[Touch], second: &[Touch]) -> Vec<Meeting> {
     meetings
 }
 
-/// Cycles between two instructions over all registers they meet in; none if they do not meet.
+/// Returns the number of cycles between two instructions, the maximum over all their dependences, or `None` if they are independent.
 pub fn latency_between(model: &Model, first: &Instruction, second: &Instruction) -> Option<i32> {
     let class = Class::of(first);
     let is_guarded = !first.guard.is_always();
@@ -150,7 +151,7 @@ mod tests {
         parse(text).unwrap()
     }
 
-    /// Chains of four cycles, as the microbenchmarks of Turing to Hopper that have been published agree on.
+    /// Published microbenchmarks of Turing to Hopper agree on four cycles between dependent additions.
     #[test]
     fn sums_follow_each_other_after_four_cycles() {
         let (first, second) = (instruction("FADD R0, R1, R2"), instruction("FADD R3, R0, R4"));
@@ -183,7 +184,7 @@ mod tests {
         let between = |kind, file, first, second| operand_latency(model("sm_90"), kind, file, first, second, false);
         let halves = [0, 1].map(|part| between(Kind::Raw, File::General, at("IMAD.WIDE R2, R4, R5, R6", 0, part), at(sum, 0, 0)));
         assert!(halves[0].is_some() && halves[0] < halves[1]);
-        // The addend of a wide product is read later than its factors.
+        // The high half of the addend of a wide product is read later than the factors.
         let wide = |slot| between(Kind::Raw, File::General, at("IMAD R2, R4, R5, R6", 0, 0), at("IMAD.WIDE R2, R4, R5, R6", slot, 1));
         assert!(wide(2) < wide(0));
         assert_eq!(between(Kind::Raw, File::Uniform, at(sum, 0, 0), at(sum, 0, 0)), None);

@@ -1,14 +1,18 @@
-//! How busy the ten units are, for each block.
+//! Tracks how busy the ten units are and how register pressure changes, for each block.
 //!
-//! A block has a [`Slot`]: how much each unit is used, how the pressure on registers changes by what each unit executes, and a word of
-//! state. An instruction goes into it in three steps, the modes of the description:
+//! A block has a [`Slot`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is added in
+//! three steps, which are the modes of a published description of ptxas:
 //!
-//! 1. its own cost: cycles on its unit, and the registers of its operands that nobody has consumed yet;
-//! 2. the difference when the registers that it reads for the last time are consumed: what it releases, never above zero;
-//! 3. the pressure that results: registers it makes live, less what it released, added to the block's.
+//! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
+//! 2. The change of that cost when the registers that it reads for the last time are marked as consumed. The change is at most zero: its
+//!    absolute value is the cost of the released registers.
+//! 3. The resulting pressure: registers that it makes live, less what it released, added to the pressure of the block.
 //!
-//! [`Resources::schedule`] does all three and returns what [`Resources::undo`] needs to take the instruction out again, as backtracking
-//! schedulers must.
+//! Example: `FFMA R0, R1, R2, R3` with the last uses of R1 and R2 adds 1 cycle to the FMA unit, -2 to the delta of that unit, and
+//! 1 - 2 = -1 to the pressure.
+//!
+//! [`Resources::schedule`] does all three steps. It returns the [`Undo`] with which [`Resources::undo`] removes the instruction, for
+//! schedulers that backtrack.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS};
@@ -18,19 +22,20 @@ use oriole_isa::{File, Instruction, accesses};
 use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
 use oriole_hardware::ThroughputClass;
 
-/// A figure for each unit.
+/// One number for each unit.
 pub type ResourceVector = [i32; UNITS];
 
-/// The cost of operands is kept in nine bits.
+/// Upper limit of the operand cost, which the description keeps in nine bits.
 pub const MOST_OPERAND_COST: u32 = 0x1ff;
 
-/// The books of a block: 84 bytes, as in the description.
+/// Resource usage of a block. 84 bytes, as in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Slot {
     /// Cycles that each unit is used.
     pub usage: ResourceVector,
-    /// Changes of the pressure on registers, by the unit that made them.
+    /// Register pressure changes, by the unit of the instruction that caused them.
     pub delta: ResourceVector,
+    /// Bit 0: whether an instruction has been added. Bits 31 to 1: register pressure, signed.
     state: i32,
 }
 
@@ -40,12 +45,12 @@ impl Slot {
     const ENTERED: i32 = 1;
     const PRESSURE_SHIFT: u32 = 1;
 
-    /// Whether an instruction of the block has been counted.
+    /// Returns whether an instruction of the block has been added.
     pub fn is_entered(&self) -> bool {
         self.state & Slot::ENTERED != 0
     }
 
-    /// Registers that are live beyond those at the start of the block.
+    /// Returns the number of live registers, relative to the start of the block.
     pub fn pressure(&self) -> i32 {
         self.state >> Slot::PRESSURE_SHIFT
     }
@@ -59,19 +64,19 @@ impl Slot {
     }
 }
 
-/// What is asked of the resource model.
+/// One step of adding an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// 0 and 1: the instruction's own cost, starting anew.
+    /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
     Own,
-    /// 2: the difference to what was found before.
+    /// Mode 2: the difference to the previous operand cost.
     Differential,
-    /// 3: the pressure, added to the block's.
+    /// Mode 3: adds the pressure to the block.
     Pressure,
 }
 
 impl Mode {
-    /// The mode of the description's number.
+    /// Returns the mode with a number of the description.
     pub fn from_number(number: u8) -> Option<Mode> {
         match number {
             0 | 1 => Some(Mode::Own),
@@ -82,30 +87,30 @@ impl Mode {
     }
 }
 
-/// A register operand. Immediates and constants are none; neither are `RZ`, `PT` and their uniform likes.
+/// A register operand. Immediates, constants, `RZ`, `PT` and their uniform counterparts are not register operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterOperand {
     /// The register.
     pub register: RegisterDescriptor,
-    /// Whether it is written; else it is read.
+    /// Whether it is written; otherwise it is read.
     pub written: bool,
-    /// Whether nobody reads it afterwards.
+    /// Whether this is the last use of the value.
     pub last_use: bool,
 }
 
-/// What the resource model has to know about an instruction.
+/// The resource needs of an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Work {
-    /// The place of its unit in the vector.
+    /// Index of the unit in the resource vector.
     pub unit: usize,
-    /// Cycles that it keeps the unit busy.
+    /// Cycles that the instruction occupies the unit.
     pub cycles: i32,
-    /// Its register operands.
+    /// The register operands.
     pub operands: Vec<RegisterOperand>,
 }
 
 impl Work {
-    /// That of an instruction; `is_last_use` says of which registers it is the last reader.
+    /// Returns the resource needs of an instruction. `is_last_use` returns whether the instruction is the last reader of a register.
     pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(File, u16) -> bool) -> Work {
         let class = Class::of(instruction);
         let mut operands = Vec::new();
@@ -120,19 +125,19 @@ impl Work {
     }
 }
 
-/// Unit and cycles of each class on a machine.
+/// Unit of each scheduling class, and cycles that an instruction of the class occupies it, on one machine.
 #[derive(Clone, Debug)]
 pub struct Costs {
     classes: Vec<(usize, i32)>,
 }
 
 impl Costs {
-    /// The costs that a profile says. Where no rate is known, an instruction keeps its unit for one cycle.
+    /// Returns the costs for a hardware profile. Where no rate is known, an instruction occupies its unit for one cycle.
     pub fn new(profile: &Profile) -> Costs {
         Costs::from_rates(&profile.rates, &profile.machine)
     }
 
-    /// The costs that rates of units say.
+    /// Returns the costs for given unit rates.
     pub fn from_rates(rates: &Rates, machine: &Machine) -> Costs {
         let cost = |class: Class| {
             let cycles = ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1);
@@ -141,18 +146,18 @@ impl Costs {
         Costs { classes: oriole_hardware::Classes::get().all().map(cost).collect() }
     }
 
-    /// The place of a class' unit in the vector.
+    /// Returns the index of the unit of a class in the resource vector.
     pub fn unit(&self, class: Class) -> usize {
         self.classes[class.index()].0
     }
 
-    /// Cycles that a class keeps its unit busy.
+    /// Returns the number of cycles that an instruction of a class occupies its unit.
     pub fn cycles(&self, class: Class) -> i32 {
         self.classes[class.index()].1
     }
 }
 
-/// A set of registers, by class and number.
+/// A set of registers, by register class and number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RegisterSet {
     words: Vec<u64>,
@@ -166,13 +171,13 @@ impl RegisterSet {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// Whether a register is a member.
+    /// Returns whether a register is in the set.
     pub fn contains(&self, class: u8, index: u32) -> bool {
         let (word, bit) = RegisterSet::place(class, index);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Adds a register; whether it is new.
+    /// Adds a register. Returns whether it was not in the set before.
     pub fn insert(&mut self, class: u8, index: u32) -> bool {
         let (word, bit) = RegisterSet::place(class, index);
         if word >= self.words.len() {
@@ -183,7 +188,7 @@ impl RegisterSet {
         is_new
     }
 
-    /// Takes a register out.
+    /// Removes a register.
     pub fn remove(&mut self, class: u8, index: u32) {
         let (word, bit) = RegisterSet::place(class, index);
         if let Some(word) = self.words.get_mut(word) {
@@ -192,43 +197,50 @@ impl RegisterSet {
     }
 }
 
-/// What is kept between the modes for one instruction.
+/// State kept between the modes for the current instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Tracked {
+    /// Cost of the operands when last computed.
     cost: i32,
+    /// Sum of the differences so far.
     delta: i32,
+    /// Pressure change of the instruction so far.
     pressure: i32,
 }
 
 /// The resource model while a block is scheduled.
 #[derive(Clone, Debug, Default)]
 pub struct Resources {
-    /// How registers count.
+    /// How registers are counted.
     pub tracking: Tracking,
+    /// Registers that have had their last use.
     consumed: RegisterSet,
     tracked: Tracked,
 }
 
-/// What takes an instruction out of the books again.
+/// The information that removes an instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Undo {
+    /// The slot before the instruction was added.
     before: Slot,
+    /// Registers that the instruction marked as consumed.
     consumed: Vec<(u8, u32)>,
+    /// Consumed registers that the instruction wrote, which made them live again.
     revived: Vec<(u8, u32)>,
 }
 
 impl Resources {
-    /// A model at the start of a block.
+    /// Returns the model at the start of a block.
     pub fn new(tracking: Tracking) -> Resources {
         Resources { tracking, ..Resources::default() }
     }
 
-    /// Registers that have been read for the last time.
+    /// Returns the registers that have had their last use.
     pub fn consumed(&self) -> &RegisterSet {
         &self.consumed
     }
 
-    /// Answers for one mode, given the registers that count as consumed; [`Mode::Pressure`] adds to the slot and answers zeros.
+    /// Evaluates one mode with the current set of consumed registers. [`Mode::Pressure`] updates the slot and returns zeros.
     pub fn evaluate(&mut self, work: &Work, mode: Mode, slot: &mut Slot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
@@ -250,7 +262,7 @@ impl Resources {
         answer
     }
 
-    /// Counts an instruction in: all three modes.
+    /// Adds an instruction: all three modes.
     pub fn schedule(&mut self, work: &Work, slot: &mut Slot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         slot.enter();
@@ -277,7 +289,7 @@ impl Resources {
         undo
     }
 
-    /// Takes out the instruction that was counted in last.
+    /// Removes the instruction that was added last.
     pub fn undo(&mut self, undo: Undo, slot: &mut Slot) {
         for (class, index) in undo.revived {
             self.consumed.insert(class, index);
@@ -288,7 +300,7 @@ impl Resources {
         *slot = undo.before;
     }
 
-    /// What the registers that are read count for, those left out that are consumed.
+    /// Returns the cost of the registers that an instruction reads, consumed registers excluded, each register once.
     fn operand_cost(&self, work: &Work) -> i32 {
         let mut sum = 0;
         let mut seen: Vec<(u8, u32)> = Vec::new();
@@ -304,12 +316,13 @@ impl Resources {
         sum as i32
     }
 
-    /// What the registers that are written count for.
+    /// Returns the cost of the registers that an instruction writes.
     fn result_cost(&self, work: &Work) -> i32 {
         let results = work.operands.iter().filter(|operand| operand.written && operand.register.is_physical());
         results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MOST_OPERAND_COST) as i32
     }
 
+    /// Returns the members of [`RegisterSet`] that an operand corresponds to.
     fn places(&self, operand: &RegisterOperand) -> impl Iterator<Item = (u8, u32)> + use<> {
         let cost = register_cost(operand.register, self.tracking);
         let class = operand.register.class;
@@ -318,7 +331,7 @@ impl Resources {
     }
 }
 
-/// Adds one vector to another.
+/// Adds one vector to another, element by element.
 pub fn add(sum: &mut ResourceVector, more: &ResourceVector) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum += more;
@@ -361,7 +374,7 @@ mod tests {
         assert_eq!(slot.delta[Unit::Fma.index()], -2);
         assert_eq!(slot.pressure(), -1);
         assert!(resources.consumed().contains(1, 1) && resources.consumed().contains(1, 2) && !resources.consumed().contains(1, 3));
-        // A register that is consumed is not released again.
+        // A register that is already consumed is not released a second time.
         resources.schedule(&work("FADD R7, R1, R3", &[1, 3]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -3);
     }

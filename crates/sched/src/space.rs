@@ -1,37 +1,37 @@
-//! Memory spaces: which one an instruction reaches, and what that means for its priority.
+//! The memory space that an instruction accesses, and its effect on scheduling priority.
 //!
-//! *Hot* accesses go to memory that is far away and should start early; *cold* ones are quick and can wait. What takes longer than
-//! [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
+//! *Hot* accesses go to memory of long latency and should issue early. *Cold* accesses have a short latency and can be delayed. A latency
+//! of more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
 
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Instruction, Value};
 
-/// Latencies above this many cycles are long.
+/// A latency above this number of cycles is long.
 pub const LONG_LATENCY_CYCLES: u16 = 19;
 
-/// A memory space, with the code that the description has for it.
+/// A memory space, with its code in the published description of ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Space {
-    /// Any of the others, known when the instruction executes.
+    /// Global, shared or local memory, known only when the instruction executes.
     Generic = 1,
-    /// The stack of a thread.
+    /// Local memory of a thread, which has the stack.
     Local = 2,
     /// Shared memory.
     Shared = 3,
-    /// A constant bank at a fixed place.
+    /// A constant bank at a fixed address.
     Constant = 4,
-    /// A constant bank at a place that a register says.
+    /// A constant bank at an address that a register determines.
     IndexedConstant = 7,
-    /// Surfaces.
+    /// Surface memory.
     Surface = 11,
     /// Global memory.
     Global = 16,
-    /// Textures. The description has no code for them; this one is ours.
+    /// Texture memory. The description has no code for it; this one is ours.
     Texture = 32,
 }
 
 impl Space {
-    /// Every space.
+    /// All spaces.
     pub const ALL: [Space; 8] = [
         Space::Generic,
         Space::Local,
@@ -43,17 +43,17 @@ impl Space {
         Space::Texture,
     ];
 
-    /// The code.
+    /// Returns the code in the description.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The space with a code.
+    /// Returns the space with a code.
     pub fn from_code(code: u8) -> Option<Space> {
         Space::ALL.into_iter().find(|space| space.code() == code)
     }
 
-    /// Its name.
+    /// Returns the name in the class table.
     pub fn name(self) -> &'static str {
         match self {
             Space::Generic => "generic",
@@ -67,13 +67,13 @@ impl Space {
         }
     }
 
-    /// The space that instructions of a class reach, as the table of classes names it.
+    /// Returns the space that instructions of a class access, according to the class table.
     pub fn of_class(class: Class) -> Option<Space> {
         let name = class.attribute("space")?;
         Space::ALL.into_iter().find(|space| space.name() == name)
     }
 
-    /// The space that an instruction reaches. A constant bank is an indexed one only if a register takes part in the address.
+    /// Returns the space that an instruction accesses. A constant bank counts as indexed only if a register is part of the address.
     pub fn of(instruction: &Instruction) -> Option<Space> {
         match Space::of_class(Class::of(instruction))? {
             Space::Constant | Space::IndexedConstant if is_indexed(instruction) => Some(Space::IndexedConstant),
@@ -82,17 +82,18 @@ impl Space {
         }
     }
 
-    /// Far away: should start early.
+    /// Returns whether accesses have a long latency and should issue early.
     pub fn is_hot(self) -> bool {
         matches!(self, Space::Global | Space::Texture | Space::Surface)
     }
 
-    /// Quick: can wait.
+    /// Returns whether accesses have a short latency and can be delayed.
     pub fn is_cold(self) -> bool {
         matches!(self, Space::Constant | Space::IndexedConstant | Space::Shared)
     }
 }
 
+/// Returns whether a register is part of an address of the instruction.
 fn is_indexed(instruction: &Instruction) -> bool {
     let addresses = instruction.operands.iter().filter_map(|operand| match &operand.value {
         Value::Address(address) => Some(address),
@@ -101,8 +102,8 @@ fn is_indexed(instruction: &Instruction) -> bool {
     addresses.flat_map(|address| &address.parts).flat_map(|part| &part.registers).any(|register| register.number.is_some())
 }
 
-/// Cycles that an instruction of a class usually takes: the usual time if it has no fixed latency, else the longest that any reader needs.
-/// None if the time varies and no figure is known.
+/// Returns the usual number of cycles from issue to result for a class: the usual time for variable latency, the latency for the slowest
+/// reader for fixed latency. Returns `None` if the latency is variable and unknown.
 pub fn estimated_latency(model: &Model, class: Class) -> Option<u16> {
     match model.time(class) {
         None if model.results_wait(class) => None,
@@ -110,7 +111,7 @@ pub fn estimated_latency(model: &Model, class: Class) -> Option<u16> {
     }
 }
 
-/// Whether an instruction of a class takes long. One whose time varies without a known figure does.
+/// Returns whether the latency of a class is long. An unknown latency counts as long.
 pub fn is_long_latency(model: &Model, class: Class) -> bool {
     estimated_latency(model, class).is_none_or(|cycles| cycles > LONG_LATENCY_CYCLES)
 }

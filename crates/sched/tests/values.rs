@@ -1,5 +1,5 @@
-//! Scheduling of Ori, on values and on registers. Every new order goes through the checker; expectations follow from the rules in
-//! `docs/scheduling.md`.
+//! Scheduling of Ori functions, on values and on physical registers. The checker verifies every new order. The expected orders follow from
+//! the rules in `docs/scheduling.md`.
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
@@ -47,7 +47,7 @@ fn run_by(backend: Backend, text: &str, mode: Mode, registers: u32) -> (Vec<Stri
     (insts.map(|&inst| print_inst(&function, inst).trim().to_owned()).collect(), stats)
 }
 
-/// What a trace calls picked stands in this order in the code, wherever the new order stayed.
+/// Checks that the traced decisions match the order of the instructions in the code, wherever the new order was used.
 fn check_trace(function: &Function, stats: &Stats) {
     for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == Verdict::Taken) {
         let insts = &function.blocks[attempt.block].insts;
@@ -65,7 +65,8 @@ fn place(order: &[String], start: &str) -> usize {
     order.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start} is not in {order:#?}"))
 }
 
-/// A load passes a store of its own base and another offset, not one of another base; what nobody writes passes both.
+/// A load may move above a store with the same base and another offset, but not above a store with another base. A load of constant memory
+/// may move above both.
 #[test]
 fn loads_pass_the_stores_they_cannot_meet() {
     let text = "func kernel @loads ssa {
@@ -94,7 +95,7 @@ bb0:
     assert_eq!(stats.attempts.len(), 1);
 }
 
-/// The result shares the register of the old value: who reads the old value goes first.
+/// The result shares the register of the old value, so other readers of the old value must come first.
 #[test]
 fn readers_of_a_tied_operand_go_before() {
     let text = "func kernel @tied ssa {
@@ -110,7 +111,7 @@ bb0:
     assert!(place(&order, "%2") < place(&order, "@%1 %3"), "{order:#?}");
 }
 
-/// Loads that sums consume: as many in flight as the budget allows.
+/// The number of loads in flight must stay within the register budget.
 #[test]
 fn a_limit_of_registers_is_kept() {
     let mut text = String::from("func kernel @pressure ssa {\nbb0:\n    %0:R = S2R SR_TID.X\n    %1:UR2 = ULDC.64 c[0x0][0x208]\n");
@@ -123,7 +124,7 @@ fn a_limit_of_registers_is_kept() {
     text.push_str("    EXIT\n}");
     for backend in Backend::ALL {
         let (_, many) = run_by(backend, &text, Mode::Ilp, 255);
-        // Sixteen warps of a scheduler have 32 registers each.
+        // With 16 warps per scheduler, 32 registers per thread are free.
         assert!(many.live_after <= 32 && many.live_after > 16, "{} registers", many.live_after);
         let (_, few) = run_by(backend, &text, Mode::Ilp, 16);
         assert!(few.live_after <= 16 && few.cycles_after < few.cycles_before, "{} registers", few.live_after);
@@ -132,7 +133,7 @@ fn a_limit_of_registers_is_kept() {
     }
 }
 
-/// On registers: the second load goes first, but its sum's operand may only be overwritten when the first sum is stored.
+/// The second load moves to the front, but R3, an operand of the second sum, must not be overwritten before the first sum is stored.
 #[test]
 fn registers_are_not_overwritten_early() {
     let text = "func kernel @registers {

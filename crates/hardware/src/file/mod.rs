@@ -1,14 +1,15 @@
-//! Profiles as files: everything that the model knows about a target, as text that people can read, change and compile with.
+//! Hardware profiles as text files: everything the model knows about a target, which users can read, change and compile with.
 //!
-//! The file follows the table format of a published description of ptxas: typed records, one a line ([`record`]), in the order in which
-//! its tables are put together: barriers, root, named sections with standard entries, waits and scoreboards, facts of the machine,
-//! variants, weights, and last the dimensions, which are the rows of the latency grids. `docs/hw-profile.md` describes every record.
+//! The format follows the table format of a published description of ptxas: typed records, one per line ([`record`]). The records are in
+//! the order in which the description builds its tables: barriers, root, then sections with classes, scoreboard and wait times, facts of
+//! the machine, variants, weights, and last the dimensions, which are the rows of the latency grids. `docs/hw-profile.md` describes every
+//! record.
 //!
-//! The file changes figures. Which classes there are, by which ports their registers go and on which units they execute is part of the
-//! program; a file that says otherwise belongs to another version and is refused.
+//! A file can change figures only. The classes, the ports of their registers and their units are part of the program. A file that differs
+//! there belongs to another version and is rejected.
 //!
-//! Heads and the root count what they hold, so a file that lost or gained a line is noticed. Nothing is repaired: [`Profile::from_text`]
-//! gives a whole profile or an error that names the record.
+//! Section headers and the root record have counts, so a lost or added line is detected. Nothing is repaired: [`Profile::from_text`]
+//! returns a complete profile, or an error that names the record.
 
 pub mod read;
 pub mod record;
@@ -25,30 +26,30 @@ use crate::model::Model;
 use crate::units::{self, Rates};
 pub use record::{Record, RecordType};
 
-/// The first word of a file.
+/// The first word of a profile file.
 pub const MAGIC: &str = "oriole-hw-profile";
-/// The version of the format, behind it.
+/// The version of the format, the second word.
 pub const VERSION: u32 = 1;
 
-/// Everything that is known about a target.
+/// All figures of a target.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
-    /// What it is for.
+    /// The target.
     pub target: Target,
     /// Latencies.
     pub model: Model,
     /// Limits of the multiprocessor.
     pub machine: Machine,
-    /// Issue rates.
+    /// Issue rates of the units.
     pub rates: Rates,
-    /// Names and descriptions of the sources of the machine's facts.
+    /// Name and description of each source of the machine's facts.
     pub machine_sources: Vec<(String, String)>,
-    /// The same for the rates.
+    /// Name and description of each source of the rates.
     pub rate_sources: Vec<(String, String)>,
 }
 
 impl Profile {
-    /// What Oriole knows about a target.
+    /// Returns the built-in profile of a target.
     pub fn of(target: Target) -> Profile {
         let owned = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
         Profile {
@@ -61,17 +62,17 @@ impl Profile {
         }
     }
 
-    /// The profile as the text of a file.
+    /// Formats the profile as the text of a file.
     pub fn to_text(&self) -> String {
         write::text(self)
     }
 
-    /// The profile that the text of a file describes; `name` is the file's, for errors.
+    /// Parses the text of a file. `name` is the file name, for errors.
     pub fn from_text(name: &str, text: &str) -> Result<Profile, ProfileError> {
         read::profile(name, text)
     }
 
-    /// Whether it is for this target.
+    /// Checks that the profile is for `target`. `name` is the file name, for errors.
     pub fn check_target(&self, name: &str, target: Target) -> Result<(), ProfileError> {
         if self.target == target {
             return Ok(());
@@ -81,68 +82,68 @@ impl Profile {
     }
 }
 
-/// What is wrong with a file, and where.
+/// An error in a profile file, with its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProfileError {
-    /// The file.
+    /// The file name.
     pub file: String,
-    /// Its line, from 1; 0 if it is about the file as a whole.
+    /// Line number, from 1; 0 if the error concerns the whole file.
     pub line: usize,
-    /// The record's number, from 1, and its type if that could be read.
+    /// Number of the record, from 1, and its type if it could be parsed.
     pub record: Option<(usize, Option<RecordType>)>,
-    /// The field.
+    /// Name of the field.
     pub field: Option<String>,
-    /// What is wrong.
+    /// The error.
     pub fault: Fault,
 }
 
-/// What can be wrong with a file.
+/// The kind of an error in a profile file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It does not start like a profile.
+    /// The file does not start like a profile.
     Foreign,
-    /// Another version of the format.
+    /// The version of the format is not supported.
     Version(String),
-    /// No record has this code and name.
+    /// No record type has this code and name.
     UnknownType(String),
-    /// A line that is no record, and why.
+    /// The line is not a record; the text says why.
     Malformed(String),
-    /// A field or record that is there twice.
+    /// A field or record occurs twice.
     Twice,
-    /// A field that is not there.
+    /// A required field is missing.
     Missing,
-    /// A field that the record does not have.
+    /// The record type has no such field.
     UnknownField,
-    /// A value, and what it should be.
+    /// The value is invalid; the second text says what was expected.
     Value(String, &'static str),
-    /// A record where another must stand.
+    /// The record is not the expected one; the text names that one.
     Order(&'static str),
-    /// The file ends where this must stand.
+    /// The file ends where a record is required; the text names it.
     End(&'static str),
-    /// A count that is wrong.
+    /// A count is wrong.
     Count {
-        /// What the record says.
+        /// The count in the record.
         said: usize,
-        /// What there is.
+        /// The actual count.
         found: usize,
     },
-    /// Something that must be there and is not.
+    /// A required record is missing; the text names it.
     Lacks(String),
-    /// A part of the program that a file cannot change: what the file says, and what it is.
+    /// The file differs from the program in a part that a file cannot change.
     Structure {
-        /// What the file says.
+        /// The value in the file.
         said: String,
-        /// What it is.
+        /// The value in the program.
         known: String,
     },
-    /// A profile for another target.
+    /// The profile is for another target.
     OtherTarget {
-        /// The one it is for.
+        /// The target of the profile.
         said: Target,
-        /// The one that it should be for.
+        /// The target that is compiled for.
         wanted: Target,
     },
-    /// Figures that contradict each other.
+    /// Figures contradict each other; the text says how.
     Contradiction(String),
 }
 
@@ -190,7 +191,8 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for ProfileError {}
 
-/// Facts of machines point to text that lives as long as the program, because nearly all are built in. Text from files is kept once.
+/// Returns a copy of the text that lives as long as the program. Facts hold `&'static str`, because nearly all of them are built in. Text
+/// from files is interned, so equal texts are leaked only once.
 fn keep(text: &str) -> &'static str {
     static KEPT: OnceLock<Mutex<HashSet<&'static str>>> = OnceLock::new();
     let mut kept = KEPT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,7 @@
-//! Reads a profile: lines become records, records are taken in the order of the format, and what they say is checked against the program
-//! and against itself before a model is made of it.
+//! Parses a profile file.
+//!
+//! Lines become records, and the records are consumed in the order of the format. Their contents are checked against the program and for
+//! consistency before the model is built.
 
 use std::str::FromStr;
 
@@ -16,15 +18,15 @@ use crate::sheet::Fact;
 use crate::tables::{Grid, KINDS, LatencyTable, TimeRow, file_index, parse_cell};
 use crate::units::Rates;
 
-/// The most that the instruction's stall count holds.
+/// The largest value of the stall count, a field of four bits.
 const LONGEST_STALL: u32 = 15;
 
-/// No figure of a multiprocessor that others are multiplied with is larger; products fit 32 bits.
+/// Upper limit of figures of a multiprocessor that are multiplied with each other, so that the products fit 32 bits.
 const MOST_OF_ANYTHING: u32 = 1 << 20;
 
 type Outcome<T> = Result<T, ProfileError>;
 
-/// The profile of a text.
+/// Parses the text of a profile.
 pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
     let records = split(name, text)?;
     let mut reader = Reader { file: name, records: &records, at: 0 };
@@ -64,7 +66,7 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
     Ok(Profile { target: root.target, model, machine: read, rates: read_rates, machine_sources, rate_sources })
 }
 
-/// The records of the lines behind the first.
+/// Parses the lines after the first one into records.
 fn split(name: &str, text: &str) -> Outcome<Vec<Record>> {
     let mut lines = text.lines().enumerate();
     let whole = |fault| ProfileError { file: name.to_owned(), line: 1, record: None, field: None, fault };
@@ -84,12 +86,14 @@ fn split(name: &str, text: &str) -> Outcome<Vec<Record>> {
     Ok(records)
 }
 
+/// The state of the parser: all records, and the index of the next one.
 struct Reader<'a> {
     file: &'a str,
     records: &'a [Record],
     at: usize,
 }
 
+/// The contents of the root record.
 struct Root {
     target: Target,
     machine: &'static str,
@@ -97,33 +101,37 @@ struct Root {
     targets: Vec<&'static str>,
 }
 
-/// A section with its head.
+/// A section: its header and the records between header and footer.
 struct Section<'a> {
     header: &'a Record,
     entries: &'a [Record],
 }
 
 impl Section<'_> {
-    /// Names and descriptions of sources.
+    /// Returns the sources that the header describes, as name and description.
     fn sources(&self) -> Vec<(String, String)> {
         self.header.fields.iter().filter(|(key, _)| key != "name" && key != "entries").cloned().collect()
     }
 }
 
 impl<'a> Reader<'a> {
+    /// Returns an error about a field of a record.
     fn error(&self, record: &Record, field: &str, fault: Fault) -> ProfileError {
         ProfileError { field: Some(field.to_owned()), ..record.error(self.file, fault) }
     }
 
+    /// Returns the value of a required field.
     fn field<'r>(&self, record: &'r Record, key: &str) -> Outcome<&'r str> {
         record.get(key).ok_or_else(|| self.error(record, key, Fault::Missing))
     }
 
+    /// Parses a required field as a number.
     fn number<T: FromStr>(&self, record: &Record, key: &str) -> Outcome<T> {
         let text = self.field(record, key)?;
         text.parse().map_err(|_| self.error(record, key, Fault::Value(text.to_owned(), "a number that fits here")))
     }
 
+    /// Parses a required field as `yes` or `no`.
     fn yes_or_no(&self, record: &Record, key: &str) -> Outcome<bool> {
         match self.field(record, key)? {
             "yes" => Ok(true),
@@ -132,12 +140,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Parses a required field as the name of a class.
     fn class(&self, record: &Record, key: &str) -> Outcome<Class> {
         let name = self.field(record, key)?;
         Classes::get().find(name).ok_or_else(|| self.error(record, key, Fault::Value(name.to_owned(), "the name of a class")))
     }
 
-    /// Refuses fields that are not in the list.
+    /// Rejects fields that are not in `known`.
     fn only(&self, record: &Record, known: &[&str]) -> Outcome<()> {
         match record.fields.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             Some((key, _)) => Err(self.error(record, key, Fault::UnknownField)),
@@ -145,7 +154,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next record, which must be of this type.
+    /// Consumes the next record, which must be of this type.
     fn take(&mut self, kind: RecordType) -> Outcome<&'a Record> {
         let Some(record) = self.records.get(self.at) else {
             let (line, number) = self.records.last().map_or((1, 0), |last| (last.line, last.number));
@@ -159,7 +168,7 @@ impl<'a> Reader<'a> {
         Ok(record)
     }
 
-    /// Records of these types from here on.
+    /// Consumes the records from here on that are of these types.
     fn run(&mut self, kinds: &[RecordType]) -> &'a [Record] {
         let rest = &self.records[self.at..];
         let length = rest.iter().position(|record| !kinds.contains(&record.kind)).unwrap_or(rest.len());
@@ -167,11 +176,13 @@ impl<'a> Reader<'a> {
         &rest[..length]
     }
 
+    /// Checks that a field has the number `found`.
     fn check_count(&self, record: &Record, key: &str, found: usize) -> Outcome<()> {
         let said = self.number(record, key)?;
         if said == found { Ok(()) } else { Err(self.error(record, key, Fault::Count { said, found })) }
     }
 
+    /// Parses the barrier header and consumes the barrier records.
     fn barriers(&mut self) -> Outcome<&'a [Record]> {
         let header = self.take(RecordType::BarrierHeader)?;
         self.only(header, &["entries"])?;
@@ -180,6 +191,7 @@ impl<'a> Reader<'a> {
         Ok(records)
     }
 
+    /// Parses the root record. `count` is the number of records of the file.
     fn root(&mut self, count: usize) -> Outcome<Root> {
         let root = self.take(RecordType::Root)?;
         self.only(root, &["target", "machine", "table", "targets", "records"])?;
@@ -195,6 +207,7 @@ impl<'a> Reader<'a> {
         Ok(Root { target, machine, table: keep(self.field(root, "table")?), targets })
     }
 
+    /// Consumes a section with records of these types, and checks its header and footer.
     fn section(&mut self, name: &str, kinds: &[RecordType]) -> Outcome<Section<'a>> {
         let header = self.take(RecordType::CategoryHeader)?;
         self.check_name(header, name)?;
@@ -207,6 +220,7 @@ impl<'a> Reader<'a> {
         Ok(Section { header, entries })
     }
 
+    /// Checks the name of a section.
     fn check_name(&self, record: &Record, name: &str) -> Outcome<()> {
         let said = self.field(record, "name")?;
         if said == name {
@@ -215,6 +229,7 @@ impl<'a> Reader<'a> {
         Err(self.error(record, "name", Fault::Structure { said: said.to_owned(), known: name.to_owned() }))
     }
 
+    /// Returns the sources of the grids, which have one-letter names.
     fn letters(&self, grids: &Section<'_>) -> Outcome<Vec<(char, &'static str)>> {
         let letter = |(name, text): (String, String)| match name.as_bytes() {
             [letter @ b'a'..=b'z'] => Ok((char::from(*letter), keep(&text))),
@@ -223,6 +238,7 @@ impl<'a> Reader<'a> {
         grids.sources().into_iter().map(letter).collect()
     }
 
+    /// Parses the times of the classes of variable latency. Each class needs one scoreboard record and one wait record.
     fn times(&self, section: &Section<'_>) -> Outcome<Vec<TimeRow>> {
         let (scoreboards, waits): (Vec<&Record>, Vec<&Record>) =
             section.entries.iter().partition(|record| record.kind == RecordType::Scoreboard);
@@ -262,6 +278,7 @@ impl<'a> Reader<'a> {
         Ok(rows)
     }
 
+    /// Parses the rows of the grids into the table.
     fn grids(&self, section: &Section<'_>, table: &mut LatencyTable) -> Outcome<()> {
         let classes = Classes::get().table();
         for record in section.entries {
@@ -288,7 +305,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Every pair of ports has a figure, and every figure a source.
+    /// Checks that every pair of ports has a figure, and that every figure has a declared source.
     fn check_table(&self, grids: &Section<'_>, times: &Section<'_>, table: &LatencyTable) -> Outcome<()> {
         if let Some(missing) = table.missing(Classes::get().table()) {
             return Err(grids.header.error(self.file, Fault::Contradiction(missing)));
@@ -310,6 +327,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Parses the class records and sets the latencies of all classes. Every class must occur once, in the group of its unit.
     fn latencies(&self, section: &Section<'_>, model: &mut Model) -> Outcome<()> {
         let mut seen = Vec::new();
         let mut entries = section.entries;
@@ -342,7 +360,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Everything about a class but its latency is as the program has it.
+    /// Checks that all fields of a class record except its latency are as in the program.
     fn check_structure(&self, record: &Record, class: Class) -> Outcome<()> {
         let known = class_record(class, 0);
         let keys: Vec<&str> = known.fields.iter().map(|(key, _)| key.as_str()).collect();
@@ -356,6 +374,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Parses the barrier entries and sets how classes use scoreboards. A file may add scoreboards, but not remove one that the grids need.
     fn waits(&self, header: &Record, barriers: &[Record], model: &mut Model) -> Outcome<()> {
         let mut seen = Vec::new();
         for record in barriers.iter().filter(|record| record.kind == RecordType::BarrierEntry) {
@@ -390,7 +409,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The longest stall covers every fixed latency that a stall can cover.
+    /// Checks that the longest stall covers every fixed latency that a stall can cover.
     fn check_stall(&self, records: &[&Record], header: &Record, machine: &Machine, model: &Model) -> Outcome<()> {
         let needs = Classes::get().all().filter(|class| !model.results_wait(*class));
         let coverable = needs.filter(|class| u32::from(model.longest_need(*class)) <= LONGEST_STALL);
@@ -404,7 +423,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Facts of a section: all keys once, with values that can be read and sources that are declared.
+    /// Parses the facts of a section. Every key must occur once, with a valid value and a declared source.
     fn facts(
         &self,
         header: &Record,
@@ -438,7 +457,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What nothing could be computed with.
+    /// Rejects limits with which later computations would fail: zeros, numbers that overflow, and values that no instruction can encode.
     fn check_machine(&self, records: &[&Record], header: &Record, machine: &Machine) -> Outcome<()> {
         let complain = |key: &str, what: &str| {
             let record = records.iter().find(|record| record.get("name") == Some(key)).copied().unwrap_or(header);
@@ -480,7 +499,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a fact belongs into records of this type.
+/// Returns whether a fact belongs in records of this type.
 fn place(key: &str, kind: RecordType) -> bool {
     match kind {
         RecordType::BarrierData => BARRIER_FACTS.contains(&key),

@@ -1,36 +1,36 @@
-//! Records: one line each, of one of fourteen types.
+//! Records of a profile file: one line each, of one of fourteen types.
 //!
 //! ```text
 //! 23 class name=alu unit=alu latency=6 dual=0
 //! '!' category name=grids entries=171 n="Mesa NAK"
 //! ```
 //!
-//! A line starts with the code of its type, a number or a character in quotes, and the type's name. Fields follow as `KEY=VALUE`; a value
-//! with spaces, or an empty one, stands in double quotes, where `\"` and `\\` are a quote and a backslash.
+//! A line starts with the code of its type (a number, or a character in quotes) and the name of the type. Fields follow as `KEY=VALUE`. A
+//! value with spaces, or an empty one, is in double quotes, in which `\"` and `\\` stand for a quote and a backslash.
 
 use std::fmt;
 
 use super::{Fault, ProfileError};
 
-/// Defines the types once: code, name.
+/// Defines each record type once, with its code and name.
 macro_rules! record_types {
     ($($(#[$meaning:meta])* $variant:ident = $code:literal $name:literal,)*) => {
-        /// What a record is.
+        /// The type of a record.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum RecordType {
             $($(#[$meaning])* $variant,)*
         }
 
         impl RecordType {
-            /// Every type.
+            /// All types.
             pub const ALL: &[RecordType] = &[$(RecordType::$variant),*];
 
-            /// The code of the type as the line starts with it.
+            /// Returns the code at the start of the line.
             pub fn code(self) -> &'static str {
                 match self { $(RecordType::$variant => $code),* }
             }
 
-            /// Its name.
+            /// Returns the name.
             pub fn name(self) -> &'static str {
                 match self { $(RecordType::$variant => $name),* }
             }
@@ -39,33 +39,33 @@ macro_rules! record_types {
 }
 
 record_types! {
-    /// Head of the barriers: how many records of them follow.
+    /// Header of the barriers, with the number of barrier records.
     BarrierHeader = "'-'" "barriers",
     /// A class that sets scoreboards.
     BarrierEntry = "'E'" "barrier-entry",
     /// A fact about barriers.
     BarrierData = "'M'" "barrier-data",
-    /// What the profile is for, and how many records the file has.
+    /// The target of the profile, and the number of records in the file.
     Root = "1" "root",
-    /// Starts a section and describes the sources that it names.
+    /// Header of a section, with the sources that its records refer to.
     CategoryHeader = "'!'" "category",
     /// A scheduling class.
     Class = "23" "class",
-    /// Starts the classes of a unit.
+    /// Header of the classes of a unit.
     GroupBoundary = "'<'" "group",
-    /// How long results of a class take that has no fixed latency.
+    /// Cycles to the result of a class of variable latency.
     Scoreboard = "'5'" "scoreboard",
-    /// How long until such a class has read its sources.
+    /// Cycles until a class of variable latency has read its sources.
     Wait = "'6'" "wait",
     /// A fact about the multiprocessor.
     Machine = "','" "sm-entry",
-    /// A fact that tells variants of an architecture apart.
+    /// A fact that distinguishes variants of an architecture.
     Variant = "';'" "variant",
-    /// How fast a kind of work is done.
+    /// The throughput of a kind of work.
     Weight = "'W'" "weight",
     /// A row of a latency grid.
     Dimension = "'1'" "dimension",
-    /// Ends a section.
+    /// Footer of a section.
     CategoryFooter = "'9'" "end",
 }
 
@@ -75,32 +75,32 @@ impl fmt::Display for RecordType {
     }
 }
 
-/// A record.
+/// A record: a line of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// What it is.
+    /// The type.
     pub kind: RecordType,
-    /// Its position in the file, from 1.
+    /// Number of the record in the file, from 1; 0 for a record that was not read from a file.
     pub number: usize,
-    /// Its line.
+    /// Line number in the file.
     pub line: usize,
-    /// Its fields in their order.
+    /// Keys and values of the fields, in their order.
     pub fields: Vec<(String, String)>,
 }
 
 impl Record {
-    /// A record without fields.
+    /// Creates a record without fields.
     pub fn new(kind: RecordType) -> Record {
         Record { kind, number: 0, line: 0, fields: Vec::new() }
     }
 
-    /// The same with another field.
+    /// Returns the record with one more field.
     pub fn with(mut self, key: &str, value: impl ToString) -> Record {
         self.fields.push((key.to_owned(), value.to_string()));
         self
     }
 
-    /// The record of a line.
+    /// Parses a line.
     pub fn parse(file: &str, line: usize, number: usize, text: &str) -> Result<Record, ProfileError> {
         let error = |fault| ProfileError { file: file.to_owned(), line, record: Some((number, None)), field: None, fault };
         let mut words = text.splitn(3, ' ');
@@ -117,12 +117,12 @@ impl Record {
         Ok(Record { kind, number, line, fields })
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// An error about it.
+    /// Returns an error about the record.
     pub fn error(&self, file: &str, fault: Fault) -> ProfileError {
         ProfileError { file: file.to_owned(), line: self.line, record: Some((self.number, Some(self.kind))), field: None, fault }
     }
@@ -143,6 +143,7 @@ impl fmt::Display for Record {
     }
 }
 
+/// Parses the fields of a record.
 fn parse_fields(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut fields = Vec::new();
     let mut rest = text.trim();
@@ -167,7 +168,7 @@ fn parse_fields(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(fields)
 }
 
-/// The text up to the closing quote, and what follows it.
+/// Parses a quoted value after its opening quote. Returns the value and the rest after the closing quote, or `None` without one.
 fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();

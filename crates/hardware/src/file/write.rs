@@ -1,4 +1,4 @@
-//! Writes a profile: gathers the records of each section, counts them, and puts them in order.
+//! Writes a profile file: builds the records of each section, counts them, and puts them in the order of the format.
 
 use std::fmt::Write;
 
@@ -8,12 +8,12 @@ use crate::class::{Class, Classes};
 use crate::machine::Field;
 use crate::tables::{ClassTable, FILES, KINDS};
 
-/// The machine's facts that stand with the barriers.
+/// Facts of the machine that are written as barrier data.
 pub const BARRIER_FACTS: &[&str] =
     &["barriers_per_block", "barriers_per_sm", "barriers_limit_blocks", "scoreboards", "convergence_barriers"];
-/// The machine's facts that stand with the variants.
+/// Facts of the machine that are written as variants.
 pub const VARIANT_FACTS: &[&str] = &["page_variants", "page_default_issue_width", "page_issue_widths"];
-/// The sections in their order.
+/// The sections, in their order.
 pub const SECTIONS: [&str; 5] = ["classes", "times", "machine", "rates", "grids"];
 
 const HEADING: &str = "\
@@ -21,7 +21,7 @@ const HEADING: &str = "\
 # and must be right. Lines that start with # are not read. docs/hw-profile.md describes all records.
 ";
 
-/// The text of a profile.
+/// Formats a profile as the text of a file.
 pub fn text(profile: &Profile) -> String {
     let mut text = format!("{MAGIC} {VERSION}\n{HEADING}");
     for record in records(profile) {
@@ -33,7 +33,7 @@ pub fn text(profile: &Profile) -> String {
     text
 }
 
-/// All records of a profile in their order.
+/// Returns all records of a profile, in the order of the format.
 pub fn records(profile: &Profile) -> Vec<Record> {
     let mut records = barriers(profile);
     let root = records.len();
@@ -93,12 +93,12 @@ fn classes(profile: &Profile) -> Vec<Record> {
     records
 }
 
-/// The unit that a class executes on.
+/// Returns the name of the unit that executes a class.
 pub fn unit(class: Class) -> &'static str {
     class.unit().table_name()
 }
 
-/// The standard entry of a class.
+/// Returns the record of a class.
 pub fn class_record(class: Class, latency: u16) -> Record {
     let row = class.row();
     let mut record = Record::new(RecordType::Class).with("name", class.name());
@@ -112,7 +112,7 @@ pub fn class_record(class: Class, latency: u16) -> Record {
     record.with("latency", latency).with("dual", 0)
 }
 
-/// `WRITES/READS` as in the table of classes.
+/// Formats the ports of a class as `WRITES/READS`, as in the class table.
 fn ports_text(table: &ClassTable, file: usize, writes: &[u8], reads: &[&[u8]]) -> String {
     let list = |ports: &[u8]| ports.iter().map(|&port| table.ports[file][usize::from(port)]).collect::<Vec<_>>().join("+");
     let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };

@@ -1,41 +1,48 @@
-//! How machine instructions keep their order, beyond the registers they touch.
+//! Ordering constraints of machine instructions beyond their registers, derived from the opcode.
 //!
-//! The PTX memory model asks little of one thread's weak accesses: those that may meet in memory stay in order, others need not. Accesses
-//! that are relaxed, volatile or atomic keep their order among each other. What acquires or releases, and every fence, keeps all accesses
-//! on their sides; that is more than the model asks of a single acquire or release, and costs little. Barriers and whatever changes which threads run
-//! together also hold those that depend on it: shuffles, votes, and writers of uniform registers, which a warp in parts would execute
-//! once for each part.
+//! The PTX memory model orders two weak accesses of one thread only if they overlap. So weak accesses that may alias stay in order, and
+//! others may be reordered. This compiler orders more than the model requires in two cases, which costs little:
 //!
-//! Copies in the background other than `LDGSTS` are ordered like barriers. Matrix products of warp groups and tensor memory touch registers long
-//! after their issue and are walls.
+//! * Relaxed, volatile and atomic accesses keep their order among each other, even at different addresses.
+//! * An acquire or a release is a fence in both directions: no access moves across it.
+//!
+//! Barriers, and instructions that make threads diverge or reconverge, also keep their order with instructions whose result depends on the
+//! set of active threads. These are shuffles, votes, and instructions that write uniform registers: a diverged warp would execute the
+//! latter once per part.
+//!
+//! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products and tensor memory instructions access
+//! registers long after they issue, so they are walls.
 
 use oriole_isa::{Effect as Property, Memory, Opcode, Symbol};
 
 use super::{Effect, Space};
 
-/// The kind of order, before operands are looked at.
+/// The ordering constraint of an opcode, before its operands are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// None.
+    /// No constraint.
     Free,
-    /// An access of memory with an address.
+    /// A memory access at the address in its operands.
     Access { space: Space, writes: bool },
-    /// An access of memory by many threads, or without a known address.
+    /// A memory access at an unknown address: several threads or several places together. It aliases every access of its space.
     Blurred { space: Space, writes: bool },
-    /// A constant bank.
+    /// A read of a constant bank. It is an access only if the address is indexed.
     Constant,
-    /// A special register: what it is decides.
+    /// A read of a special register. The register decides; see [`state`].
     State,
-    /// One of the simple ones.
+    /// A constraint that does not depend on operands.
     Order(Effect),
 }
 
-/// How instructions with an opcode keep their order.
+/// Returns the ordering constraint of an opcode.
 pub(super) fn kind(opcode: Opcode) -> Kind {
     let properties = opcode.properties();
+    // Opcodes whose properties in the table do not say enough about order.
     match opcode {
+        // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a wall when its operands are known.
         Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return Kind::Order(Effect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
+        // These only write predicates, which register dependences order.
         Opcode::R2P | Opcode::UR2UP => return Kind::Free,
         Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => return Kind::Order(Effect::Wall),
         _ => {}
@@ -55,11 +62,13 @@ pub(super) fn kind(opcode: Opcode) -> Kind {
         (Property::Fence, _) => Kind::Order(Effect::Fence),
         (Property::Barrier | Property::Other, _) => Kind::Order(Effect::Sync),
         (Property::Reads, None) if properties.memory == Memory::Constant => Kind::Constant,
+        // Tensor and attribute memory: no alias information.
         (Property::Reads | Property::Writes | Property::Updates, None) => Kind::Order(Effect::Wall),
         (effect, Some(space)) => access(opcode, effect, space, properties.memory),
     }
 }
 
+/// Returns the constraint of an opcode that accesses memory of a known space.
 fn access(opcode: Opcode, effect: Property, space: Space, memory: Memory) -> Kind {
     let writes = effect != Property::Reads;
     match opcode {
@@ -73,17 +82,18 @@ fn access(opcode: Opcode, effect: Property, space: Space, memory: Memory) -> Kin
     }
 }
 
-/// Whether an opcode is atomic.
+/// Returns whether an opcode is an atomic operation.
 pub(super) fn is_atomic(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG | Opcode::SURED)
 }
 
-/// Whether an opcode takes operands from other threads or acts for all of them.
+/// Returns whether an opcode takes operands from other threads of the warp or acts for the whole warp.
 pub(super) fn needs_lanes(opcode: Opcode) -> bool {
     opcode.properties().effect == Property::Lanes
 }
 
-/// Whether a special register has one value as long as a thread lives. Clocks, counters and places on the chip do not.
+/// Returns whether a special register has the same value during the whole life of a thread. Clocks, counters and the physical location
+/// (such as the multiprocessor number) do not.
 pub fn special_register_is_fixed(name: Symbol) -> bool {
     const FIXED: [&str; 18] = [
         "SR_LANEID",
@@ -108,7 +118,8 @@ pub fn special_register_is_fixed(name: Symbol) -> bool {
     FIXED.contains(&name.spelling())
 }
 
-/// What a special register means for the order.
+/// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are fixed, otherwise that
+/// of a clock.
 pub(super) fn state(names: impl Iterator<Item = Symbol>) -> Effect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
     if names.peek().is_some() && names.all(special_register_is_fixed) { Effect::None } else { Effect::Clock }
@@ -118,8 +129,8 @@ pub(super) fn state(names: impl Iterator<Item = Symbol>) -> Effect {
 mod tests {
     use super::*;
 
-    /// An access whose address says nothing about the memory it meets is one of textures and surfaces or one of three others; what else
-    /// touches memory, as bulk copies do, keeps its order with all accesses.
+    /// Only texture and surface instructions and `LDSM`, `STSM`, `LDGSTS` may be accesses at unknown addresses. All other instructions
+    /// without a plain address, such as bulk copies, must keep their order with all accesses.
     #[test]
     fn only_known_opcodes_access_memory_at_unknown_places() {
         let is_known = |opcode: Opcode| {

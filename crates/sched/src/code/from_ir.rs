@@ -1,4 +1,7 @@
-//! From Ori to items: on values before registers are allocated, on physical registers afterwards.
+//! Builds scheduler items from Ori: on SSA values before register allocation, on physical registers afterwards.
+//!
+//! [`push_values`] numbers the registers of all values consecutively ([`ValueNumbers`]): a value of width 4 gets four register numbers and
+//! one group. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
 
 use oriole_hardware::{Class, Classes};
 use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
@@ -11,22 +14,22 @@ use super::effect::{self, Kind};
 use super::from_machine::{self, Known, described_access, mix};
 use super::{Access, AccessKind, Address, Code, Effect, Group, NewItem, RegisterClass, Space, Touch};
 
-/// The class that stands for pseudo operations, which take no time of their own.
+/// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
 fn pseudo_class() -> Class {
     Classes::get().of(Opcode::MOV, &[])
 }
 
-/// Numbers for the registers of values.
+/// The mapping between SSA values and register numbers.
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
-    /// The first register of each value.
+    /// First register number of each value.
     first: Vec<u32>,
-    /// The value of each register.
+    /// Index of the value that each register number belongs to.
     value: Vec<u32>,
 }
 
 impl ValueNumbers {
-    /// Numbers for all values of a function.
+    /// Assigns register numbers to all values of a function.
     pub fn new(function: &Function) -> ValueNumbers {
         let mut numbers = ValueNumbers { first: Vec::with_capacity(function.values.len()), value: Vec::new() };
         for (value, class) in function.values.iter_enumerated() {
@@ -36,19 +39,20 @@ impl ValueNumbers {
         numbers
     }
 
+    /// Returns the register numbers of a part of a value.
     pub(crate) fn registers(&self, part: Part) -> impl Iterator<Item = u32> + use<> {
         let first = self.first[part.value.position()] + u32::from(part.first);
         first..first + u32::from(part.count)
     }
 
-    /// No code yet, on these registers: each value is a group.
+    /// Returns code without items on these register numbers, with one group per value.
     pub fn empty(&self, function: &Function) -> Code {
         let groups = function.values.iter().map(|class| Group { class: RegisterClass::of(class.file), weight: class.width });
         Code::new(self.value.len() as u32, groups.collect::<Vec<Group>>())
     }
 }
 
-/// Adds an instruction on physical registers.
+/// Appends an instruction whose operands are physical registers.
 pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
@@ -64,14 +68,14 @@ pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
     from_machine::push(code, &instruction, known);
 }
 
-/// Adds an instruction on values.
+/// Appends an instruction whose operands are SSA values.
 pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let (opcode, effect) = match data.op {
         Op::Machine(opcode) => (Some(opcode), effect_of(code, numbers, function, inst, opcode)),
         Op::Pseudo(Pseudo::Copy | Pseudo::Pack) => (None, Effect::None),
         Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, Effect::Wall),
-        // Phis read in other blocks, and their results are there when theirs starts.
+        // A phi reads its operands in the predecessors, and its result is available when its block starts. So it has no accesses here.
         Op::Pseudo(Pseudo::Phi) => return push_wall(code),
     };
     let class = opcode.map_or_else(pseudo_class, |opcode| Classes::get().of(opcode, &data.modifiers));
@@ -89,6 +93,7 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
     code.push(&new, |register| numbers.value[register as usize]);
 }
 
+/// Appends a wall that accesses no registers.
 fn push_wall(code: &mut Code) {
     let new =
         NewItem { class: pseudo_class(), opcode: None, guarded: false, converged: false, effect: Effect::Wall, reads: &[], writes: &[] };
@@ -96,13 +101,14 @@ fn push_wall(code: &mut Code) {
 }
 
 #[derive(Default)]
+/// The register accesses of one instruction on values.
 struct ValueTouches {
     reads: SmallVec<[Touch; 8]>,
     writes: SmallVec<[Touch; 8]>,
 }
 
 impl ValueTouches {
-    /// What an instruction touches; without a class there are no ports.
+    /// Collects the registers that an instruction reads and writes. Without a class (pseudo operations) the accesses have no ports.
     fn of(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueTouches {
         let mut touches = ValueTouches::default();
         let data = &function.insts[inst];
@@ -124,6 +130,7 @@ impl ValueTouches {
             }
         }
         let mut slots = 0;
+        // Operands that belong to an address or to the previous operand share its slot, so only plain ones start a new slot.
         for operand in function.sources(inst) {
             slots += usize::from(operand.role == Role::Plain);
             touches.source(numbers, function, operand, class, slots.saturating_sub(1));
@@ -131,6 +138,7 @@ impl ValueTouches {
         touches
     }
 
+    /// Adds the registers of one source operand. `slot` is the number of the operand slot.
     fn source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<Class>, slot: usize) {
         let Some(part) = operand.part() else { return };
         let file = function.values[part.value].file;
@@ -139,13 +147,15 @@ impl ValueTouches {
             let port = class.filter(|_| !is_tied).and_then(|class| class.read_port(file, slot, number));
             self.reads.push(Touch { register, file, port, slot: None });
             if is_tied {
-                // Its register is overwritten: who reads the value as well does so before, or it has to be copied.
+                // A tied operand shares its register with the result, so the instruction overwrites it. As a write, it must follow all
+                // other readers of the value. If a reader came later, the allocator would have to copy the value.
                 self.writes.push(Touch { register, file, port: None, slot: None });
             }
         }
     }
 }
 
+/// Returns the ordering constraints of a machine instruction on values.
 fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> Effect {
     let data = &function.insts[inst];
     let names = || {
@@ -154,12 +164,14 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             _ => None,
         })
     };
+    // `PR` and `UPR` access all predicates at once, which have no values here.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return Effect::Wall;
     }
     let described = data.memory.map(|id| &function.accesses[id]);
     match effect::kind(opcode) {
         Kind::Free => Effect::None,
+        // An `EXIT` without a guard ends the block, so nothing may move past it.
         Kind::Order(Effect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => Effect::Wall,
         Kind::Order(effect) => effect,
         Kind::State => effect::state(names()),
@@ -176,6 +188,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
         Kind::Access { space, writes } => {
             let Some(described) = described else {
                 let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+                // Nothing is known about the access: it aliases its whole space and keeps its order with other strong accesses.
                 return Effect::Access(Access { kind, space, strong: true, address: None });
             };
             let address = address_of(code, numbers, function, inst, described);
@@ -184,6 +197,8 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
     }
 }
 
+/// Returns the address of a memory access, or `None` if the access size or the form of the address is unknown. Appends the base registers
+/// to [`Code::address_registers`].
 fn address_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, described: &MemoryAccess) -> Option<Address> {
     if described.bytes == 0 {
         return None;
@@ -192,6 +207,7 @@ fn address_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst
     let opening = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
     let first_register = code.address_registers.len() as u32;
     let (mut form, mut offset) = (0, 0_i64);
+    // The operands of an address follow the opening operand and are not plain; the next plain operand ends the address.
     for operand in operands[opening..].iter().take_while(|operand| operand.role != Role::Plain || operand == &&operands[opening]) {
         match operand.kind {
             OperandKind::Address(word) => form = mix(form, word),

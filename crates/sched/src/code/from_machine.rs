@@ -1,4 +1,4 @@
-//! From machine instructions, decoded or about to be encoded, to items on physical registers.
+//! Builds scheduler items on physical registers from machine instructions, either decoded or about to be encoded.
 
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
@@ -12,11 +12,12 @@ use smallvec::SmallVec;
 use super::effect::{self, Kind};
 use super::{Access, AccessKind, Address, Code, Effect, Group, NewItem, RegisterClass, Space, Touch};
 
-/// Files in the order of their register numbers.
+/// Register files that order instructions, in the order of their register numbers.
 const FILES: [File; 5] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate, File::Convergence];
+/// Register numbers reserved for each file.
 const FILE_SIZE: u32 = 256;
 
-/// No code yet, on physical registers.
+/// Returns code without items on physical registers, with one group per register.
 pub fn empty() -> Code {
     static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
         FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of(file), weight: 1 })).collect()
@@ -24,13 +25,13 @@ pub fn empty() -> Code {
     Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }
 
-/// The number of a physical register; none for those that order nothing.
+/// Returns the register number of a physical register, or `None` if its file orders no instructions.
 pub fn register(file: File, number: u16) -> Option<u32> {
     let file = FILES.iter().position(|&other| other == file)?;
     Some(file as u32 * FILE_SIZE + u32::from(number))
 }
 
-/// Items of decoded instructions.
+/// Builds the items of decoded instructions.
 pub fn code(instructions: &[Instruction]) -> Code {
     let mut code = empty();
     for instruction in instructions {
@@ -39,16 +40,16 @@ pub fn code(instructions: &[Instruction]) -> Code {
     code
 }
 
-/// Adds an instruction of somebody's machine code, of which nothing is known but its text. Text says less than a compiler knows, so more
-/// stays in order:
+/// Appends an instruction of a binary from another compiler, of which only the encoded text is known. The text does not carry all the
+/// guarantees a compiler has, so more instructions keep their order:
 ///
-/// * an access of shared memory may be volatile or relaxed without a mark: those of shared memory stay in order;
-/// * a marked access (`.STRONG`, `.MMIO`, atomic) may acquire or release: it is a fence;
-/// * `NOP` is written where an acquire has to be waited for: it is a fence too;
-/// * who reads a clock wants to time something: nothing moves past it;
-/// * `BSSY` and whatever else names a place by its distance stays in its place, and so do those that part or join threads.
+/// * A shared-memory access may be volatile or relaxed without a modifier, so all shared-memory accesses keep their order.
+/// * A marked access (`.STRONG`, `.MMIO`, atomic) may be an acquire or a release, so it is a fence.
+/// * ptxas places a `NOP` where an acquire must be waited for, so `NOP` is a fence.
+/// * Code that reads a clock usually measures time, so a clock is a wall.
+/// * Instructions with a relative address (such as `BSSY`), and those that make threads diverge or reconverge, are walls.
 ///
-/// `is_relocated` says that a part of the address is filled in later.
+/// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
 pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bool) {
     push(code, instruction, Known::Nothing);
     let Some(item) = code.items.last_mut() else { return };
@@ -67,18 +68,18 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     };
 }
 
-/// What is known of an instruction's access to memory beyond its text.
+/// Knowledge about the memory access of an instruction beyond its text.
 #[derive(Clone, Copy, Debug)]
 pub enum Known<'a> {
-    /// Nothing.
+    /// Only the text is known.
     Nothing,
-    /// What the compiler noted.
+    /// The compiler's description of the access.
     Access(&'a MemoryAccess),
-    /// The same, but the address has a part that is not known yet.
+    /// The compiler's description of the access; part of its address is filled in by a relocation.
     Relocated(&'a MemoryAccess),
 }
 
-/// Adds an instruction.
+/// Appends an instruction, with what the compiler knows about its memory access.
 pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
     let class = Class::of(instruction);
     let found = accesses(instruction);
@@ -99,10 +100,13 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
 
 type Touches = SmallVec<[Touch; 8]>;
 
+/// Returns the registers that an instruction reads and those that it writes.
 fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touches, Touches) {
     let (mut reads, mut writes) = (Touches::new(), Touches::new());
     let written = instruction.written();
+    // The slot of a source is the number of sources before it: results are operands too and do not count.
     let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
+    // Classes of pipe C (memory, system registers, exchange between lanes) and of `all` (control flow) do not read banks at issue.
     let uses_banks = !matches!(class.attribute("pipe"), Some("C" | "all"));
     for access in found {
         let slot = match access.place {
@@ -125,6 +129,7 @@ fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touche
     (reads, writes)
 }
 
+/// Returns the ordering constraints of an instruction.
 fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: Known<'_>) -> Effect {
     let described = match known {
         Known::Nothing => None,
@@ -157,6 +162,7 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
     }
 }
 
+/// Returns the kind of an access.
 fn kind_of(writes: bool, is_constant: bool) -> AccessKind {
     match (writes, is_constant) {
         (true, _) => AccessKind::Write,
@@ -165,6 +171,7 @@ fn kind_of(writes: bool, is_constant: bool) -> AccessKind {
     }
 }
 
+/// Returns the effect of a memory access: from the compiler's description if there is one, otherwise from the modifiers.
 fn access(instruction: &Instruction, space: Space, writes: bool, described: Option<&MemoryAccess>, address: Option<Address>) -> Effect {
     let is_atomic = effect::is_atomic(instruction.opcode);
     if let Some(described) = described {
@@ -176,7 +183,7 @@ fn access(instruction: &Instruction, space: Space, writes: bool, described: Opti
     Effect::Access(Access { kind, space, strong, address })
 }
 
-/// The access that the compiler noted.
+/// Returns the effect of an access that the compiler described. `space` is used where the description does not name a narrower space.
 pub(super) fn described_access(described: &MemoryAccess, space: Space, writes: bool, is_atomic: bool, address: Option<Address>) -> Effect {
     match described.order {
         Order::Weak | Order::Relaxed => {}
@@ -194,13 +201,15 @@ pub(super) fn described_access(described: &MemoryAccess, space: Space, writes: b
     Effect::Access(Access { kind: kind_of(writes, is_constant), space, strong, address })
 }
 
-/// Mixes a part into the number that stands for the form of an address.
+/// Mixes a part of an address into the hash of its form. Equal hashes count as equal forms; with 64 bits, collisions are neglected.
 pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);
     hasher.finish()
 }
 
+/// Returns the address of a memory access, or `None` if it has none or its size is unknown. Appends the base registers to
+/// [`Code::address_registers`].
 fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, described: Option<&MemoryAccess>) -> Option<Address> {
     let (number, address) = instruction.operands.iter().enumerate().find_map(|(number, operand)| match &operand.value {
         Value::Address(address) => Some((number, address)),
@@ -217,6 +226,7 @@ fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, desc
     for access in found.iter().filter(|access| access.place == AccessPlace::Address(number as u8)) {
         code.address_registers.extend(access.registers().filter_map(|number| register(access.file, number)));
     }
+    // The form covers everything except registers and the final offset, so that equal forms differ only in these.
     let mut form = mix(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);
@@ -232,7 +242,7 @@ fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, desc
     })
 }
 
-/// Bytes that each thread accesses, by the modifiers; 32 bits are not written.
+/// Returns the number of bytes that each thread accesses, from the modifiers. Without a size modifier an access has 4 bytes.
 fn bytes_of(instruction: &Instruction) -> u16 {
     let bytes = instruction.modifiers.iter().filter_map(|modifier| match modifier.spelling() {
         ".U8" | ".S8" => Some(1),

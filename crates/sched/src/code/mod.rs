@@ -1,13 +1,15 @@
-//! What a scheduler sees of code: items that touch registers, keep an order among themselves, and execute on a unit.
+//! The scheduler's view of code: items with register accesses, ordering constraints and a timing class.
 //!
-//! This is the neutral form between those who have code and those who order it. Builders make it from Ori before register allocation
-//! ([`from_ir`], values), from Ori afterwards, and from decoded machine code ([`from_machine`], physical registers). Graph, checker and
-//! backends know nothing else.
+//! [`Code`] is the input of the dependency graph, the checker and the scheduling backends; none of them sees any other form of the program.
+//! It is built from SSA values before register allocation and from physical registers afterwards ([`from_ir`]), and from decoded machine
+//! code ([`from_machine`]).
 //!
-//! **Registers** are dense numbers. A *group* is what lives and dies together: a value of four registers, or one physical register.
+//! **Registers** are dense numbers. A *group* is a set of registers with one live range: an SSA value of four registers, or one physical
+//! register. Register pressure is counted by group.
 //!
-//! **Walls** ([`Effect::Wall`]) are never moved and nothing moves past them: calls, branches, whatever hands over registers that are not
-//! among its operands. They cut a block into regions, and only regions are scheduled.
+//! **Walls** ([`Effect::Wall`]) are scheduling barriers: a wall is never moved, and no item moves across a wall. Calls, branches and every
+//! instruction that passes registers outside its operand list are walls. Walls cut a block into regions ([`Code::regions`]); each region
+//! is scheduled separately.
 
 mod effect;
 pub mod from_ir;
@@ -21,122 +23,125 @@ use oriole_isa::{File, Opcode};
 
 pub use effect::special_register_is_fixed;
 
-/// A register that an item reads or writes, and by which port.
+/// One register that an item reads or writes, with the port that determines its latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// The register.
+    /// The dense register number.
     pub register: u32,
-    /// Its file.
+    /// The register file.
     pub file: File,
-    /// The port; none for what is no machine instruction, or where the file has no latencies.
+    /// The port in the latency grids. `None` for pseudo operations and for register files without latencies.
     pub port: Option<Port>,
-    /// The source through which a physical register comes from its bank at issue; none for what is written, for values that have no
-    /// place yet, for addresses and for what memory instructions read later.
+    /// The operand slot (0 for the first source) if the register is read from its bank at issue. `None` for results, for virtual registers,
+    /// for address registers, and for memory instructions, which read their sources later.
     pub slot: Option<u8>,
 }
 
-/// What two accesses of memory may have in common.
+/// Memory space of an access, for alias analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Space {
-    /// Any of global, shared and local memory.
+    /// Global, shared or local memory, not known which.
     Generic,
-    /// Global memory; textures and surfaces lie there too.
+    /// Global memory, textures and surfaces included.
     Global,
     /// Shared memory.
     Shared,
-    /// Variables in local memory.
+    /// Local memory that holds variables.
     Local,
-    /// What the allocator spilled: no pointer leads there.
+    /// Spill slots. No pointer can reach them, so they alias no other space.
     Spill,
 }
 
-/// What an access does.
+/// Whether an access reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccessKind {
-    /// Reads.
+    /// Reads memory that may be written while the kernel runs.
     Read,
     /// Writes, or reads and writes.
     Write,
-    /// Reads what nobody writes while the kernel runs.
+    /// Reads memory that is constant while the kernel runs.
     ReadConstant,
 }
 
-/// An access of memory.
+/// One memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// What it does.
+    /// Whether it reads or writes.
     pub kind: AccessKind,
-    /// Where.
+    /// The memory space.
     pub space: Space,
-    /// Relaxed, volatile or atomic: keeps its order with others of this kind.
+    /// Whether the access is relaxed, volatile or atomic. Strong accesses keep their order among each other.
     pub strong: bool,
-    /// The address, where it is known.
+    /// The address. `None` if the address is unknown; the access then aliases every access of its space.
     pub address: Option<Address>,
 }
 
-/// An address: registers, and what is added to them.
+/// An address: a base (registers and [`Address::form`]) plus a constant offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Registers of the address: the first of [`Code::address_registers`] and how many.
+    /// Index of the first base register in [`Code::address_registers`].
     pub first_register: u32,
-    /// How many registers.
+    /// Number of base registers.
     pub register_count: u16,
-    /// Bytes that are accessed.
+    /// Number of bytes accessed by each thread.
     pub bytes: u16,
-    /// What else belongs to the base: symbols, how registers are extended.
+    /// Hash of the other parts of the base: symbols, and how each register is extended.
     pub form: u64,
-    /// Bytes from the base.
+    /// Constant offset from the base, in bytes.
     pub offset: i64,
 }
 
-/// How an item is ordered beyond registers.
+/// Ordering constraints of an item beyond its register dependences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Not at all.
+    /// No constraint.
     None,
-    /// As the accesses of memory that may meet it.
+    /// A memory access. Keeps its order with accesses that may alias it, if one of the two writes.
     Access(Access),
-    /// Reads a clock or a counter: in order with others and with strong accesses.
+    /// A read of a clock or counter. Keeps its order with other clocks, strong accesses and fences.
     Clock,
-    /// All accesses of memory stay on their side.
+    /// A fence. No memory access moves across it.
     Fence,
-    /// All accesses of memory and all that needs the threads of the warp stay on their side.
+    /// A barrier. No memory access and no item with [`Item::converged`] moves across it.
     Sync,
-    /// Nothing moves past it.
+    /// A scheduling barrier. No item moves across it.
     Wall,
 }
 
-/// One instruction.
+/// One instruction, as the scheduler sees it. Its register accesses are in the [`Code`] that contains it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// Its class in the hardware model.
+    /// The scheduling class in the hardware model.
     pub class: Class,
-    /// The machine instruction; none for a pseudo operation, which takes no time.
+    /// The machine opcode. `None` for a pseudo operation, which takes no cycles.
     pub opcode: Option<Opcode>,
-    /// Where a guard does not hold, results keep what they had.
+    /// Whether the item has a guard. Where the guard is false, the results keep their old values.
     pub guarded: bool,
-    /// Which threads execute it together matters: shuffles, votes, whatever touches uniform registers, which diverged threads share.
+    /// Whether the result depends on which threads of the warp execute the item together. True for shuffles and votes, and for every access
+    /// of a uniform register, because diverged threads share uniform registers.
     pub converged: bool,
-    /// Its order beyond registers.
+    /// Ordering constraints beyond registers.
     pub effect: Effect,
+    /// Index in [`Code::touches`] of the first read; `reads` reads are followed by `writes` writes.
     first_touch: u32,
     reads: u16,
     writes: u16,
+    /// Index in [`Code::item_groups`] of the first group read; `read_groups` groups are followed by `written_groups` groups.
     first_group: u32,
     read_groups: u16,
     written_groups: u16,
 }
 
-/// Kinds of registers whose number is limited, in the order in which schedulers compare them.
+/// A limited kind of register, in the order in which schedulers compare register pressure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RegisterClass {
-    /// R.
+    /// General registers (R).
     General,
-    /// P.
+    /// Predicate registers (P).
     Predicate,
-    /// UP. The description has address registers here, which no machine since sm_70 has.
+    /// Uniform predicate registers (UP). The ptxas description has address registers here, which no target since sm_70 has.
     UniformPredicate,
-    /// UR.
+    /// Uniform registers (UR).
     Uniform,
 }
 
@@ -144,7 +149,7 @@ pub enum RegisterClass {
 pub const REGISTER_CLASSES: usize = 4;
 
 impl RegisterClass {
-    /// That of a file.
+    /// Returns the register class of a register file, or `None` if its registers are not counted.
     pub fn of(file: File) -> Option<RegisterClass> {
         match file {
             File::General => Some(RegisterClass::General),
@@ -156,66 +161,68 @@ impl RegisterClass {
     }
 }
 
-/// Registers that live and die together.
+/// A set of registers with one live range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// Their kind; none if they are not counted.
+    /// The register class. `None` if the group does not count for register pressure.
     pub class: Option<RegisterClass>,
-    /// How many.
+    /// Number of registers in the group.
     pub weight: u8,
 }
 
-/// Code in its order: a block, or many.
+/// A sequence of items in program order: one block, or several.
 #[derive(Clone, Default, Debug)]
 pub struct Code {
     /// The items.
     pub items: Vec<Item>,
-    /// Registers of addresses.
+    /// Base registers of all addresses; see [`Address::first_register`].
     pub address_registers: Vec<u32>,
-    /// Calls whose time is known: position and cycles until they return, by position.
+    /// Calls of known duration as pairs of item position and cycles until the call returns, sorted by position.
     pub calls: Vec<(u32, u32)>,
+    /// Register accesses of all items, contiguous per item: first the reads, then the writes.
     touches: Vec<Touch>,
+    /// Groups of all items, contiguous per item: first those read, then those written.
     item_groups: Vec<u32>,
     groups: Cow<'static, [Group]>,
     registers: u32,
 }
 
-/// What is known of an item before it is part of the code.
+/// The description of an item to append with [`Code::push`].
 #[derive(Clone, Debug)]
 pub struct NewItem<'a> {
-    /// Its class.
+    /// The scheduling class in the hardware model.
     pub class: Class,
-    /// The machine instruction, if it is one.
+    /// The machine opcode. `None` for a pseudo operation.
     pub opcode: Option<Opcode>,
-    /// Whether results keep what they had where a guard does not hold.
+    /// Whether the item has a guard; see [`Item::guarded`].
     pub guarded: bool,
-    /// Whether it matters who executes it together.
+    /// Whether the executing threads matter; see [`Item::converged`].
     pub converged: bool,
-    /// Its order beyond registers.
+    /// Ordering constraints beyond registers.
     pub effect: Effect,
-    /// What it reads.
+    /// Registers that the item reads.
     pub reads: &'a [Touch],
-    /// What it writes.
+    /// Registers that the item writes.
     pub writes: &'a [Touch],
 }
 
 impl Code {
-    /// No code yet, on so many registers; `group_of` is asked for each register by [`Code::push`].
+    /// Returns code without items. `registers` is the number of register numbers; `groups` lists all groups.
     pub fn new(registers: u32, groups: impl Into<Cow<'static, [Group]>>) -> Code {
         Code { registers, groups: groups.into(), ..Code::default() }
     }
 
-    /// How many registers there are.
+    /// Returns the number of register numbers.
     pub fn registers(&self) -> usize {
         self.registers as usize
     }
 
-    /// All groups.
+    /// Returns all groups.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Adds an item. `group_of` says which group a register is of.
+    /// Appends an item. `group_of` maps a register number to the index of its group.
     pub fn push(&mut self, new: &NewItem<'_>, group_of: impl Fn(u32) -> u32) {
         let first_touch = self.touches.len() as u32;
         self.touches.extend_from_slice(new.reads);
@@ -238,6 +245,7 @@ impl Code {
         });
     }
 
+    /// Appends the groups of `touches`, each once, to the group list. Returns how many were appended.
     fn add_groups(&mut self, touches: &[Touch], group_of: &impl Fn(u32) -> u32) -> u16 {
         let start = self.item_groups.len();
         for touch in touches {
@@ -249,49 +257,50 @@ impl Code {
         (self.item_groups.len() - start) as u16
     }
 
-    /// What an item reads.
+    /// Returns the registers that an item reads.
     pub fn reads(&self, item: &Item) -> &[Touch] {
         let start = item.first_touch as usize;
         &self.touches[start..start + usize::from(item.reads)]
     }
 
-    /// What an item writes.
+    /// Returns the registers that an item writes.
     pub fn writes(&self, item: &Item) -> &[Touch] {
         let start = item.first_touch as usize + usize::from(item.reads);
         &self.touches[start..start + usize::from(item.writes)]
     }
 
-    /// The groups that an item reads, each once.
+    /// Returns the groups that an item reads, each once.
     pub fn read_groups(&self, item: &Item) -> &[u32] {
         let start = item.first_group as usize;
         &self.item_groups[start..start + usize::from(item.read_groups)]
     }
 
-    /// The groups that an item writes, each once.
+    /// Returns the groups that an item writes, each once.
     pub fn written_groups(&self, item: &Item) -> &[u32] {
         let start = item.first_group as usize + usize::from(item.read_groups);
         &self.item_groups[start..start + usize::from(item.written_groups)]
     }
 
-    /// The registers of an address.
+    /// Returns the base registers of an address.
     pub fn address_registers(&self, address: &Address) -> &[u32] {
         let start = address.first_register as usize;
         &self.address_registers[start..start + usize::from(address.register_count)]
     }
 
-    /// Whether an item writes what another reads.
+    /// Returns whether `item` writes a register that `reader` reads.
     pub fn writes_for(&self, item: &Item, reader: &Item) -> bool {
         let reads = self.reads(reader);
         self.writes(item).iter().any(|write| reads.iter().any(|read| read.register == write.register))
     }
 
-    /// Cycles until the call at a position returns; none if nothing is known, or it is no call.
+    /// Returns the number of cycles until the call at `position` returns, or `None` if that is unknown or the item is not a call.
     pub fn call_cycles(&self, position: usize) -> Option<u32> {
         let found = self.calls.binary_search_by_key(&(position as u32), |call| call.0).ok()?;
         Some(self.calls[found].1)
     }
 
-    /// Runs of items between walls, none longer than `longest`.
+    /// Returns the regions of `within`: maximal runs of items between walls, cut into pieces of at most `longest` items. With walls at 1
+    /// and 5 and `longest` 2, the range `0..6` has the regions `0..1`, `2..4` and `4..5`.
     pub fn regions(&self, within: Range<usize>, longest: usize) -> Vec<Range<usize>> {
         let mut regions = Vec::new();
         let mut start = within.start;

@@ -1,12 +1,23 @@
-//! Order of memory accesses, fences and barriers, in time proportional to the edges.
+//! Edges between memory accesses, fences and barriers, in time linear in the number of edges.
 //!
-//! Each space is looked at by itself; a generic access belongs to global, shared and local memory. Two accesses with the same base (the
-//! same registers with the same contents) are compared by offset, in cells of [`CELL`] bytes. Accesses with different bases may meet
-//! anywhere, so a store must follow *all* earlier loads and stores of other bases, and a load all such stores. Instead of an edge
-//! for each pair there are joins: when the base changes, the stores so far become one node, and everybody later follows it.
+//! Memory spaces are independent; a generic access belongs to global, shared and local memory. A *base* is a form of address with the same
+//! registers holding the same values. Two accesses with the same base are compared by offset, in cells of [`CELL`] bytes. Two accesses
+//! with different bases may alias. So a store must follow all earlier loads and stores of other bases, and a load must follow all earlier
+//! stores of other bases.
 //!
-//! A join may hold accesses of the very base that asks later; that only keeps an order that was there. Each access enters at most two
-//! joins, so their edges are linear in the accesses.
+//! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
+//! node, and later accesses follow the join.
+//!
+//! ```text
+//! 0  LDG R7, [R2]       load, base A
+//! 1  LDG R8, [R2+4]     load, base A
+//! 2  STG [R4], R6       store, base B: edges 0 -> J, 1 -> J, J -> 2
+//! 3  STG [R4+4], R6     store, base B, other cell than 2: edge J -> 3
+//! ```
+//!
+//! A join may contain accesses with the same base as a later access, at other offsets. The later access then follows them without need;
+//! that is conservative, never wrong. In each space an access enters at most one join, and each join has one edge from the join before it,
+//! so the number of edges is linear in the number of accesses.
 
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
@@ -15,39 +26,44 @@ use smallvec::SmallVec;
 use super::{EdgeKind, Incoming};
 use crate::code::{Access, AccessKind, Effect, Item, Space};
 
-/// Bytes of a cell: accesses of one base that touch the same cell keep their order.
+/// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
 const CELL: i64 = 4;
-/// Spaces that are kept apart: global, shared, local, spill.
+/// Number of independent memory spaces: global, shared, local, spill slots.
 const SPACES: usize = 4;
 
 oriole_support::define_index!(
-    /// A base of addresses.
+    /// An address base: equal bases mean equal base addresses.
     pub struct Base,
     "base"
 );
 
+/// The form of an address, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
+/// The accesses of one cell.
 #[derive(Default)]
 struct Cell {
     store: Option<u32>,
     loads: SmallVec<[u32; 2]>,
 }
 
+/// The accesses of one memory space so far.
 #[derive(Default)]
 struct SpaceState {
-    /// All stores before the current run.
+    /// Node that follows all stores before the current run.
     joined_stores: Option<u32>,
-    /// Stores since, all of one base.
+    /// The current run: stores since `joined_stores`, all with the base `run_base`.
     run: Vec<u32>,
     run_base: Option<Base>,
-    /// Loads that all stores from now on follow.
+    /// Node that follows the loads which every later store must follow.
     joined_loads: Option<u32>,
-    /// Loads of the base of the latest store: only stores of other bases follow all of them.
+    /// Loads with the base `kept_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
+    /// must follow all of them.
     kept: Vec<u32>,
     kept_base: Option<Base>,
     /// Loads since the latest store.
     loads: Vec<(Base, u32)>,
+    /// The latest accesses of each cell of each base.
     cells: FxHashMap<(Base, i64), Cell>,
 }
 
@@ -60,8 +76,9 @@ impl SpaceState {
         self.cells.clear();
     }
 
-    /// Makes joins that an access needs. Edges follow in [`SpaceState::connect`].
+    /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::connect`].
     fn prepare(&mut self, base: Base, writes: bool, incoming: &mut Incoming) {
+        // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.run_base != Some(base) && !self.run.is_empty() {
             self.joined_stores = incoming.join(&self.run, self.joined_stores);
             self.run.clear();
@@ -69,6 +86,7 @@ impl SpaceState {
         if !writes {
             return;
         }
+        // Loads with other bases than this store go into the join. Loads with the same base are kept apart and compared by cell.
         let mut others: Vec<u32> = Vec::new();
         if self.kept_base != Some(base) {
             others.append(&mut self.kept);
@@ -82,12 +100,15 @@ impl SpaceState {
         }
     }
 
+    /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
+    /// unknown.
     fn connect(&mut self, node: u32, base: Base, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
         let mut add = |from: u32| incoming.add(from, 1, EdgeKind::Memory, false);
         self.joined_stores.into_iter().for_each(&mut add);
         if writes {
             self.joined_loads.into_iter().for_each(&mut add);
         }
+        // Accesses with the same base: edges from the last store of each cell, and for a store also from the loads since.
         for number in cells.into_iter().flatten() {
             let cell = self.cells.entry((base, number)).or_default();
             cell.store.into_iter().for_each(&mut add);
@@ -106,27 +127,30 @@ impl SpaceState {
         }
     }
 
+    /// Returns the nodes that a fence must follow. The others precede one of these.
     fn outstanding(&self) -> impl Iterator<Item = u32> + '_ {
         let joined = self.joined_stores.into_iter().chain(self.joined_loads);
         joined.chain(self.run.iter().copied()).chain(self.kept.iter().copied()).chain(self.loads.iter().map(|load| load.1))
     }
 }
 
-/// The state of memory on the way through a region.
+/// The accesses, fences and barriers of a region so far.
 #[derive(Default)]
 pub(super) struct MemoryOrder {
     spaces: [SpaceState; SPACES],
     bases: FxHashMap<BaseKey, Base>,
+    /// Number of bases assigned so far. An access at an unknown address gets a base of its own, which equals no other.
     base_count: usize,
+    /// The latest strong access or clock since the latest fence.
     last_strong: Option<u32>,
     last_fence: Option<u32>,
     last_sync: Option<u32>,
-    /// Items since the last barrier for which it matters who executes them together.
+    /// Items since the latest barrier that must stay before the next one: those with [`Item::converged`], and reads of constant memory.
     converged: Vec<u32>,
 }
 
 impl MemoryOrder {
-    /// Forgets everything.
+    /// Resets the state for a new region.
     pub fn start(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
@@ -134,7 +158,7 @@ impl MemoryOrder {
         (self.base_count, self.last_strong, self.last_fence, self.last_sync) = (0, None, None, None);
     }
 
-    /// The base that these registers, with the contents from these writers, make.
+    /// Returns the base for an address form and its registers, each paired with the node that wrote it last.
     pub fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> Base {
         let next = Base::new(self.base_count);
         let base = *self.bases.entry((form, registers.collect())).or_insert(next);
@@ -142,7 +166,7 @@ impl MemoryOrder {
         base
     }
 
-    /// Adds the edges of an item. `after` says how long what waits has to wait.
+    /// Adds the edges of an item and records the item. `after` returns the number of cycles to wait after a fence or barrier node.
     pub fn place(&mut self, item: &Item, node: u32, base: Option<Base>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
         if let Effect::Access(access) = item.effect {
             self.access(access, node, base, incoming, &after);
@@ -174,9 +198,11 @@ impl MemoryOrder {
         }
     }
 
+    /// Adds the edges of a memory access and records the access.
     fn access(&mut self, access: Access, node: u32, base: Option<Base>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
         if access.kind == AccessKind::ReadConstant {
-            // It may move past stores and fences, but not to where threads that have left would fault.
+            // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
+            // exit there, the address may be invalid and the read would fault.
             self.last_sync.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
             self.converged.push(node);
             return;

@@ -1,15 +1,23 @@
-//! The dependency graph of a region: who must come before whom, and how many cycles before.
+//! The dependency graph of a region: which items must precede which, and by how many cycles.
 //!
-//! **Nodes** are the items of the region, by position, and *joins*: nodes without an instruction that stand for "all of these". A join
-//! takes the place of the edges between every one of many loads and every one of many stores ([`memory`]).
+//! **Nodes.** Nodes `0..items` are the items of the region, by position. Further nodes are *joins*: nodes without an instruction that stand
+//! for the completion of a set of accesses. A join replaces the edges from each of many loads to each of many stores ([`memory`]).
 //!
-//! **Edges** are found in one walk. For each register the builder keeps the last writer and those who read since: a reader depends on the
-//! writer, a writer on both, and forgets them. So a reader is looked at once by each register's next writer, and the whole costs time in
-//! proportion to operands and edges. Latencies are those of the hardware model: what is waited for by scoreboard counts with its
-//! usual time.
+//! **Edges** are found in one forward pass. For each register the builder keeps the last writer and the readers since that write. A read
+//! adds an edge from the writer (RAW). A write adds edges from the writer (WAW) and from every reader (WAR), then replaces the writer and
+//! clears the readers. So each reader is visited once, by the next write of the register, and the cost is linear in operands and edges.
+//! Transitive WAW edges across an intermediate writer are never built.
 //!
-//! **Order of nodes.** [`Graph::order`] lists all nodes so that every edge leads forward; joins come right before the item that made them
-//! necessary.
+//! ```text
+//! 0  FADD R0, R1, R2
+//! 1  FADD R3, R0, R1    0 -> 1 RAW on R0, 4 cycles
+//! 2  FADD R1, R4, R5    0 -> 2 and 1 -> 2 WAR on R1
+//! 3  FADD R0, R6, R7    0 -> 3 WAW on R0, 1 -> 3 WAR on R0
+//! ```
+//!
+//! **Latencies** come from the hardware model. An edge that needs a scoreboard has the usual latency of the first instruction.
+//!
+//! **Order.** [`Graph::order`] is a topological order of all nodes. A join is placed right before the item that made it necessary.
 
 mod memory;
 
@@ -21,105 +29,108 @@ use oriole_isa::File;
 use crate::code::{Code, Effect, Item, Touch};
 use memory::MemoryOrder;
 
-/// Why one node must come before another.
+/// The reason for an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EdgeKind {
-    /// The second reads what the first writes.
+    /// Read after write: the second item reads a register that the first writes.
     Raw,
-    /// The second overwrites what the first reads.
+    /// Write after read: the second item overwrites a register that the first reads.
     War,
-    /// Both write it.
+    /// Write after write: both items write the same register.
     Waw,
-    /// They may meet in memory.
+    /// The two memory accesses may alias, and one of them writes.
     Memory,
-    /// A fence, a barrier, a clock.
+    /// One of the items is a fence, barrier or clock, or both are strong accesses.
     Order,
 }
 
-/// An edge.
+/// An edge of the graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edge {
-    /// The node at the other end.
+    /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.
     pub node: u32,
-    /// Cycles from issue to issue.
+    /// Minimum number of cycles from issue to issue.
     pub latency: u16,
-    /// Why.
+    /// The reason for the edge.
     pub kind: EdgeKind,
-    /// Whether the second waits for a scoreboard.
+    /// Whether the second item waits for a scoreboard.
     pub scoreboard: bool,
 }
 
-/// Cycles for what takes a time that nobody knows.
+/// Assumed latency, in cycles, of an instruction of variable latency for which the model has no time.
 pub(crate) const UNKNOWN_CYCLES: u16 = 200;
-/// Cycles until results are there for a reader of whom nothing is known.
+/// Assumed cycles from issue until a result can be read, if the model has no latency for the pair of ports.
 const UNKNOWN_READER: u16 = 6;
-/// No node.
+/// Marks the absence of a node or list element.
 const NONE: u32 = u32::MAX;
 
-/// A dependency graph.
+/// The dependency graph of one region.
 #[derive(Clone, Default, Debug)]
 pub struct Graph {
-    /// The region.
+    /// Positions of the items of the region in the code.
     pub region: Range<usize>,
-    /// All nodes, each behind those it depends on.
+    /// All nodes in a topological order: each node comes after its predecessors.
     pub order: Vec<u32>,
+    /// For each node, the index of its first outgoing edge in `edges`; one more element ends the last range.
     first: Vec<u32>,
+    /// Outgoing edges, sorted by source node.
     edges: Vec<Edge>,
+    /// For each node, the number of incoming edges.
     dependences: Vec<u32>,
-    /// Cycles until results that nobody in the region reads are there.
+    /// For each item, cycles from issue until its results are ready for code after the region; see [`Graph::tail`].
     tails: Vec<u16>,
-    /// Cycles until the wall behind the region can be issued, where it waits for the item.
+    /// For each item, cycles from issue until the wall after the region can issue; see [`Graph::exit`].
     exits: Vec<u16>,
-    /// As the tails, if those behind the region are like the items themselves.
+    /// For each item, a less pessimistic `tails`; see [`Graph::typical_tail`].
     typical_tails: Vec<u16>,
 }
 
 impl Graph {
-    /// How many items there are: the nodes below this number.
+    /// Returns the number of items. Nodes below this number are items, all others are joins.
     pub fn items(&self) -> usize {
         self.region.len()
     }
 
-    /// How many nodes there are, joins included.
+    /// Returns the number of nodes, joins included.
     pub fn nodes(&self) -> usize {
         self.dependences.len()
     }
 
-    /// How many edges there are.
+    /// Returns the number of edges.
     pub fn edge_count(&self) -> usize {
         self.edges.len()
     }
 
-    /// Who depends on a node.
+    /// Returns the edges to the nodes that depend on `node`.
     pub fn successors(&self, node: u32) -> &[Edge] {
         let node = node as usize;
         &self.edges[self.first[node] as usize..self.first[node + 1] as usize]
     }
 
-    /// On how many nodes each node depends.
+    /// Returns, for each node, the number of incoming edges.
     pub fn dependences(&self) -> &[u32] {
         &self.dependences
     }
 
-    /// Cycles from an item's issue until its results are there, if they are for somebody behind the region.
+    /// Returns the number of cycles from an item's issue until its results are ready after the region. Only results that no item of the
+    /// region reads count; without such results the number is that of [`Graph::exit`]. The slowest possible reader is assumed.
     pub fn tail(&self, node: u32) -> u32 {
         self.tails[node as usize].into()
     }
 
-    /// As [`Graph::tail`], which reckons with the slowest reader that there could be. Here the wall behind the region is itself, and others
-    /// are taken to read as the item does: chains mostly go on as they are.
+    /// Returns the same as [`Graph::tail`] under a milder assumption. The wall after the region counts with its actual latency. Other
+    /// readers are assumed to be of the same class as the item, because chains mostly continue with the same kind of instruction.
     pub fn typical_tail(&self, node: u32) -> u32 {
         self.typical_tails[node as usize].into()
     }
 
-    /// Cycles from an item's issue until the wall behind the region can be issued: the branch that reads a predicate, the call that reads an
-    /// argument. 0 if it does not read the item's results.
+    /// Returns the number of cycles from an item's issue until the wall after the region can issue, for example a branch that reads a
+    /// predicate or a call that reads an argument. Returns 0 if the wall does not read the item's results.
     pub fn exit(&self, node: u32) -> u32 {
         self.exits[node as usize].into()
     }
 
-    /// For each node the most cycles that must pass from its issue until the last that depends on it has issued, and results that
-    /// leave the region are there.
+    /// Returns the height of each node, in cycles: the length of the longest path from its issue to the end of the region, tails included.
     pub fn heights(&self) -> Vec<u32> {
         let mut heights = vec![0; self.nodes()];
         for &node in self.order.iter().rev() {
@@ -130,7 +141,7 @@ impl Graph {
         heights
     }
 
-    /// For each node the most cycles that must pass before it can issue.
+    /// Returns the depth of each node, in cycles: the length of the longest path from the start of the region to its issue.
     pub fn depths(&self) -> Vec<u32> {
         let mut depths = vec![0; self.nodes()];
         for &node in &self.order {
@@ -144,17 +155,20 @@ impl Graph {
     }
 }
 
-/// What is known of a register on the way through a region.
+/// State of one register during the pass over a region.
 #[derive(Clone, Copy)]
 struct Register {
-    /// The walk that this is of.
+    /// The region that this state belongs to ([`Builder::stamp`]). State of an earlier region counts as empty.
     stamp: u32,
+    /// Node of the last writer, or [`NONE`].
     writer: u32,
+    /// Port by which the last writer writes.
     writer_port: Option<Port>,
-    /// The latest reader since, in [`Builder::readers`].
+    /// Head of the list of readers since the last write, an index into [`Builder::readers`], or [`NONE`].
     reader: u32,
 }
 
+/// An element of the list of readers of a register.
 #[derive(Clone, Copy)]
 struct Reader {
     node: u32,
@@ -162,9 +176,10 @@ struct Reader {
     next: u32,
 }
 
-/// Builds graphs; keeps its tables between regions.
+/// Builds dependency graphs. Its tables are reused from region to region.
 pub struct Builder<'m> {
     model: &'m Model,
+    /// Number of the current region. State with another stamp is stale, so the table of registers need not be cleared for each region.
     stamp: u32,
     registers: Vec<Register>,
     readers: Vec<Reader>,
@@ -172,14 +187,14 @@ pub struct Builder<'m> {
     incoming: Incoming,
 }
 
-/// Edges that lead to nodes, in the order of the nodes' creation.
+/// Incoming edges, grouped by target node in the order in which the nodes are finished.
 #[derive(Default)]
 pub(crate) struct Incoming {
-    /// `node` is where the edge comes from.
+    /// All edges collected so far. [`Edge::node`] is the predecessor.
     edges: Vec<Edge>,
-    /// The node that each run of edges leads to, and where the run ends.
+    /// Target node of each run of edges, and the end of the run in `edges`.
     runs: Vec<(u32, u32)>,
-    /// For each node, where in the current run an edge from it is.
+    /// For each node, the index in `edges` of the latest edge from it. Valid only if the index lies in the current run.
     place: Vec<u32>,
     items: u32,
     joins: u32,
@@ -194,13 +209,15 @@ impl Incoming {
         (self.items, self.joins) = (items as u32, 0);
     }
 
+    /// Returns the index of the first edge of the current run.
     fn run_start(&self) -> usize {
         self.runs.last().map_or(0, |run| run.1 as usize)
     }
 
-    /// Adds an edge to the node that comes next; of two edges from one node the longer latency stays.
+    /// Adds an edge from `from` to the node that is finished next. Of two edges from one node, the one with the longer latency is kept.
     pub(crate) fn add(&mut self, from: u32, latency: u16, kind: EdgeKind, scoreboard: bool) {
         let place = self.place[from as usize] as usize;
+        // The entry in `place` may be of an earlier run, so it is checked before use.
         if place >= self.run_start() && place < self.edges.len() && self.edges[place].node == from {
             let edge = &mut self.edges[place];
             if latency > edge.latency {
@@ -213,7 +230,8 @@ impl Incoming {
         self.edges.push(Edge { node: from, latency, kind, scoreboard });
     }
 
-    /// A node for all of these; if there is one only, that one. Must be asked for before the edges of an item are added.
+    /// Returns a node that all of `nodes`, and the earlier join `before`, precede. Creates no join if that is a single node. Must be called
+    /// before the edges of the current item are added, because the edges of a join form a run of their own.
     pub(crate) fn join(&mut self, nodes: &[u32], before: Option<u32>) -> Option<u32> {
         if nodes.is_empty() {
             return before;
@@ -231,11 +249,12 @@ impl Incoming {
         Some(join)
     }
 
+    /// Ends the current run of edges: they lead to `node`.
     fn finish(&mut self, node: u32) {
         self.runs.push((node, self.edges.len() as u32));
     }
 
-    /// Turns the edges around.
+    /// Builds the graph with outgoing edges from the collected incoming edges, by a counting sort on the source node.
     fn graph(&self, region: Range<usize>) -> Graph {
         let nodes = (self.items + self.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
@@ -266,11 +285,11 @@ impl Incoming {
     }
 }
 
-/// Cycles that pass behind a wall, most often a branch, before what follows can want a result.
+/// Cycles from the issue of the wall after a region, usually a branch, until an instruction after the wall can read a result.
 const WALL_CYCLES: u16 = 10;
 
 impl<'m> Builder<'m> {
-    /// A builder for code on so many registers.
+    /// Creates a builder for code with `registers` register numbers.
     pub fn new(model: &'m Model, registers: usize) -> Builder<'m> {
         let blank = Register { stamp: 0, writer: NONE, writer_port: None, reader: NONE };
         Builder {
@@ -283,7 +302,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// The graph of a region, which has no walls.
+    /// Builds the graph of a region, which must not contain walls.
     pub fn build(&mut self, code: &Code, region: Range<usize>) -> Graph {
         self.stamp += 1;
         self.readers.clear();
@@ -303,6 +322,8 @@ impl<'m> Builder<'m> {
         graph
     }
 
+    /// Returns, for each item, the read-after-write latency from its issue to the wall after the region, in cycles. 0 if the wall does not
+    /// read the item's results, or if no wall follows.
     fn exits(&self, code: &Code, region: &Range<usize>) -> Vec<u16> {
         let mut exits = vec![0; region.len()];
         let Some(wall) = code.items.get(region.end).filter(|item| item.effect == Effect::Wall) else { return exits };
@@ -317,8 +338,9 @@ impl<'m> Builder<'m> {
         exits
     }
 
-    /// Results that leave the region: what the wall behind it reads, most often a branch, is wanted when that is issued, all else
-    /// [`WALL_CYCLES`] later.
+    /// Returns the tail of each item ([`Graph::tail`]), in cycles. A result that the wall after the region reads must be ready when the
+    /// wall issues. Any other result that leaves the region must be ready [`WALL_CYCLES`] later, because control takes that long to reach a
+    /// reader.
     fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
         let has_wall = code.items.get(graph.region.end).is_some_and(|item| item.effect == Effect::Wall);
         let tail = |(node, item): (usize, &Item)| {
@@ -331,6 +353,7 @@ impl<'m> Builder<'m> {
         code.items[graph.region.clone()].iter().enumerate().map(tail).collect()
     }
 
+    /// Returns the typical tail of each item ([`Graph::typical_tail`]), in cycles. Instructions of variable latency keep their tail.
     fn typical_tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
         let typical = |(node, item): (usize, &Item)| {
             let tail = graph.tails[node];
@@ -347,6 +370,7 @@ impl<'m> Builder<'m> {
         code.items[graph.region.clone()].iter().enumerate().map(typical).collect()
     }
 
+    /// Returns the state of a register in the current region, cleared if the state is of an earlier region.
     fn register(&mut self, register: u32) -> &mut Register {
         let state = &mut self.registers[register as usize];
         if state.stamp != self.stamp {
@@ -355,6 +379,7 @@ impl<'m> Builder<'m> {
         state
     }
 
+    /// Adds the edges of an item that follow from its registers, and updates the state of these registers.
     fn touch(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
         for touch in code.reads(item) {
             let state = *self.register(touch.register);
@@ -367,7 +392,8 @@ impl<'m> Builder<'m> {
         for touch in code.writes(item) {
             self.overwrite(code, region, item, node, touch);
         }
-        // Only now: an instruction reads before it writes.
+        // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
+        // instruction overwrites its own source, the read needs no record, because later writers have a WAW edge from it.
         for touch in code.reads(item) {
             let latest = self.readers.len() as u32;
             let state = self.register(touch.register);
@@ -379,6 +405,7 @@ impl<'m> Builder<'m> {
         }
     }
 
+    /// Adds the WAW and WAR edges of one write, and makes `node` the last writer of the register.
     fn overwrite(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32, touch: &Touch) {
         let state = *self.register(touch.register);
         if state.writer != NONE && state.writer != node {
@@ -400,7 +427,8 @@ impl<'m> Builder<'m> {
         (state.writer, state.writer_port, state.reader) = (node, touch.port, NONE);
     }
 
-    /// Edges beyond registers. Runs first, while the versions of address registers are those that the item reads and joins may be made.
+    /// Adds the edges of an item that do not follow from registers. Runs before [`Builder::touch`], for two reasons: the last writers of
+    /// the address registers must be those that the item sees, and joins must be created before other edges are added.
     fn order(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
         if item.effect == Effect::None && !item.converged {
             return;
@@ -416,6 +444,7 @@ impl<'m> Builder<'m> {
             }),
             _ => None,
         };
+        // An edge from a fence or barrier of variable latency counts with its usual latency.
         let after_order = |node: u32| {
             let class = code.items[region.start + node as usize].class;
             self.model.time(class).map_or(1, |time| time.usual)
@@ -424,7 +453,9 @@ impl<'m> Builder<'m> {
     }
 }
 
-/// Cycles between two items that meet in a register, and whether the second waits for a scoreboard.
+/// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether
+/// `second` waits for a scoreboard. A pseudo operation as `first` takes no cycles. Without a port on either side, the answer is the
+/// worst case of the first item's class.
 pub(crate) fn latency(model: &Model, kind: Kind, file: File, first: (&Item, Option<Port>), second: (&Item, Option<Port>)) -> (u16, bool) {
     let ((first, first_port), (_, second_port)) = (first, second);
     if first.opcode.is_none() {

@@ -12,7 +12,7 @@ fn graph(code: &Code) -> Graph {
     Builder::new(model, code.registers()).build(code, 0..code.items.len())
 }
 
-/// Whether a path leads from one item to another.
+/// Returns whether a path leads from one item to another.
 fn precedes(graph: &Graph, first: u32, second: u32) -> bool {
     graph.successors(first).iter().any(|edge| edge.node == second || precedes(graph, edge.node, second))
 }
@@ -36,7 +36,7 @@ fn registers_order_reads_and_writes() {
     let kinds: Vec<(u32, u32, EdgeKind)> = found.iter().map(|edge| (edge.0, edge.1, edge.2)).collect();
     let expected = [(0, 1, EdgeKind::Raw), (0, 2, EdgeKind::War), (0, 3, EdgeKind::Waw), (1, 2, EdgeKind::War), (1, 3, EdgeKind::War)];
     assert_eq!(kinds, expected);
-    // Chains of sums take four cycles on Hopper, as measured.
+    // Dependent FADDs issue four cycles apart on Hopper, as measured.
     assert_eq!(found[0].3, 4);
 }
 
@@ -58,7 +58,7 @@ fn a_guarded_result_keeps_the_old_one() {
 fn same_base_is_compared_by_offset() {
     let lines = ["STG.E desc[UR4][R2.64], R6", "LDG.E R7, desc[UR4][R2.64+0x4]", "LDG.E R8, desc[UR4][R2.64]"];
     assert_eq!(pairs(&lines), [(0, 2)]);
-    // A wide store covers both.
+    // A 64-bit store overlaps the load at offset 4, but not the load at offset 8.
     let lines = ["STG.E.64 desc[UR4][R2.64], R6", "LDG.E R8, desc[UR4][R2.64+0x4]", "LDG.E R9, desc[UR4][R2.64+0x8]"];
     assert_eq!(pairs(&lines), [(0, 1)]);
 }
@@ -93,7 +93,8 @@ fn fences_and_barriers_hold_what_they_must() {
     assert_eq!(pairs(&lines), [(0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]);
 }
 
-/// Diverged threads share uniform registers, and others may write them where threads are brought together.
+/// Diverged threads share uniform registers, and other threads may overwrite a uniform register before the reconvergence point. So a
+/// uniform register must be read before `WARPSYNC`.
 #[test]
 fn uniform_registers_are_read_before_threads_are_brought_together() {
     let lines = ["REDUX UR2, R0", "MOV R1, UR2", "WARPSYNC R8", "MOV R3, R4"];
@@ -118,7 +119,7 @@ fn regions_end_at_walls_and_at_their_longest() {
     assert_eq!(code(&lines).regions(0..6, 2), [0..1, 2..4, 4..5]);
 }
 
-/// Instructions from which random code is made.
+/// Instructions that random code is composed of.
 const WORDS: [&str; 26] = [
     "FADD R0, R1, R2",
     "FADD R1, R0, R3",
@@ -157,12 +158,12 @@ impl Random {
     }
 }
 
-/// Who wrote a register last, before a place in an order.
+/// Returns the item that last wrote `register` before index `place` of an order.
 fn writer(code: &Code, order: &[usize], place: usize, register: u32) -> Option<usize> {
     order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|touch| touch.register == register))
 }
 
-/// Whether all reads, guarded writes and the end see the same writers in both orders.
+/// Returns whether all reads, all guarded writes and the end of the code see the same writers in both orders.
 fn same_writers(code: &Code, old: &[usize], new: &[usize]) -> bool {
     let same = |old_place: usize, new_place: usize, register: u32| {
         writer(code, old, old_place, register) == writer(code, new, new_place, register)
@@ -179,7 +180,7 @@ fn is_memory(access: &Access) -> bool {
     access.kind != AccessKind::ReadConstant
 }
 
-/// Whether two items must keep their order whatever registers they touch, from the rules, pair by pair.
+/// Returns whether two items must keep their order regardless of registers. Applies the rules directly, pair by pair.
 fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
     let (a, b) = (&code.items[first], &code.items[second]);
     let is_strong = |item: &Item| matches!(item.effect, Effect::Clock) || matches!(item.effect, Effect::Access(access) if access.strong);
@@ -213,7 +214,7 @@ fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
     !same_base || x_first <= y_last && y_first <= x_last
 }
 
-/// A random order that keeps the graph's edges.
+/// Returns a random topological order of the graph's items.
 fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
     let mut left = graph.dependences().to_vec();
     let mut ready: Vec<u32> = (0..graph.nodes() as u32).filter(|&node| left[node as usize] == 0).collect();
@@ -233,7 +234,8 @@ fn topological(graph: &Graph, random: &mut Random) -> Vec<usize> {
     order
 }
 
-/// Orders that keep the graph keep every conflicting pair, and the checker says the same as the rules of all orders, right or wrong.
+/// Every topological order of the graph must keep all conflicting pairs in order. The checker must accept exactly the orders that keep
+/// them, for legal and for illegal orders.
 #[test]
 fn graph_and_checker_agree_with_the_rules_on_random_code() {
     let mut random = Random(7);
@@ -282,7 +284,7 @@ fn the_checker_names_what_is_broken() {
     assert_eq!(judge([0, 1, 2, 3, 4, 4]), Err(Broken::NotAPermutation));
 }
 
-/// Many loads and stores of two bases: edges grow with the accesses, not with their pairs.
+/// With many loads and stores of two bases, the number of edges must be linear in the number of accesses, not quadratic.
 #[test]
 fn edges_are_linear_in_the_accesses() {
     let edges = |count: usize| {

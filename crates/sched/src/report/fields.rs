@@ -1,17 +1,17 @@
-//! Which instruction counts for which field of the statistics: all of it is the table below.
+//! Maps each instruction to the field of the statistics lines that it counts for.
 //!
-//! The names are those of a published description of ptxas. Before allocation it counts kinds of work, afterwards pipes of the hardware.
-//! Where its own words do not settle what belongs to a pipe, NVIDIA's Nsight Compute guide does ("Hardware Model", pipelines): the address
-//! divergence unit has constant loads and barriers of the block besides indirect branches, the transcendental unit has conversions.
+//! The field names are those of a published description of ptxas. Before register allocation the fields are kinds of work, afterwards they
+//! are hardware pipes. Where the description does not say what belongs to a pipe, NVIDIA's Nsight Compute guide does ("Hardware Model",
+//! pipelines): constant loads and block barriers belong to the address divergence unit, conversions to the transcendental unit.
 //!
-//! Instructions of warp-group products and of tensor memory came later than the names and have no field; they count as instructions only.
+//! Instructions for warp-group matrix products and tensor memory are newer than the names and have no field. They count only in the total.
 
 use oriole_hardware::Class;
 use oriole_isa::{Opcode, Symbol};
 
 use crate::backend::Stage;
 
-/// Class of the hardware model, field before allocation, field afterwards; `-` is none.
+/// Rows of scheduling class, field before allocation and field after allocation. `-` means no field; `mma` means see [`PRODUCTS`].
 const TABLE: &[(&str, &str, &str)] = &[
     ("alu", "fp", "alu"),
     ("compare", "fp", "alu"),
@@ -87,7 +87,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("clock_uniform", "-", "udp"),
 ];
 
-/// Matrix products, after allocation: opcode, modifiers that it must have, field. The first that fits counts.
+/// Fields of matrix products after allocation: opcode, required modifiers, field. The first matching row applies.
 const PRODUCTS: &[(Opcode, &[&str], &str)] = &[
     (Opcode::DMMA, &[], "dmma"),
     (Opcode::IMMA, &[".SP", ".16832"], "immaSp16832"),
@@ -104,12 +104,12 @@ const PRODUCTS: &[(Opcode, &[&str], &str)] = &[
     (Opcode::HMMA, &[], "hmma1688"),
 ];
 
-/// Packed single precision keeps both halves of the multiply-add pipe busy.
+/// Packed single-precision operations, which occupy both halves of the multiply-add pipe (`fma2x`).
 const PACKED: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
 
-/// Fields before allocation.
+/// Fields before register allocation, in the order of the lines.
 pub const BEFORE: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
-/// Fields afterwards.
+/// Fields after register allocation, in the order of the lines.
 pub const AFTER: [&str; 26] = [
     "adu",
     "alu",
@@ -139,7 +139,7 @@ pub const AFTER: [&str; 26] = [
     "hmmaSp1688f16",
 ];
 
-/// The fields of a stage, in the order of the lines.
+/// Returns the fields of a stage, in the order of the lines.
 pub fn all(stage: Stage) -> &'static [&'static str] {
     match stage {
         Stage::Pre => &BEFORE,
@@ -147,7 +147,7 @@ pub fn all(stage: Stage) -> &'static [&'static str] {
     }
 }
 
-/// The field that an instruction counts for, by its number among [`all`].
+/// Returns the index in [`all`] of the field that an instruction counts for, or `None` if it has no field.
 pub fn of(stage: Stage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
     let row = TABLE.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
@@ -159,6 +159,7 @@ pub fn of(stage: Stage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> O
     all(stage).iter().position(|field| *field == name)
 }
 
+/// Returns the field of a matrix product.
 fn product(opcode: Opcode, modifiers: &[Symbol]) -> Option<&'static str> {
     let has = |name: &&str| modifiers.iter().any(|modifier| modifier.spelling() == *name);
     PRODUCTS.iter().find(|row| row.0 == opcode && row.1.iter().all(has)).map(|row| row.2)

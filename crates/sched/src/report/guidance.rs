@@ -1,11 +1,11 @@
-//! `SCHEDULING GUIDANCE:` and what follows it, by level.
+//! Formats the text after `SCHEDULING GUIDANCE:`, by level of detail.
 //!
-//! | level | what |
+//! | level | added text |
 //! |---|---|
-//! | 0 | nothing |
+//! | 0 | none |
 //! | 1 | the header; each block with its cycles and its schedule |
-//! | 2 | before that, who scheduled, and the target of registers with its reasons |
-//! | 3 | latencies that are hidden |
+//! | 2 | before the blocks: the scheduler, and the register target with its derivation |
+//! | 3 | hidden latencies |
 //! | 4 | `LOOP STATIC METRICS : ` and a line for each loop |
 
 use std::fmt::Write;
@@ -14,49 +14,51 @@ use super::latency;
 use super::statistics::{BlockSchedule, Gathered, LoopMetrics};
 use super::target::RegisterTarget;
 
-/// The header.
+/// The header before the name of the function.
 pub const HEADER: &str = "SCHEDULING GUIDANCE:";
-/// What goes before the loops.
+/// The header before the loops.
 pub const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 
-/// The level from which on the target of registers is explained.
+/// Lowest level at which the register target is explained.
 const TARGET_LEVEL: u8 = 2;
+/// Lowest level at which hidden latencies are printed.
 const HIDING_LEVEL: u8 = 3;
+/// Lowest level at which loops are printed.
 const LOOP_LEVEL: u8 = 4;
 
-/// What a pass of the scheduler did, in figures.
+/// The effect of one scheduling pass.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PassSummary {
-    /// The phase.
+    /// Phase number of the pass.
     pub phase: u8,
-    /// Blocks with a new order.
+    /// Number of blocks with a new order.
     pub blocks: usize,
-    /// Estimated cycles of all blocks, each once, before.
+    /// Estimated cycles of all blocks before the pass, each block executed once.
     pub cycles_before: u64,
-    /// The same afterwards.
+    /// Estimated cycles of all blocks after the pass.
     pub cycles_after: u64,
-    /// The most general registers that are live, before; 0 where it does not matter.
+    /// Maximum number of live general registers before the pass; 0 after register allocation.
     pub live_before: i32,
-    /// The same afterwards.
+    /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
 }
 
-/// What guidance is made of.
+/// The input of the guidance text of one function.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The function.
+    /// Name of the function.
     pub name: &'a str,
-    /// Who scheduled it, and what for.
+    /// The scheduling backend and mode, as text.
     pub scheduler: &'a str,
-    /// The target of registers, if it was scheduled before allocation.
+    /// The register target. `None` if the function was not scheduled before allocation.
     pub target: Option<&'a RegisterTarget>,
-    /// What was done.
+    /// The scheduling passes, in order.
     pub passes: &'a [PassSummary],
-    /// Final code.
+    /// Statistics of the final code.
     pub code: &'a Gathered,
 }
 
-/// The text of a level.
+/// Formats the guidance of a level.
 pub fn text(subject: &Subject<'_>, level: u8) -> String {
     let mut text = String::new();
     if level == 0 {

@@ -1,7 +1,8 @@
-//! How many cycles of a latency are hidden: how far apart producers and consumers are in the code as it is finally scheduled.
+//! Measures how much latency the final order hides: the distance between producers and consumers, in cycles.
 //!
-//! The distance is counted in cycles of issue, stalls included, waits for scoreboards left out: a wait is what was not hidden. Only
-//! the first consumer counts, and only one in the same block; others are counted as such.
+//! The distance is the number of issue cycles between the two instructions, stall cycles included. Scoreboard waits are not counted,
+//! because a wait is latency that was not hidden. Only the first consumer counts, and only if it is in the same block; results without a
+//! consumer in the block are counted separately ([`Distances::elsewhere`]).
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,28 +14,29 @@ use rustc_hash::FxHashMap;
 use super::timeline::Controls;
 use crate::code::Code;
 
-/// What is looked at.
+/// The kind of dependence whose distance is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Category {
-    /// Loads from shared memory.
+    /// Result of a shared-memory load.
     Lds,
-    /// Loads from global memory.
+    /// Result of a global-memory load.
     Ldg,
-    /// Double precision, and conversions of 64 bits.
+    /// Result of a double-precision operation or of a 64-bit conversion.
     Xu64,
-    /// Overwriting what somebody read before.
+    /// Write after read: from the last reader of a register to the instruction that overwrites it.
     Antidep,
 }
 
 impl Category {
-    /// All of them, in the order of the description.
+    /// All categories, in the order of the description.
     pub const ALL: [Category; 4] = [Category::Lds, Category::Ldg, Category::Xu64, Category::Antidep];
 
-    /// Its name in the description.
+    /// Returns the name in the description.
     pub fn name(self) -> &'static str {
         ["LDS", "LDG", "Xu64", "Antidep"][self as usize]
     }
 
+    /// Returns the category of results of a class, or `None` if they are not measured.
     fn of(class: Class) -> Option<Category> {
         match class.name() {
             "load_shared" => Some(Category::Lds),
@@ -45,18 +47,18 @@ impl Category {
     }
 }
 
-/// Distances of a category.
+/// Statistics of the distances of one category.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Distances {
-    /// How many.
+    /// Number of distances.
     pub count: u32,
-    /// The shortest.
+    /// The shortest distance, in cycles.
     pub least: u32,
-    /// The longest.
+    /// The longest distance, in cycles.
     pub most: u32,
-    /// All together.
+    /// Sum of all distances, in cycles.
     pub sum: u64,
-    /// Operations whose result is read in another block, if at all.
+    /// Number of instructions whose results are not read in their block.
     pub elsewhere: u32,
 }
 
@@ -68,16 +70,16 @@ impl Distances {
         self.count += 1;
     }
 
-    /// The average, 0 if there is none.
+    /// Returns the average distance in cycles, or 0 if there is none.
     pub fn average(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / f64::from(self.count) }
     }
 }
 
-/// Distances of all categories.
+/// The distances of all categories, indexed by [`Category`].
 pub type Hiding = [Distances; 4];
 
-/// The cycle of each instruction by stalls alone.
+/// Returns the issue cycle of each instruction of a block, counting stall cycles only.
 fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
     let mut at = 0;
     let mut slots = Vec::with_capacity(insts.len());
@@ -88,11 +90,11 @@ fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
     slots
 }
 
-/// Adds the distances of a block.
+/// Adds the distances of one block.
 pub fn add_block(hiding: &mut Hiding, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
     let slots = issue_slots(insts, controls);
     let at = |position: usize| slots[position - range.start];
-    // For each register its last writer; for each the last reader since.
+    // For each register, the position of its last writer and that of its last reader since.
     let mut writers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut readers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut is_read = vec![false; range.len()];
@@ -125,7 +127,7 @@ pub fn add_block(hiding: &mut Hiding, code: &Code, range: &Range<usize>, insts: 
     }
 }
 
-/// The lines for people.
+/// Formats the distances as text, one line per category.
 pub fn lines(hiding: &Hiding) -> String {
     let mut text = String::new();
     for (category, found) in Category::ALL.into_iter().zip(hiding) {
@@ -146,7 +148,7 @@ mod tests {
     use oriole_isa::{Control, parse};
     use oriole_support::Index;
 
-    /// By hand: stalls of 2 are 2 cycles each. The load is read two instructions on, the other one never; R2, read by the first load, is
+    /// Each stall is 2 cycles. The first load is read two instructions later, the second load never. R2, an address of the first load, is
     /// overwritten by the third instruction.
     #[test]
     fn distances_are_counted_by_stalls() {

@@ -1,27 +1,28 @@
-//! The lines of statistics, as a published description of ptxas gives them. Tools read them, so the spelling is theirs, `trancedental` too.
+//! The statistics lines, in the format of a published description of ptxas.
 //!
-//! A line is a template: each `[name=%d]` or `[name = %f]` takes the figure of that name. Some lines are there only on a condition.
+//! Existing tools parse these lines, so the spelling of the description is kept, `trancedental` included. Each line is a template:
+//! `[name=%d]` or `[name = %f]` is filled with the figure called `name`. Some lines are printed only under a condition.
 
 use std::fmt::Write;
 
 use super::statistics::Figure;
 use crate::backend::Stage;
 
-/// When a line is there.
+/// The condition for printing a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum When {
     Always,
-    /// The machine has uniform registers.
+    /// The target has uniform registers.
     UniformRegisters,
-    /// This figure is not zero.
+    /// The figure of this name is not zero.
     NonZero(&'static str),
-    /// The latency of the worst case is asked for.
+    /// The worst-case latency was requested ([`Case::Worst`]).
     Worst,
-    /// That of the average case.
+    /// The average-case latency was requested ([`Case::Average`]).
     Average,
 }
 
-/// The lines before allocation.
+/// Templates of the lines before register allocation.
 const BEFORE: &[(&str, When)] = &[
     ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
     ("# [urregs=%d]", When::UniformRegisters),
@@ -51,7 +52,7 @@ const BEFORE: &[(&str, When)] = &[
     ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
 ];
 
-/// The lines afterwards.
+/// Templates of the lines after register allocation.
 const AFTER: &[(&str, When)] = &[
     ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
     ("# [urregs=%d]", When::UniformRegisters),
@@ -84,24 +85,24 @@ const AFTER: &[(&str, When)] = &[
     ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
 ];
 
-/// The latency that has a line of its own; there is room for one.
+/// The latency to print on a line of its own. The format allows at most one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Case {
-    /// None.
+    /// No such line.
     #[default]
     Neither,
-    /// `worstcaseLat`.
+    /// The worst case, `worstcaseLat`.
     Worst,
-    /// `avgcaseLat`.
+    /// The average case, `avgcaseLat`.
     Average,
 }
 
-/// The figure of a name; zero if there is none.
+/// Returns the figure with this name, or a count of zero if there is none.
 fn find(figures: &[(String, Figure)], name: &str) -> Figure {
     figures.iter().find(|(known, _)| known == name).map_or(Figure::Count(0), |(_, figure)| *figure)
 }
 
-/// The lines of a stage.
+/// Formats the lines of a stage.
 pub fn text(stage: Stage, figures: &[(String, Figure)], has_uniform_registers: bool, case: Case) -> String {
     let lines = match stage {
         Stage::Pre => BEFORE,
@@ -124,7 +125,7 @@ pub fn text(stage: Stage, figures: &[(String, Figure)], has_uniform_registers: b
     text
 }
 
-/// Writes a line with the figures that it names.
+/// Appends one line, with the figures that its template names.
 fn fill(text: &mut String, template: &str, figures: &[(String, Figure)]) {
     for piece in template.split_inclusive(']') {
         let Some((head, conversion)) = piece.split_once('%') else {
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
     use crate::report::fields;
 
-    /// The sample of the description, line by line; all conditions met.
+    /// The sample output in the description, with every condition met.
     const SAMPLE: &str = "\
 # 142 instructions, 24 R-regs
 # [inst=142] [texInst=0] [tepid=0] [rregs=24]
@@ -215,7 +216,8 @@ mod tests {
         assert!(text.contains("# [avgcaseLat=0.000000]\n"));
     }
 
-    /// The rules that the description gives for the second format: no commas, one size of spills, pipes of the hardware.
+    /// The rules of the description for the format after allocation: no commas, a single spill size, hardware pipes instead of kinds of
+    /// work.
     #[test]
     fn the_second_format_has_the_pipes_and_no_commas() {
         let all = text(Stage::Post, &[], true, Case::Neither);
@@ -223,7 +225,7 @@ mod tests {
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));
         for pipe in fields::AFTER {
             assert!(all.contains(&format!("[est {pipe}=0]")), "{pipe}");
-            // The description's own lines have no throughput of `half`.
+            // The lines in the description have no throughput for `half`.
             assert_eq!(all.contains(&format!("[{pipe} thru=0.000000]")), pipe != "half", "{pipe}");
         }
     }

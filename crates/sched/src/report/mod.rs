@@ -1,17 +1,17 @@
-//! The scheduler's account of itself: what it did, why, and what it is worth.
+//! Reports about scheduling: what was done, for which reason, and the estimated effect.
 //!
-//! | what | file |
+//! | report | module |
 //! |---|---|
-//! | figures of a function, one gathering for both formats | [`statistics`] |
-//! | the lines of a published description of ptxas, before and after allocation | [`lines`] |
-//! | which instruction counts for which field of these lines | [`fields`] |
-//! | cycles of blocks and how often they are executed | [`timeline`] |
-//! | how far apart producers and consumers are | [`latency`] |
-//! | `SCHEDULING GUIDANCE:` with its levels | [`guidance`] |
-//! | the target of registers, and how it came | [`target`] |
-//! | every pick with its reason | [`trace`] |
+//! | counts and estimates of a function, gathered once for both stages | [`statistics`] |
+//! | the statistics lines of a published description of ptxas, before and after register allocation | [`lines`] |
+//! | the field of these lines that each instruction counts for | [`fields`] |
+//! | issue cycles of blocks, and execution frequencies of blocks | [`timeline`] |
+//! | distances between producers and consumers | [`latency`] |
+//! | the text after `SCHEDULING GUIDANCE:`, by level | [`guidance`] |
+//! | the register target and how it is derived | [`target`] |
+//! | each scheduling decision with its reason | [`trace`] |
 //!
-//! All of it reads finished code and changes nothing; it runs only if somebody asks. `docs/scheduling-output.md` says what each figure means.
+//! Reports read finished code and never change it. They are computed only on request. `docs/scheduling-output.md` defines each figure.
 
 pub mod fields;
 pub mod guidance;

@@ -1,10 +1,11 @@
-//! Figures of a function, before and after allocation.
+//! Gathers the scheduling statistics of a function, before and after register allocation.
 //!
-//! [`gather`] goes through the code once and counts; [`Gathered::figures`] makes the fields of the lines from that, given what is known only
-//! when the whole file is put together: the registers of a kernel that calls functions, the size of the code.
+//! [`gather`] counts in one pass over the code. [`Gathered::figures`] computes the fields of the statistics lines from these counts and
+//! from facts known only when the whole file is linked ([`Setting`]): the registers of a kernel that calls functions, the size of the code.
 //!
-//! **Throughputs** are shares of a scheduler's time. The warps that stay resident share its units; a round of all of them takes as long
-//! as one warp alone, or as the busiest unit needs for all, or as their issue takes, whichever is most.
+//! **Throughputs** are fractions of a scheduler's time. The resident warps share the units of the scheduler. One round, in which every
+//! resident warp executes the function once, takes the maximum of three times: the latency of one warp alone, the busy time of the busiest
+//! unit for all warps, and the number of instructions issued for all warps.
 
 use std::ops::Range;
 
@@ -25,17 +26,17 @@ use crate::code::{Code, Item, RegisterClass};
 use crate::function::LiveValues;
 use crate::pressure::Tracker;
 
-/// A value of a field.
+/// The value of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figure {
-    /// How many.
+    /// A count.
     Count(u64),
-    /// A share, an average.
+    /// A fraction or an average.
     Ratio(f64),
 }
 
 impl Figure {
-    /// As a number.
+    /// Returns the value as a floating-point number.
     pub fn number(self) -> f64 {
         match self {
             Figure::Count(count) => count as f64,
@@ -44,81 +45,81 @@ impl Figure {
     }
 }
 
-/// A block as it is scheduled.
+/// The schedule of one block.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BlockSchedule {
     /// The block.
     pub block: Block,
-    /// Cycles of one execution.
+    /// Estimated cycles of one execution.
     pub cycles: u32,
-    /// Cycles of these in which something is waited for.
+    /// Cycles among these in which no instruction issues.
     pub waited: u32,
-    /// How often it is executed, by guess.
+    /// Estimated number of executions.
     pub executions: f64,
-    /// The most general registers that are live; known before allocation.
+    /// Maximum number of live general registers, as found before register allocation. `None` if it is unknown.
     pub live: Option<i32>,
-    /// Instructions with the cycle of their issue.
+    /// Machine instructions with their issue cycles.
     pub schedule: Vec<(u32, String)>,
 }
 
-/// A loop, one iteration of it, inner loops gone through once.
+/// Figures of one iteration of a loop, with inner loops iterated once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopMetrics {
-    /// Its header.
+    /// The loop header.
     pub header: Block,
-    /// 1 for outermost loops.
+    /// Nesting depth; 1 for outermost loops.
     pub depth: u32,
-    /// Blocks, inner loops included.
+    /// Number of blocks, inner loops included.
     pub blocks: usize,
-    /// Instructions.
+    /// Number of machine instructions.
     pub instructions: usize,
-    /// Loads, from wherever.
+    /// Number of loads from any memory space.
     pub loads: usize,
-    /// Stores.
+    /// Number of stores.
     pub stores: usize,
-    /// Cycles of one warp alone.
+    /// Estimated cycles of one warp alone.
     pub cycles: f64,
-    /// The most general registers that are live; known before allocation.
+    /// Maximum number of live general registers, as found before register allocation. `None` if it is unknown.
     pub live: Option<i32>,
 }
 
-/// What is counted in the code.
+/// The counts and estimates of a function.
 #[derive(Clone, Debug)]
 pub struct Gathered {
-    /// When.
+    /// Before or after register allocation.
     pub stage: Stage,
-    /// Machine instructions.
+    /// Number of machine instructions.
     pub instructions: usize,
-    /// Cycles of a warp, by guess; see [`timeline`].
+    /// Estimated cycles of one warp alone; see [`timeline`].
     pub latency: f64,
-    /// The same if a warp goes all ways and everything takes as long as ever.
+    /// Estimated cycles if the warp diverges at every branch and every instruction takes its longest time.
     pub worst_latency: f64,
-    /// The same if a warp never parts.
+    /// Estimated cycles if the warp never diverges.
     pub average_latency: f64,
-    /// Instructions for each field of the stage.
+    /// Number of instructions for each field of the stage ([`fields::all`]).
     pub counts: Vec<u64>,
-    /// Instructions that have no field.
+    /// Number of instructions without a field.
     pub without_field: u64,
-    /// The most general and uniform registers that are live; before allocation only.
+    /// Maximum number of live general and of live uniform registers; before register allocation only.
     pub live: [i32; 2],
-    /// Blocks at whose end threads of a warp may part; before allocation only.
+    /// Blocks that end in a divergent branch. Found before register allocation and copied afterwards.
     pub divergent: FxHashSet<Block>,
-    /// The schedule, block by block.
+    /// The schedule of each reachable block.
     pub blocks: Vec<BlockSchedule>,
-    /// All loops, outer ones first.
+    /// All loops, outer loops before inner ones.
     pub loops: Vec<LoopMetrics>,
     /// Distances between producers and consumers.
     pub hiding: Hiding,
     other: Other,
-    /// Cycles on each unit that the instructions of each field take.
+    /// For each field, cycles that its instructions occupy each unit.
     busy: Vec<[f64; UNITS]>,
-    /// Cycles on each unit that all instructions take.
+    /// Cycles that all instructions occupy each unit.
     all_busy: [f64; UNITS],
-    /// Instructions that are issued.
+    /// Estimated number of instructions issued.
     issued: f64,
 }
 
-/// Counts that have a field of their own.
+/// Counts that have fields of their own. Fields with `_stored` and `_loaded` are in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 struct Other {
     textures: u64,
@@ -136,21 +137,21 @@ struct Other {
     precise: u64,
 }
 
-/// Classes whose results are rounded as IEEE 754 says.
+/// Classes whose results are rounded as IEEE 754 requires.
 const PRECISE: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
 
-/// Code that is final.
+/// Final code, with control words and physical registers.
 #[derive(Clone, Copy)]
 pub struct Final<'a> {
-    /// Its control words.
+    /// The control words.
     pub controls: Controls<'a>,
-    /// Its shape before layout.
+    /// The control flow before layout.
     pub skeleton: &'a Skeleton,
-    /// What was gathered on values.
+    /// The statistics before register allocation.
     pub before: &'a Gathered,
 }
 
-/// Goes through a function, on values or in its final form.
+/// Gathers the statistics of a function: before register allocation, or of final code.
 pub fn gather(function: &Function, figures: Figures<'_>, final_code: Option<Final<'_>>) -> Gathered {
     let stage = if final_code.is_none() { Stage::Pre } else { Stage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
@@ -188,20 +189,22 @@ pub fn gather(function: &Function, figures: Figures<'_>, final_code: Option<Fina
     gathered
 }
 
-/// The timing of a block, and what its first execution in a loop takes more.
+/// The timing of a block.
 struct BlockTime {
+    /// Timing of one execution; in a loop header, of every iteration but the first.
     timing: Timing,
+    /// Additional cycles of the first iteration of a loop header, which waits for results from outside the loop.
     first_more: u32,
 }
 
 impl BlockTime {
-    /// Cycles of so many executions.
+    /// Returns the cycles of `executions` executions, of which one in [`timeline::TRIPS`] is a first iteration.
     fn altogether(&self, executions: f64) -> f64 {
         executions * f64::from(self.timing.cycles) + executions / timeline::TRIPS * f64::from(self.first_more)
     }
 }
 
-/// The timing of all blocks that can be reached.
+/// Times all reachable blocks.
 fn timings(
     function: &Function,
     listing: &Listing,
@@ -232,7 +235,7 @@ fn timings(
     };
     let mut ends: FxHashMap<Block, UnderWay> = FxHashMap::default();
     let mut found = FxHashMap::default();
-    // The first round finds out what comes from the iteration before, the second one uses it.
+    // Two rounds: the first finds the results in flight along back edges, the second uses them.
     for _ in 0..2 {
         for &block in &skeleton.order {
             let is_header = !skeleton.back[block].is_empty();
@@ -248,6 +251,7 @@ fn timings(
     found
 }
 
+/// Returns the blocks that end in a divergent branch.
 fn divergent_blocks(function: &Function) -> FxHashSet<Block> {
     let flow = ControlFlow::compute(function);
     let found: FxHashSet<Inst> = Uniformity::compute(function, &flow).divergent_branches().iter().copied().collect();
@@ -255,6 +259,7 @@ fn divergent_blocks(function: &Function) -> FxHashSet<Block> {
     function.layout.iter().filter(parts).copied().collect()
 }
 
+/// Returns the schedule of a block, with the text of its machine instructions.
 fn block_schedule(function: &Function, block: Block, timing: &Timing, executions: f64, live: Option<i32>) -> BlockSchedule {
     let insts = &function.blocks[block].insts;
     let is_machine = |inst: Inst| function.insts[inst].op.machine().is_some();
@@ -265,6 +270,7 @@ fn block_schedule(function: &Function, block: Block, timing: &Timing, executions
     BlockSchedule { block, cycles: timing.cycles, waited: timing.waited, executions, live, schedule: schedule.collect() }
 }
 
+/// Computes the figures of all loops.
 fn loop_metrics(function: &Function, skeleton: &Skeleton, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
     let Skeleton { loops, known: often, .. } = skeleton;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
@@ -288,12 +294,13 @@ fn loop_metrics(function: &Function, skeleton: &Skeleton, blocks: &[BlockSchedul
     loops.iter().map(metrics).collect()
 }
 
+/// Returns the name of the scheduling class, or `None` for a pseudo operation.
 fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
     let data = &function.insts[inst];
     Some(oriole_hardware::Classes::get().of(data.op.machine()?, &data.modifiers).name())
 }
 
-/// Live registers, where values tell.
+/// Computes register pressure on SSA values. Does nothing after register allocation, when there is no liveness.
 struct Pressure {
     liveness: Option<Liveness>,
     tracker: Tracker,
@@ -305,7 +312,7 @@ impl Pressure {
         Pressure { liveness, tracker: Tracker::new(listing.code.groups().len()) }
     }
 
-    /// The most general registers that are live in a block.
+    /// Returns the maximum number of live general registers in a block. Also updates the maxima of the function.
     fn walk(&mut self, function: &Function, listing: &Listing, block: Block, range: &Range<usize>, gathered: &mut Gathered) -> Option<i32> {
         let live = LiveValues::of(function, self.liveness.as_ref()?, block);
         self.tracker.enter_block(&listing.code, range.clone(), live.as_borders());
@@ -349,7 +356,9 @@ impl Gathered {
         }
     }
 
+    /// Adds the counts of one block.
     fn count_block(&mut self, function: &Function, block: Block, code: &Code, range: &Range<usize>, figures: Figures<'_>, executions: f64) {
+        // Registers that hold the result of a texture fetch, for the field `tepid`.
         let mut fetched: FxHashSet<u32> = FxHashSet::default();
         for (position, &inst) in range.clone().zip(&function.blocks[block].insts) {
             let item = &code.items[position];
@@ -399,6 +408,7 @@ impl Other {
         self.precise += u64::from(PRECISE.contains(&class));
     }
 
+    /// Counts a texture instruction by where its descriptor comes from.
     fn count_texture(&mut self, function: &Function, inst: Inst) {
         let is_uniform = |operand: &Operand| match operand.kind {
             OperandKind::Register { file, .. } => file == File::Uniform,
@@ -417,7 +427,7 @@ impl Other {
     }
 }
 
-/// Whether only one half is computed: all registers that are read give the same half twice.
+/// Returns whether a half-precision instruction computes one value only: all register sources use the same half twice.
 fn is_single_half(function: &Function, inst: Inst) -> bool {
     let is_register = |operand: &&Operand| {
         matches!(operand.kind, OperandKind::Register { file: File::General, .. })
@@ -428,41 +438,41 @@ fn is_single_half(function: &Function, inst: Inst) -> bool {
     registers.peek().is_some() && registers.all(is_one)
 }
 
-/// What is known when a function is finished, or assumed before.
+/// Facts about a function that are known only when the file is linked, or assumed before.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Setting {
-    /// Registers of a thread, as the hardware gives them.
+    /// Registers allocated to a thread.
     pub registers: u32,
-    /// Uniform registers.
+    /// Number of uniform registers.
     pub uniform_registers: u32,
-    /// The launch that occupancy is reckoned for, registers left out.
+    /// Launch that occupancy is computed for; its register count is replaced by `registers`.
     pub launch: Launch,
-    /// Bytes that spills store and load.
+    /// Bytes stored and bytes loaded by spill code.
     pub spilled: (u64, u64),
-    /// Bytes of local memory for spills.
+    /// Bytes of local memory for spill slots.
     pub spill_size: u64,
     /// Bytes of local memory for variables.
     pub variables_size: u64,
     /// Bytes of code.
     pub program_bytes: u64,
-    /// The most values that are live behind a call.
+    /// Maximum number of general registers live after a call.
     pub live_at_calls: u64,
-    /// Branches at which threads of a warp may part.
+    /// Number of divergent branches.
     pub divergent_branches: u64,
 }
 
 impl Gathered {
-    /// The most general registers that are live behind a call.
+    /// Returns the maximum number of general registers live after a call.
     pub fn live_at_calls(&self) -> u64 {
         self.other.live_at_calls
     }
 
-    /// Registers that a thread would get for what is live, with so many more.
+    /// Returns the registers a thread needs for the live ones and `beyond` more.
     pub fn registers_for_live(&self, beyond: i32) -> u32 {
         (self.live[0] + beyond).max(0) as u32
     }
 
-    /// All fields with their values.
+    /// Returns all fields by name.
     pub fn figures(&self, setting: &Setting, machine: &Machine) -> Vec<(String, Figure)> {
         let launch = Launch { registers: setting.registers.min(machine.registers_per_thread), ..setting.launch };
         let found = launch.occupancy(machine).ok();
@@ -534,7 +544,7 @@ impl Gathered {
         list
     }
 
-    /// How often in a cycle a scheduler with so many warps could execute the function.
+    /// Returns how many times per cycle a scheduler with `warps` resident warps completes the function for one warp.
     fn rounds(&self, warps: f64) -> f64 {
         let warps = warps.max(1.0);
         let busiest = self.all_busy.iter().copied().fold(self.issued, f64::max);
@@ -542,6 +552,7 @@ impl Gathered {
     }
 }
 
+/// Returns `part / whole`, or 0 if `whole` is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -550,7 +561,7 @@ fn share(part: f64, whole: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A uniform register beside others names the descriptor; `.B` alone takes it from a general register.
+    /// A uniform register among the sources holds the descriptor. `.B` without one takes the descriptor from a general register.
     #[test]
     fn textures_are_counted_by_the_place_of_their_descriptor() {
         let text = "func kernel @textures {

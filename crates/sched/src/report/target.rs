@@ -1,72 +1,80 @@
-//! How many general registers may be live, and why.
+//! Computes the register target: the number of general registers that may be live without losing occupancy.
 //!
-//! A warp gets registers in units, and so many warps stay resident as their registers fit. The target is the most registers with which as
-//! many stay as with what the old order needs, or a share of them where a schedule is to pay with warps. Where the size of a block is
-//! declared, whole blocks count, with all else that a block needs: between two numbers of blocks even more registers are free.
+//! Registers are allocated to a warp in units, and the number of resident warps is limited by the registers they need. The target is the
+//! largest number of live registers that keeps as many warps resident as the old order does. If a schedule may give up occupancy, only a
+//! percentage of these warps must stay ([`Bounds::warps_kept`]). If the block size is declared, whole blocks are counted, with their shared
+//! memory and barriers. Blocks are coarser than warps, so more registers are free between two numbers of resident blocks.
+//!
+//! Example (sm_90, 512 registers per lane of a scheduler, unit 8, 6 registers reserved): 30 live registers allocate 40 per thread, which
+//! allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.
 
 use std::fmt;
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 
-/// What the target depends on besides the code and the machine.
+/// Inputs of the register target besides the code and the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// What a block of threads needs besides registers, if its size is declared.
+    /// Resources of a block besides registers, if the block size is declared.
     pub launch: Option<Launch>,
-    /// Registers that allocation may need beyond those that are live: tuples leave gaps.
+    /// Registers that allocation may need beyond the live ones, because aligned tuples leave gaps.
     pub gaps: i32,
-    /// Registers that a thread gets beyond those that its code names.
+    /// Registers that the hardware allocates to a thread beyond those that its code can name.
     pub hidden: i32,
-    /// Registers that its code may name.
+    /// Maximum number of registers that the code may name.
     pub limit: i32,
-    /// The share of resident warps, in percent, that must be left.
+    /// Percentage of the resident warps that must stay resident.
     pub warps_kept: u32,
-    /// A target that somebody asked for.
+    /// The target requested by the user. `None` to compute it.
     pub asked: Option<i32>,
 }
 
-/// Registers that may be live, with the figures that they follow from.
+/// The register target, with the figures that it is derived from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterTarget {
-    /// The most that were live in the old order.
+    /// Maximum number of general registers live in the old order.
     pub live: i32,
-    /// Registers of a thread are given out in this unit.
+    /// Allocation unit, in registers per thread.
     pub unit: i32,
-    /// What a thread of the old order gets, as far as the limit allows.
+    /// Registers allocated to a thread for the old order, at most the limit, rounded up to the unit.
     pub given: i32,
-    /// Warps of a scheduler that stay resident with that, or the share of them that is kept.
+    /// Warps per scheduler that must stay resident.
     pub warps: u32,
-    /// The same in blocks of a multiprocessor, and their threads, where a size is declared.
+    /// Blocks per multiprocessor that must stay resident, and threads per block. `None` if no block size is declared or no block fits.
     pub blocks: Option<(u32, u32)>,
-    /// The most that a thread may get without changing that.
+    /// Maximum number of registers per thread with which that many warps or blocks stay resident.
     pub free: i32,
-    /// The target: what may be live.
+    /// The target: the number of registers that may be live.
     pub registers: i32,
-    /// What it depends on besides.
+    /// The other inputs.
     pub bounds: Bounds,
 }
 
 impl RegisterTarget {
-    /// The target for an old order with so many live registers.
+    /// Computes the target for an old order with at most `live` live registers.
     pub fn new(live: i32, machine: &Machine, bounds: &Bounds) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
+        // Registers that the thread gets beyond the live ones.
         let beyond = bounds.gaps + bounds.hidden;
         let given = (live + beyond).min(bounds.limit + bounds.hidden).saturating_add(unit - 1) / unit * unit;
         let (warps, blocks, free) = by_blocks(given, machine, bounds).unwrap_or_else(|| by_warps(given, unit, machine, bounds));
+        // A requested target replaces the computed one, but the limit applies to both.
         let registers = bounds.asked.unwrap_or(free - beyond).min(bounds.limit - bounds.gaps).max(1);
         RegisterTarget { live, unit, given, warps, blocks, free, registers, bounds: *bounds }
     }
 
-    /// Whether the limit decides, not the machine alone.
+    /// Returns whether the register limit, and not occupancy alone, determines the target.
     pub fn is_limited(&self) -> bool {
         let Bounds { gaps, hidden, limit, .. } = self.bounds;
         self.live + gaps > limit || limit < self.free - hidden
     }
 }
 
+/// Resident warps per scheduler, resident blocks with their threads, and the maximum number of registers per thread for them.
 type Found = (u32, Option<(u32, u32)>, i32);
 
+/// Computes occupancy in warps per scheduler, for a block size that is not known.
 fn by_warps(given: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> Found {
     let for_warp = (machine.registers_per_scheduler() / machine.threads_per_warp) as i32;
     let warps = (for_warp / given.max(unit)).clamp(1, machine.warps_per_scheduler() as i32);
@@ -74,7 +82,7 @@ fn by_warps(given: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> Found 
     (warps as u32, None, for_warp / warps / unit * unit)
 }
 
-/// None if no block fits, or if no size is declared.
+/// Computes occupancy in whole blocks. Returns `None` if no block size is declared, or if no block fits.
 fn by_blocks(given: i32, machine: &Machine, bounds: &Bounds) -> Option<Found> {
     let registers = u32::try_from(given).ok()?.min(machine.registers_per_thread);
     let launch = Launch { registers, ..bounds.launch? };
@@ -120,7 +128,7 @@ mod tests {
         RegisterTarget::new(live, Machine::named("sm_90").unwrap(), &bounds(launch, limit))
     }
 
-    /// 16,384 registers of a scheduler are 512 for each of 32 threads: 40 registers allow 12 warps, and 12 warps 42, in units of 8 40.
+    /// A scheduler's 16,384 registers are 512 per lane. 40 registers per thread allow 12 warps, and 12 warps allow 42, rounded down to 40.
     #[test]
     fn what_one_warp_more_would_need_is_the_end() {
         let found = target(30, None, 253);
@@ -130,21 +138,22 @@ mod tests {
         assert_eq!(target(3, None, 253).registers, 26, "sixteen warps, 32 registers each");
     }
 
-    /// Blocks of 1,024 threads have 8 warps in each scheduler: one block stays with 40 registers as with 64.
+    /// A block of 1,024 threads has 8 warps per scheduler. One block is resident with 40 registers per thread and with 64.
     #[test]
     fn between_two_numbers_of_blocks_registers_are_free() {
         let launch = |threads| Some(Launch { threads, ..Launch::default() });
         let found = target(30, launch(1024), 253);
         assert_eq!((found.blocks, found.warps, found.free, found.registers), (Some((1, 1024)), 8, 64, 58));
         assert!(found.to_string().contains("1 blocks of 1024 threads stay resident up to 64"), "{found}");
-        // The best practices guide's blocks of 128 with 37 registers: twelve of them.
+        // The example of the best practices guide: blocks of 128 threads with 37 registers; 12 blocks are resident.
         assert_eq!(target(31, launch(128), 253).blocks, Some((12, 128)));
-        // Shared memory for one block only: all registers are free.
+        // Shared memory allows one block only, so all registers are free.
         let shared = Some(Launch { threads: 128, static_shared: 160 << 10, ..Launch::default() });
         assert_eq!(target(30, shared, 253).registers, 249);
     }
 
-    /// Half of twelve warps: 512 / 6 is 85, in units of 8 80. Half of two blocks of 512 threads with 56 registers: one, with up to 128.
+    /// Half of 12 warps: 512 / 6 is 85, rounded down to 80. Half of two blocks of 512 threads with 56 registers is one block, with up to
+    /// 128.
     #[test]
     fn a_share_of_the_warps_buys_registers() {
         let half = |live, launch| {
@@ -172,7 +181,7 @@ mod tests {
         let found = target(30, None, 30);
         assert_eq!(found.registers, 26);
         assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");
-        // Blocks of 416 threads start with at most 128 registers; 153 live ones will be spilled.
+        // Blocks of 416 threads can launch with at most 128 registers per thread. 153 live registers will be spilled.
         let found = target(153, Some(Launch { threads: 416, ..Launch::default() }), 126);
         assert_eq!((found.given, found.blocks, found.registers), (128, Some((1, 416)), 122));
     }

@@ -1,14 +1,15 @@
-//! When the instructions of a block are issued, and how often blocks are executed.
+//! Estimates the issue cycle of each instruction of a block, and the execution frequency of each block.
 //!
-//! **Cycles.** A block is gone through in order, one warp alone. Before allocation an instruction is issued when its operands are there and
-//! its unit is free. Final code has control words, which say it exactly: an instruction is issued when the stall of the one before is over
-//! and the scoreboards that it waits for are released. What varies takes its usual time, or the most for the worst case. What is still
-//! under way at the end of a block is waited for in the next. In a loop that is what comes from the iteration before; what comes from outside
-//! is waited for once, not in every iteration.
+//! **Cycles.** A block is walked in order, for one warp alone. Before register allocation, an instruction issues when its operands are
+//! ready and its unit is free ([`by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall
+//! cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`by_controls`]). An instruction of variable
+//! latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block are waited for in the
+//! successors ([`UnderWay`]). A loop header waits in every iteration for results of the previous iteration, and only once for results from
+//! outside the loop.
 //!
-//! **How often** is a guess that needs no profile. At a branch the ways share what comes in equally; where threads of a warp may part, a warp
-//! goes all of them. Who is in a loop leaves it at last, so both ways of a branch that leaves one are taken. A loop is executed
-//! [`TRIPS`] times.
+//! **Frequencies** are static estimates without a profile. At a branch, each of n successors is taken with probability 1/n. At a divergent
+//! branch the warp executes every successor. At a branch that leaves a loop, every successor counts as executed, because each loop is left
+//! in the end. The trip count of every loop is [`TRIPS`].
 
 use std::ops::Range;
 
@@ -24,24 +25,24 @@ use crate::code::{Code, from_ir, from_machine};
 use crate::graph::{self, UNKNOWN_CYCLES};
 use crate::resource::Costs;
 
-/// How often a loop is executed, for want of better knowledge.
+/// Assumed trip count of a loop.
 pub const TRIPS: f64 = 10.0;
 
-/// The machine that code is timed on.
+/// The hardware figures that code is timed with.
 #[derive(Clone, Copy)]
 pub struct Figures<'a> {
     /// Latencies.
     pub model: &'a Model,
-    /// Time on units.
+    /// Unit of each class, and cycles on it.
     pub costs: &'a Costs,
 }
 
-/// How long what varies takes.
+/// The assumption about instructions of variable latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// As long as usual.
+    /// The usual latency.
     Usual,
-    /// As long as ever.
+    /// The longest latency.
     Worst,
 }
 
@@ -54,21 +55,21 @@ impl Pace {
     }
 }
 
-/// The control word of each instruction.
+/// A function that returns the control word of an instruction.
 pub type Controls<'a> = &'a dyn Fn(Inst) -> Control;
 
-/// A function as items, block by block.
+/// The items of a function, block by block.
 pub struct Listing {
-    /// The items.
+    /// The items of all blocks.
     pub code: Code,
-    /// Which are whose.
+    /// The blocks in layout order, each with the range of its items.
     pub blocks: Vec<(Block, Range<usize>)>,
-    /// The registers of values, before allocation.
+    /// Register numbers of values. `None` after register allocation.
     numbers: Option<from_ir::ValueNumbers>,
 }
 
 impl Listing {
-    /// The items of a function, on values or on registers.
+    /// Builds the items of a function, on values or on physical registers.
     pub fn new(function: &Function) -> Listing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
         let mut code = numbers.as_ref().map_or_else(from_machine::empty, |numbers| numbers.empty(function));
@@ -86,7 +87,8 @@ impl Listing {
         Listing { code, blocks, numbers }
     }
 
-    /// What is under way at the end of a block, as another one behind it sees it: phis are ready when their sources are.
+    /// Translates the results in flight at the end of `from` to the entry of its successor `block`. The result of a phi is ready when its
+    /// operand for the predecessor `from` is ready.
     pub fn enter(&self, function: &Function, from: Block, end: &UnderWay, block: Block) -> UnderWay {
         let mut entered = end.clone();
         let Some(numbers) = &self.numbers else { return entered };
@@ -105,29 +107,31 @@ impl Listing {
     }
 }
 
-/// When the instructions of a block are issued.
+/// Issue cycles of one execution of a block.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Timing {
-    /// The cycle of each.
+    /// Issue cycle of each instruction.
     pub issued: Vec<u32>,
-    /// Cycles until what follows the block can be issued.
+    /// Cycles until the first instruction after the block can issue.
     pub cycles: u32,
-    /// Cycles of these in which nothing is issued because something is waited for.
+    /// Cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
     pub waited: u32,
 }
 
-/// Cycles that what is under way still takes: until scoreboards are released, until results are there.
+/// Results in flight at a block boundary.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct UnderWay {
+    /// For each scoreboard, cycles until it is released.
     scoreboards: [u32; SCOREBOARDS],
+    /// For each register, cycles until its value is ready. Registers without an entry are ready.
     registers: FxHashMap<u32, u32>,
 }
 
-/// One more than there are, for numbers that three bits can hold.
+/// Number of values of a three-bit scoreboard index. The hardware has six scoreboards.
 const SCOREBOARDS: usize = 8;
 
 impl UnderWay {
-    /// What is under way where ways meet.
+    /// Merges the results in flight of another predecessor: the longer time counts.
     pub fn meet(&mut self, other: &UnderWay) {
         for (cycles, other) in self.scoreboards.iter_mut().zip(other.scoreboards) {
             *cycles = (*cycles).max(other);
@@ -139,12 +143,14 @@ impl UnderWay {
     }
 }
 
-/// The timing of a block by its operands.
+/// Times a block by its operands. `under_way` has the results in flight at its start, and is replaced by those at its end.
 pub fn by_operands(code: &Code, range: &Range<usize>, figures: Figures<'_>, pace: Pace, under_way: &mut UnderWay) -> Timing {
     let mut timing = Timing::default();
-    // When results are there, for readers that are not known yet.
+    // When the result of each register is ready for a reader in another block, whose port is not known: the worst case of the class.
     let mut ready = std::mem::take(&mut under_way.registers);
+    // The last writer of each register in this block, with its issue cycle and port: for readers in the block the latency is exact.
     let mut written: FxHashMap<u32, (usize, u32, Option<Port>)> = FxHashMap::default();
+    // The cycle at which each unit is free.
     let mut free = [0_u32; UNITS];
     for position in range.clone() {
         let item = &code.items[position];
@@ -186,7 +192,7 @@ pub fn by_operands(code: &Code, range: &Range<usize>, figures: Figures<'_>, pace
     timing
 }
 
-/// The timing of a block by its control words.
+/// Times a block by its control words. `under_way` has the scoreboards in flight at its start, and is replaced by those at its end.
 pub fn by_controls(
     code: &Code,
     (range, insts): (&Range<usize>, &[Inst]),
@@ -225,47 +231,47 @@ pub fn by_controls(
     timing
 }
 
-/// What is assumed where threads of a warp meet a branch.
+/// The assumption about divergence at branches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ways {
-    /// They share the ways; where they may part, a warp goes all.
+    /// Divergent branches execute every successor, others one.
     AsKnown,
-    /// They go one way.
+    /// A warp never diverges.
     One,
-    /// They part everywhere.
+    /// A warp diverges at every branch.
     All,
 }
 
-/// How often each block is executed.
+/// Execution frequency of each block.
 #[derive(Clone, Debug)]
 pub struct Frequencies {
-    /// In one pass through each loop around it.
+    /// Executions per iteration of the loops around the block.
     pub pass: IndexVec<Block, f64>,
-    /// Altogether.
+    /// Executions per execution of the function.
     pub total: IndexVec<Block, f64>,
 }
 
-/// The shape of a function: loops, and how often blocks are executed. It must be taken before layout, which leaves out jumps to what follows.
+/// Control flow of a function: loops and execution frequencies. Must be computed before layout, which removes jumps to the next block.
 #[derive(Clone, Debug)]
 pub struct Skeleton {
-    /// Blocks, each behind those that lead to it, loops aside.
+    /// Reachable blocks in reverse post-order.
     pub order: Vec<Block>,
-    /// For each block those that lead to it, ways back left out.
+    /// For each block, its predecessors by forward edges.
     pub forward: IndexVec<Block, Vec<Block>>,
-    /// For each block those that lead back to it: headers of loops have some.
+    /// For each block, its predecessors by back edges. Only loop headers have some.
     pub back: IndexVec<Block, Vec<Block>>,
-    /// Loops.
+    /// The loops.
     pub loops: Loops,
-    /// How often blocks are executed as far as is known.
+    /// Frequencies with the known divergence.
     pub known: Frequencies,
-    /// If a warp never parts.
+    /// Frequencies if a warp never diverges.
     pub one_way: Frequencies,
-    /// If it parts everywhere.
+    /// Frequencies if a warp diverges at every branch.
     pub all_ways: Frequencies,
 }
 
 impl Skeleton {
-    /// The shape of a function, given the blocks at whose end threads of a warp may part.
+    /// Computes the skeleton of a function. `divergent` has the blocks that end in a divergent branch.
     pub fn new(function: &Function, divergent: &FxHashSet<Block>) -> Skeleton {
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
@@ -281,6 +287,7 @@ impl Skeleton {
     }
 }
 
+/// Computes execution frequencies in one pass in reverse post-order.
 fn frequencies(
     function: &Function,
     flow: &ControlFlow,
@@ -292,6 +299,8 @@ fn frequencies(
     let dominators = Dominators::compute(function, flow);
     let mut pass: IndexVec<Block, f64> = IndexVec::filled(function.blocks.len(), 0.0);
     let mut total = pass.clone();
+    // The fraction of executions of `from` that reach each of its successors. It is 1 at a branch that leaves a loop: the iteration
+    // continues, and the loop is left in the end.
     let share = |from: Block| {
         let successors = flow.successors(from);
         let leaves = |block: &Block| loops.innermost(from).is_some_and(|id| !loops.contains(id, *block));
@@ -304,6 +313,7 @@ fn frequencies(
     };
     for &block in flow.reverse_post_order() {
         let comes_in: f64 = forward[block].iter().map(|&from| pass[from] * share(from)).sum();
+        // A block executes at most as often as its immediate dominator. That bounds the sum where several fully executed paths join.
         let most = dominators.immediate(block).map_or(1.0, |above| pass[above]);
         pass[block] = if block == function.entry() { 1.0 } else { comes_in.min(most) };
         total[block] = pass[block] * TRIPS.powi(loops.depth(block) as i32);
@@ -317,7 +327,7 @@ mod tests {
     use oriole_support::Index;
 
     fn shape(divergent: &[usize]) -> Skeleton {
-        // bb0 branches to bb1 or bb2, which meet in bb3, a loop; bb4 is behind it.
+        // bb0 branches to bb1 or bb2, which join in bb3. bb3 is a loop, followed by bb4.
         let text = "func kernel @k ssa {
 bb0:
     %0:R = S2R SR_TID.X

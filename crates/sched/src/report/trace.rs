@@ -1,7 +1,7 @@
-//! Every pick of a scheduler with its reason.
+//! Records each scheduling decision with its reason, and formats the record as text.
 //!
-//! Positions of a schedule mean something only while its block is at hand, so they become instructions at once. Their text is made by
-//! [`text`] while the function still has the operands that the scheduler saw.
+//! Positions in a schedule are meaningful only while its block is being scheduled, so they are converted to instructions at once. [`text`]
+//! must run while the function still has the operands that the scheduler saw.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use oriole_ir::{Block, Function, Inst};
 
 use crate::backend::{Length, Mode, Reason, Schedule};
 
-/// A pick, by index in its block.
+/// One decision, with instructions given by index in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     picked: usize,
@@ -19,7 +19,7 @@ struct Place {
     cycle: u32,
 }
 
-/// The picks of a region.
+/// The decisions of one region, by index in the block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedRegion {
     picks: Vec<Place>,
@@ -30,7 +30,8 @@ pub struct TracedRegion {
 }
 
 impl TracedRegion {
-    /// The picks of a schedule. Its block starts at `block_start` in the code, the region at `start` in the block.
+    /// Records the decisions of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the
+    /// block.
     pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_better: bool) -> TracedRegion {
         let picks = schedule.picks.iter().map(|pick| Place {
             picked: pick.picked - block_start,
@@ -42,48 +43,49 @@ impl TracedRegion {
     }
 }
 
-/// What became of an attempt.
+/// The outcome of one attempt to schedule a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Its regions stay, those that are faster than before.
+    /// The attempt is used. Regions whose new order is not faster keep their old order.
     Taken,
-    /// It needs too many registers.
+    /// The attempt needs too many registers and is dropped.
     #[allow(missing_docs, reason = "how many")]
     TooManyRegisters { found: i32, allowed: i32 },
 }
 
-/// Why an instruction was picked.
+/// One decision of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TracedPick {
-    /// The region in the block, from 0.
+    /// Number of the region in the block, from 0.
     pub region: usize,
-    /// The cycle of the region in which it is issued.
+    /// Issue cycle, relative to the start of the region.
     pub cycle: u32,
-    /// The instruction.
+    /// The instruction that was chosen.
     pub picked: Inst,
-    /// Who came second; none if nobody else was ready.
+    /// The second-best candidate. `None` if no other instruction was ready.
     pub runner_up: Option<Inst>,
     /// The comparison that decided between the two.
     pub reason: Reason,
 }
 
-/// An attempt at a block.
+/// One attempt to schedule a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attempted {
     /// The block.
     pub block: Block,
-    /// What for.
+    /// The scheduling mode.
     pub mode: Mode,
-    /// What became of it.
+    /// The outcome.
     pub verdict: Verdict,
-    /// All picks, in order.
+    /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
-    /// For each region its first instruction in the block, the lengths of old and new order, and whether the new one stays.
+    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, and whether the new
+    /// order is used.
     pub regions: Vec<(usize, Length, Length, bool)>,
 }
 
 impl Attempted {
-    /// An attempt at a block whose instructions stand in their old order.
+    /// Records an attempt. `insts` lists the instructions of the block in the old order.
     pub fn new(block: Block, insts: &[Inst], mode: Mode, regions: Vec<TracedRegion>, verdict: Verdict) -> Attempted {
         let mut attempted = Attempted { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
@@ -100,10 +102,10 @@ impl Attempted {
     }
 }
 
-/// How wide columns get before they lose their shape.
+/// Maximum width of an aligned column, in characters. Longer texts are not cut; they only break the alignment.
 const WIDEST: usize = 64;
 
-/// The text of attempts at a function: one line for each pick, `phase block region cycle picked | runner-up | why`.
+/// Formats the attempts at a function. Each decision is a line `cycle picked | runner-up | reason` under headings for block and region.
 pub fn text(function: &Function, phase: u8, attempts: &[Attempted]) -> String {
     let mut text = String::new();
     for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {
@@ -125,12 +127,13 @@ pub fn text(function: &Function, phase: u8, attempts: &[Attempted]) -> String {
     text
 }
 
-/// What an instruction is called here: its text without the place in the source.
+/// Returns the text of an instruction without its source location.
 fn name(function: &Function, inst: Inst) -> String {
     let text = print_inst(function, inst);
     text.split(" ;@").next().unwrap_or_default().to_owned()
 }
 
+/// Appends the decisions of one region.
 fn picks(text: &mut String, function: &Function, attempt: &Attempted, region: usize) {
     let picks: Vec<&TracedPick> = attempt.picks.iter().filter(|pick| pick.region == region).collect();
     let names: Vec<(String, String)> = picks
