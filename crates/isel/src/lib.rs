@@ -15,12 +15,13 @@
 //!
 //! Longer expansions (division, square roots) are PTX functions in `library/` that `Select::expand` inlines at each use.
 //!
-//! Example: `@p add.u64 %rd1, %rd2, 8;` becomes (`%` marks values of the variables)
+//! Example: `@%p1 add.u64 %rd1, %rd2, 8;` with the PTX registers in the variables `%0` (`%p1`), `%1` (`%rd1`) and `%2` (`%rd2`):
 //!
 //! ```text
-//! @%p IADD3   %lo, %carry, PT, %rd2.lo, 8, RZ
-//! @%p IADD3.X %hi, PT, PT, %rd2.hi, 0, RZ, %carry, !PT
-//! @%p pack    %rd1, %lo, %hi                              (tied to the old %rd1)
+//! @%0 %3:R, %4:P, PT = IADD3 %2[0], 0x8, RZ
+//! @%0 %5:R, PT, PT = IADD3.X %2[1], 0x0, RZ, %4, !PT
+//! @%0 %6:R2 = PACK %3, %5
+//! @%0 %1:R2 = COPY %6, (else %1)
 //! ```
 //!
 //! **Order.** A source operand is a variable, not a copy of its value, and a destination may be the same PTX register as a source. So a

@@ -1,4 +1,4 @@
-//! One definition of each value, before all uses.
+//! Verifier rules for SSA form: one definition of each value, which dominates all uses.
 
 use oriole_support::IndexVec;
 

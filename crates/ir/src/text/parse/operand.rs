@@ -1,4 +1,4 @@
-//! Reads operands.
+//! Parser of operands.
 
 use oriole_isa::Symbol;
 
@@ -8,7 +8,7 @@ use crate::operand::{Class, Operand, OperandKind, Part, Reference, Role, Signs};
 use crate::template::{read_modifiers, read_number};
 use crate::text::{REFERENCES, member};
 
-/// A place in a line.
+/// The unread rest of a line.
 pub(super) struct Cursor<'a> {
     text: &'a str,
 }
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         if self.eat(letter.encode_utf8(&mut buffer)) { Ok(()) } else { Err(format!("`{letter}` is missing in front of `{}`", self.text)) }
     }
 
-    /// Everything up to a letter or the end.
+    /// Returns everything up to a character or the end.
     pub(super) fn until(&mut self, letter: char) -> &'a str {
         let end = self.text.find(letter).unwrap_or(self.text.len());
         let (token, rest) = self.text.split_at(end);
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         token
     }
 
-    /// Whether the description of a memory access follows: `!` and a lower-case word that no operand starts with.
+    /// Returns whether the description of a memory access follows: `!` and a lower-case word with which no operand starts.
     pub(super) fn is_at_access(&self) -> bool {
         let is_operand = |word: &str| word.is_empty() || word.starts_with("bb") || word == "undef" || Symbol::find(word).is_some();
         self.text.strip_prefix('!').is_some_and(|rest| {
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         digits.parse().map_err(|_| format!("a number is missing in front of `{}`", self.text))
     }
 
-    /// `R2@1`
+    /// Parses a register class, such as `R2@1`.
     pub(super) fn class(&mut self) -> Read<Class> {
         let Some(&file) = FILES.iter().find(|file| self.text.starts_with(file.prefix())) else {
             return Err(format!("no register file in `{}`", self.text));
@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
         Ok(class)
     }
 
-    /// A register: `R4`, `R4:R7`, `RZ`. Nothing is taken if it is none.
+    /// Parses a register: `R4`, `R4:R7`, `RZ`. Returns `None` and consumes nothing if there is none.
     fn register(&mut self) -> Option<OperandKind> {
         let file = *FILES.iter().find(|file| self.text.starts_with(file.prefix()))?;
         let mut ahead = Cursor::new(&self.text[file.prefix().len()..]);
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl Reader {
-    /// Operands with commas between them.
+    /// Parses operands separated by commas.
     pub(super) fn operand_list(&mut self, cursor: &mut Cursor<'_>, into: &mut Vec<Operand>, are_results: bool) -> Read<()> {
         loop {
             cursor.spaces();
@@ -133,6 +133,7 @@ impl Reader {
         }
     }
 
+    /// Parses one operand with its signs and role; appends several operands for an address.
     fn operand(&mut self, cursor: &mut Cursor<'_>, into: &mut Vec<Operand>, is_result: bool) -> Read<()> {
         let mut role = Role::Plain;
         if cursor.eat("(else") {
@@ -169,7 +170,8 @@ impl Reader {
         Ok(Operand { kind, role: Role::Plain, signs, suffixes: self.suffixes(cursor)? })
     }
 
-    /// `desc[%1][%2.64+0x10]`; constants with known offset are operands of their own. Whether there was one.
+    /// Parses an address, such as `desc[%1][%2.64+0x10]`; a constant-bank operand with a constant offset becomes one operand. Returns
+    /// whether there was an address.
     fn address(&mut self, cursor: &mut Cursor<'_>, signs: Signs, into: &mut Vec<Operand>) -> Read<bool> {
         let word = Cursor::new(cursor.rest()).take_while(|letter| letter.is_ascii_lowercase());
         if !cursor.rest()[word.len()..].starts_with('[') {
@@ -205,7 +207,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// An operand without signs and suffixes.
+    /// Parses an operand without signs and suffixes.
     pub(super) fn kind(&mut self, cursor: &mut Cursor<'_>) -> Read<OperandKind> {
         if cursor.eat("%") {
             return self.part(cursor);
@@ -251,7 +253,7 @@ impl Reader {
         }
     }
 
-    /// `7`, `7[1]`, `7[0:1]` after the `%`.
+    /// Parses the rest of a value after `%`: `7`, `7[1]`, `7[0:1]`.
     fn part(&mut self, cursor: &mut Cursor<'_>) -> Read<OperandKind> {
         let number = cursor.number()?;
         let value = self.value_numbered(number)?;
@@ -266,7 +268,7 @@ impl Reader {
         Ok(OperandKind::Value(Part { value, first, count }))
     }
 
-    /// `name+4)`
+    /// Parses the rest of a reference after the parenthesis: `name+4)`.
     fn reference(&mut self, cursor: &mut Cursor<'_>, kind: crate::operand::ReferenceKind) -> Read<OperandKind> {
         let name = cursor.take_while(|letter| !matches!(letter, '+' | '-' | ')'));
         let symbol = self.function.symbol(name);
@@ -278,11 +280,12 @@ impl Reader {
     }
 }
 
-/// All of a value whose class may not be known yet.
+/// Returns a whole value whose class may not be known yet; 0 registers stand for all.
 fn whole(value: Value) -> OperandKind {
     OperandKind::Value(Part { value, first: 0, count: 0 })
 }
 
+/// Parses the signs before an operand. A `-` before a digit belongs to the number.
 fn signs(cursor: &mut Cursor<'_>) -> Signs {
     let mut signs = Signs::NONE;
     for (letter, sign) in [("!", Signs::NOT), ("~", Signs::INVERT), ("-", Signs::NEGATE), ("|", Signs::ABSOLUTE)] {
@@ -294,6 +297,7 @@ fn signs(cursor: &mut Cursor<'_>) -> Signs {
     signs
 }
 
+/// Parses the members of a set.
 fn read_set(members: &str) -> Read<OperandKind> {
     let mut bits = 0u64;
     for member in members.split(',').map(str::trim).filter(|member| !member.is_empty()) {
@@ -303,7 +307,7 @@ fn read_set(members: &str) -> Read<OperandKind> {
     Ok(OperandKind::Set(bits))
 }
 
-/// A name; what follows a dot belongs to it if a longer name is known.
+/// Parses a name. A dot and the word after it belong to the name if the longer name exists.
 fn named(cursor: &mut Cursor<'_>, start: &str, text: &str) -> Read<OperandKind> {
     let mut ahead = Cursor::new(cursor.rest());
     if ahead.eat(".") {
