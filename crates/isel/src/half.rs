@@ -1,8 +1,7 @@
 //! Half precision (f16, bf16): one number, or two in a register.
 //!
 //! The machine computes on two halves at once. A single half is read from the low half of a register (`.H0_H0`), and the upper half of the
-//! result is ignored. Legalization replaces additions and multiplications of bf16, which do not exist before sm_90, by fused
-//! multiply-adds, which round once and give the same results.
+//! result is ignored. PTX has bf16 addition and multiplication only on targets whose `HADD2` and `HMUL2` support bf16 (sm_90 and later).
 
 use oriole_ir::{Class, Operand, Signs, Symbol};
 use oriole_ptx::table::{Modifier, Opcode};
