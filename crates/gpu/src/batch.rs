@@ -221,6 +221,7 @@ impl Worker {
         self.answers.recv_timeout(timeout).ok()
     }
 
+    /// Kills the worker and waits until it has exited.
     fn end(&mut self) {
         // Errors are ignored: the process may have exited already.
         let _ = self.process.kill();

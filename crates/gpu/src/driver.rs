@@ -42,6 +42,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// Returns an error after which the context is still usable.
 fn plain_error(message: String) -> Error {
     Error { message, sticky: false }
 }

@@ -57,6 +57,7 @@ struct Arguments {
     worker: bool,
 }
 
+/// Parses the command line; the error is a message for the user.
 fn read_arguments(words: &[String]) -> Result<Arguments, String> {
     let (mut tests, mut source, mut bundle, mut filter) = (None, None, None, String::new());
     let (mut timeout, mut jobs, mut timed_launches, mut json, mut worker) = (10, 1, 0, false, false);

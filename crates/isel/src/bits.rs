@@ -171,6 +171,7 @@ pub(crate) fn mask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     two_sources(select, ptx, template)
 }
 
+/// Selects an instruction with two 32-bit sources.
 fn two_sources(select: &mut Select<'_>, ptx: &Ptx<'_>, template: &str) -> Result<(), Unsupported> {
     let (a, b) = (select.source(ptx.operand(1), ScalarType::B32)?, select.source(ptx.operand(2), ScalarType::B32)?);
     let result = select.b.define(Class::R, template, &[a, b]);

@@ -78,6 +78,7 @@ impl<'m> Call<'m> {
 /// Declared results and parameters, in this order.
 type Formals<'m> = (&'m [Parameter], &'m [Parameter]);
 
+/// Returns the declared signature of a function.
 fn of_function(module: &Module, id: FunctionId) -> Formals<'_> {
     (&module.functions[id].returns, &module.functions[id].parameters)
 }

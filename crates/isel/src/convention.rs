@@ -140,6 +140,7 @@ impl Signature {
 struct Free(u32);
 
 impl Free {
+    /// Returns the set with all parameter registers free.
     fn new() -> Free {
         Free(((1 << REGISTER_COUNT) - 1) << FIRST_REGISTER)
     }

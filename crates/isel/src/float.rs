@@ -201,6 +201,7 @@ pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     }
 }
 
+/// Emits the minimum or maximum of two or three singles.
 fn extremum_single(select: &mut Select<'_>, ptx: &Ptx<'_>, sources: &[Operand]) -> Operand {
     let which = if ptx.opcode() == Opcode::Min { "PT" } else { "!PT" };
     let ftz = if ptx.has(Modifier::Ftz) { ".FTZ" } else { "" };
@@ -251,6 +252,7 @@ pub(crate) fn function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     }
 }
 
+/// Emits an approximation or an exact function of a single; returns the result.
 fn single_function(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand) -> Result<Operand, Unsupported> {
     /// 1 / (2 * pi): the arguments of `MUFU.SIN` and `MUFU.COS` are in turns, not in radians.
     const PER_TURN: u32 = 0x3e22_f983;
@@ -274,6 +276,7 @@ fn single_function(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand) -> R
     select.expand(&library_name(name, ptx), &[source]).map(|results| results[0])
 }
 
+/// Selects a function of a double. The approximations compute the upper half only; the lower half of the result is zero.
 fn double_function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let source = select.wide(ptx.operand(1), ScalarType::F64)?;
     let (name, unit) = match ptx.opcode() {

@@ -2,8 +2,8 @@
 //!
 //! The `dispatch` module passes each PTX instruction to the handler of its family. A handler emits one or more machine instructions. The
 //! handler reads its operands through the `Select` context as values, numbers or predicates, writes instructions as
-//! templates in the syntax of nvdisasm, and assigns its results to PTX registers. One pass over the statements; the cost is linear in the
-//! number of emitted instructions. Handlers do not have to deal with:
+//! templates in the syntax of nvdisasm, and assigns its results to PTX registers. Selection is one pass over the statements of a function.
+//! Handlers do not have to deal with:
 //!
 //! - **SSA.** A PTX register becomes a variable that may be assigned many times; SSA construction renames the variables afterwards.
 //! - **Guards.** Every instruction emitted for a guarded PTX instruction carries the guard of that PTX instruction. An assignment keeps

@@ -38,6 +38,7 @@ fn find(name: &str) -> Option<Routine> {
     Some(Routine { number, module, function, body: function.body.as_deref()? })
 }
 
+/// Parses a library function. Panics if it is not valid, which a test excludes.
 fn read(text: &str) -> Module {
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "a library function is not valid: {:?}\n{text}", checked.diagnostics);

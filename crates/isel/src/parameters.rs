@@ -38,6 +38,7 @@ impl Words {
         Words((0..).zip(values).collect())
     }
 
+    /// Returns the words with their numbers, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Value)> + '_ {
         self.0.iter().copied()
     }
@@ -47,6 +48,7 @@ impl Words {
         self.0.iter().map(|(number, _)| *number).collect()
     }
 
+    /// Returns the word with a number, if it exists.
     fn get(&self, number: u32) -> Option<Value> {
         self.0.binary_search_by_key(&number, |(number, _)| *number).ok().map(|position| self.0[position].1)
     }
@@ -116,6 +118,7 @@ impl ParameterPlace {
         (at.div_euclid(i64::from(WORD)), at.rem_euclid(i64::from(WORD)) as u32)
     }
 
+    /// Returns the word with a number, if it exists.
     fn word(&self, number: i64) -> Option<Value> {
         u32::try_from(number).ok().and_then(|number| self.words.get(number))
     }
@@ -209,6 +212,7 @@ impl Select<'_> {
         self.b.define(Class::R, "PRMT $, {}, {}, {}", &[low, selector.into(), high])
     }
 
+    /// Returns the word with a number; a register with zero if the word does not exist.
     fn word_or_zero(&mut self, place: &ParameterPlace, number: i64) -> Operand {
         match place.word(number) {
             Some(word) => self.b.whole(word),
@@ -260,6 +264,7 @@ impl Select<'_> {
         self.b.define(Class::R, "PRMT $, {}, {}, {}", &[word, selector.into(), field])
     }
 
+    /// Assigns a value to a word; an immediate is moved to a register first.
     pub(crate) fn assign_word(&mut self, word: Value, value: Operand) {
         let value = if value.value().is_some() && value.signs.is_empty() { value } else { self.in_register(value) };
         self.b.assign(word, value);
@@ -376,6 +381,7 @@ fn pieces(number: u32, bytes: u32, offset: i64) -> Vec<(u32, u32)> {
     found
 }
 
+/// Returns the modifier of a local load or store of this size in bytes.
 fn size_modifier(size: u32) -> &'static str {
     match size {
         1 => ".U8",

@@ -60,6 +60,7 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
+    /// Captures the current state of a function.
     pub fn of(builder: &Builder) -> Beginning {
         let function = &builder.function;
         Beginning {

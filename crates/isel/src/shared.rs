@@ -69,6 +69,7 @@ impl<'m> Planner<'m> {
         Planner { module, uses, reached: reached_by_kernels(module, uses), common: FxHashMap::default(), ends: FxHashMap::default() }
     }
 
+    /// Computes the layout of all functions.
     fn run(mut self) -> SharedPlan {
         self.place_common();
         let mut plan = SharedPlan::default();
@@ -135,6 +136,7 @@ impl<'m> Planner<'m> {
         shared
     }
 
+    /// Builds the result for a function from its variables, the offsets of the static ones, and the end of static memory.
     fn shared(&self, variables: &[VariableId], places: Vec<(VariableId, u64)>, end: u64) -> FunctionShared {
         let dynamic = variables.iter().copied().filter(|&variable| !is_static(self.module, variable)).collect();
         let align = variables.iter().map(|&variable| self.module.variables[variable].align_bytes()).fold(1, u64::max);

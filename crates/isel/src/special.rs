@@ -32,6 +32,7 @@ const CLOCKS: &[(&str, &str)] = &[
     ("%globaltimer", "SR_GLOBALTIMERLO"),
 ];
 
+/// Returns the hardware name of a PTX special register in a table.
 fn find(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
     table.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
@@ -178,10 +179,12 @@ impl Select<'_> {
         self.b.define(Class::R, "SGXT.U32 $, {}, {}", &[shifted, count.into()])
     }
 
+    /// Emits a read of a 32-bit word of constant bank 0.
     fn constant_word(&mut self, offset: u32) -> Operand {
         self.b.define(Class::R, "MOV $, {}", &[Operand::constant(0, offset)])
     }
 
+    /// Emits a read of a 64-bit number in constant bank 0.
     fn constant_pair(&mut self, offset: u32) -> Operand {
         let words = [self.constant_word(offset), self.constant_word(offset + 4)];
         self.b.pack(Class::R2, &words)

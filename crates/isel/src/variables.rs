@@ -267,8 +267,8 @@ impl<'m> Select<'m> {
         Place { base: Some(base), offset }
     }
 
-    /// Returns the start of this thread block's shared memory, after the part that the system reserves; `None` on targets where the
-    /// hardware adds the start of the block's shared memory to each address.
+    /// Returns the start of this thread block's shared memory, after the part that the system reserves; `None` on targets without
+    /// clusters, where shared addresses start at 0.
     ///
     /// In a cluster, blocks can access each other's shared memory: the upper eight bits of a shared address are the rank of the block in
     /// the cluster.

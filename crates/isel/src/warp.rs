@@ -67,6 +67,7 @@ impl Select<'_> {
         self.b.define(Class::R, "VOTE.ANY $, PT, {}", &[predicate])
     }
 
+    /// Emits `bits & mask`.
     fn masked(&mut self, bits: Operand, mask: Operand) -> Operand {
         self.b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0xc0, !PT", &[bits, mask])
     }

@@ -68,8 +68,8 @@ impl Select<'_> {
         [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, {}, RZ, {}, !PT", &[a[1], b[1], carry])]
     }
 
-    /// Emits a 64-bit `a - b`. The low word is `a + ~b + 1`. Its carry is correct for `b = 0` too, even if `b` becomes an immediate; that
-    /// of `a + (-b)` would not be.
+    /// Emits a 64-bit `a - b`. The low word is `a + ~b + 1`, whose carry is correct for every `b`. An addition of the immediate `-b`, into
+    /// which a later pass may turn `a - b`, would not carry for `b = 0`.
     pub(crate) fn pair_difference(&mut self, a: Pair, b: Pair) -> Pair {
         let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3.X $, $, PT, {}, ~{}, RZ, PT, !PT", &[a[0], b[0]]);
         [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, ~{}, RZ, {}, !PT", &[a[1], b[1], carry])]

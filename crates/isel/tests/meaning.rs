@@ -225,7 +225,7 @@ fn carries_and_borrows() {
         let subtract = |n: &[u64]| kind.sub_borrow(n[0], n[1], false).1;
         check(&chain("add.cc", "addc"), &inputs, bits, &|n| kind.add_carry(n[2], n[3], add(n)).0);
         check(&chain("sub.cc", "subc"), &inputs, bits, &|n| kind.sub_borrow(n[2], n[3], subtract(n)).0);
-        // The flag is the machine's carry: the opposite of a borrow.
+        // After a subtraction the flag is the machine's carry, which is the inverse of the borrow.
         check(&chain("sub.cc", "addc"), &inputs, bits, &|n| kind.add_carry(n[2], n[3], !subtract(n)).0);
         check(&chain("add.cc", "subc"), &inputs, bits, &|n| kind.sub_borrow(n[2], n[3], !add(n)).0);
         let out = |operation: &str, set: &str, get: &str| {
@@ -237,7 +237,7 @@ fn carries_and_borrows() {
             kind.wrap(-i128::from(borrow))
         });
         check(&out("subc", "add.cc", "addc"), &inputs, bits, &|n| u64::from(!kind.sub_borrow(n[2], n[3], !add(n)).1));
-        // The flag stays what it was where a guard does not hold, and comes through a branch.
+        // The flag keeps its value where the guard does not hold, and is available after a branch.
         let guarded = format!(
             "{{ .reg .{bits} %t; .reg .pred %p; setp.lt.u{w} %p, %a, %b; sub.cc.{ty} %t, %a, %b; @%p add.cc.{ty} %t, %c, %d; bra M; M: subc.{ty} %r, 0, 0; }}",
             w = kind.bits

@@ -39,6 +39,7 @@ const NAMES: [(Element, &str, usize); 12] = [
 ];
 
 impl Element {
+    /// Returns the type of a name such as `f32`.
     pub fn from_name(name: &str) -> Option<Element> {
         NAMES.iter().find(|row| row.1 == name).map(|row| row.0)
     }
@@ -51,6 +52,7 @@ impl Element {
         self.row().1
     }
 
+    /// Returns the size in bytes.
     pub fn bytes(self) -> usize {
         self.row().2
     }
@@ -59,6 +61,7 @@ impl Element {
         self.bytes() as u32 * 8
     }
 
+    /// Returns a mask of all bits of an element.
     pub fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }

@@ -90,6 +90,7 @@ pub fn random(seed: u32, position: usize) -> u64 {
     z ^ z >> 31
 }
 
+/// Returns a random integer of random bit length, or a random float with magnitude between 1/16 and 16.
 fn sized(element: Element, seed: u32, position: usize) -> u64 {
     let bits = random(seed, position);
     let choice = random(!seed, position);

@@ -115,6 +115,7 @@ fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
     Ok(shape)
 }
 
+/// Parses the value of a parameter: `f32[4] = FILL`, `bytes[3] = 01 02 ff` or `u16 = ffff`.
 fn read_parameter(text: &str) -> Result<Value, String> {
     let (kind, value) = text.split_once('=').ok_or("no `=`")?;
     let (kind, value) = (kind.trim(), value.trim());
@@ -145,6 +146,7 @@ fn read_fill(text: &str) -> Result<Fill, String> {
     text.split_whitespace().map(read_segment).collect::<Result<_, _>>().map(Fill)
 }
 
+/// Parses one word of a fill, such as `random:7*100`.
 fn read_segment(word: &str) -> Result<Segment, String> {
     let (body, count) = match word.split_once('*') {
         Some((body, count)) => (body, Some(count.parse::<usize>().map_err(|_| "a repeat count is no number")?)),
@@ -163,6 +165,7 @@ fn read_segment(word: &str) -> Result<Segment, String> {
     Ok(Segment { source, count })
 }
 
+/// Parses the expectation of a buffer with `count` elements: `interpreter`, or `TOLERANCE = VALUES`.
 fn read_expectation(name: &str, text: &str, count: usize) -> Result<Expectation, String> {
     if text == INTERPRETER {
         let values = vec![Expected::Interpreter; count];

@@ -78,7 +78,9 @@ pub fn int_to_int(to: Int, from: Int, bits: u64, saturate: bool) -> u64 {
 
 /// The exponent bias of ue8m0, the format of scale factors: eight bits of exponent, no sign, no fraction.
 const UE8M0_BIAS: i32 = 127;
+/// The NaN of ue8m0.
 const UE8M0_NAN: u64 = 0xff;
+/// The largest number of ue8m0.
 const UE8M0_LARGEST: u64 = 0xfe;
 
 /// Converts float to ue8m0. The sign is ignored; a value below the smallest power of two becomes that power.

@@ -21,6 +21,7 @@ impl Mode {
         Mode { rounding, ftz: false, sat: false, relu: false }
     }
 
+    /// Rounding to nearest even, without other modifiers.
     pub const RN: Mode = Mode::new(Rounding::NearestEven);
 
     pub const fn ftz(self, ftz: bool) -> Mode {
@@ -110,14 +111,17 @@ fn sum(a: Number, b: Number, rounding: Rounding) -> Number {
     }
 }
 
+/// Computes `a + b`.
 pub fn add(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, sum(mode.unpack(format, a), mode.unpack(format, b), mode.rounding))
 }
 
+/// Computes `a - b`.
 pub fn sub(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, sum(mode.unpack(format, a), mode.unpack(format, b).negated(), mode.rounding))
 }
 
+/// Computes `a * b`.
 pub fn mul(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, product(mode.unpack(format, a), mode.unpack(format, b)))
 }
@@ -150,14 +154,17 @@ fn quotient(a: Number, b: Number) -> Number {
     }
 }
 
+/// Computes `a / b`.
 pub fn div(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, quotient(mode.unpack(format, a), mode.unpack(format, b)))
 }
 
+/// Computes `1 / a`.
 pub fn rcp(format: Format, a: u64, mode: Mode) -> u64 {
     div(format, format.one(), a, mode)
 }
 
+/// Computes the square root; NaN for negative numbers, -0 for -0.
 pub fn sqrt(format: Format, a: u64, mode: Mode) -> u64 {
     let root = match mode.unpack(format, a) {
         Number::Finite(x) if x.negative => Number::Nan,

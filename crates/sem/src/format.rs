@@ -60,6 +60,7 @@ impl Format {
         1 << (self.width() - 1)
     }
 
+    /// Returns a mask of all bits of a number.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.width())
     }

@@ -17,6 +17,7 @@ pub const U64: Int = Int { bits: 64, signed: false };
 pub const S64: Int = Int { bits: 64, signed: true };
 
 impl Int {
+    /// Returns a mask of all bits of a number.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits)
     }
@@ -32,10 +33,12 @@ impl Int {
         value as u64 & self.mask()
     }
 
+    /// Returns the smallest value.
     pub const fn least(self) -> i128 {
         if self.signed { -(1 << (self.bits - 1)) } else { 0 }
     }
 
+    /// Returns the greatest value.
     pub const fn greatest(self) -> i128 {
         if self.signed { (1 << (self.bits - 1)) - 1 } else { (1 << self.bits) - 1 }
     }
@@ -45,6 +48,7 @@ impl Int {
         self.wrap(value.clamp(self.least(), self.greatest()))
     }
 
+    /// Returns the type with twice the number of bits and the same signedness.
     pub fn twice_as_wide(self) -> Int {
         Int { bits: self.bits * 2, ..self }
     }
@@ -57,10 +61,12 @@ impl Int {
         self.wrap(self.value(a) - self.value(b))
     }
 
+    /// Returns the sum clamped to the range of the type.
     pub fn add_sat(self, a: u64, b: u64) -> u64 {
         self.clamp(self.value(a) + self.value(b))
     }
 
+    /// Returns the difference clamped to the range of the type.
     pub fn sub_sat(self, a: u64, b: u64) -> u64 {
         self.clamp(self.value(a) - self.value(b))
     }
@@ -81,10 +87,12 @@ impl Int {
         self.twice_as_wide().wrap(self.value(a) * self.value(b))
     }
 
+    /// Returns the lower half of `a * b`, plus `c`.
     pub fn mad_lo(self, a: u64, b: u64, c: u64) -> u64 {
         self.add(self.mul_lo(a, b), c)
     }
 
+    /// Returns the upper half of `a * b`, plus `c`.
     pub fn mad_hi(self, a: u64, b: u64, c: u64) -> u64 {
         self.add(self.mul_hi(a, b), c)
     }
@@ -94,6 +102,7 @@ impl Int {
         self.add_sat(self.mul_hi(a, b), c)
     }
 
+    /// Returns the full product plus `c`, which is twice as wide; for types of up to 32 bits.
     pub fn mad_wide(self, a: u64, b: u64, c: u64) -> u64 {
         self.twice_as_wide().add(self.mul_wide(a, b), c)
     }

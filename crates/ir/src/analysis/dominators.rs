@@ -276,6 +276,7 @@ fn immediate_dominators(count: usize, root: Block, edges: &[(Block, Block)]) -> 
     // The bucket of each node: the nodes whose semidominator it is, as linked lists.
     let (mut bucket_first, mut bucket_next) = (vec![NONE; nodes], vec![NONE; nodes]);
     for node in (1..nodes).rev() {
+        // The semidominator: the least node from which a path over higher-numbered nodes leads to this node.
         for &from in predecessors.of(order[node]) {
             if number[from] != NONE {
                 let best = forest.evaluate(number[from]);
@@ -287,6 +288,8 @@ fn immediate_dominators(count: usize, root: Block, edges: &[(Block, Block)]) -> 
         bucket_first[semi] = node as u32;
         let above = parent[node];
         forest.ancestor[node] = above;
+        // All nodes on the paths from `above` to the nodes in its bucket are linked now, so their dominators can be determined: `above`
+        // itself, or that of `best`, which the last loop below fills in.
         let mut waiting = std::mem::replace(&mut bucket_first[above as usize], NONE);
         while waiting != NONE {
             let best = forest.evaluate(waiting);

@@ -5,7 +5,7 @@
 //! defined at the start of its block, so it is not live into it. A guarded result with a tied operand reads the old value; without one it
 //! is a full definition. All this also holds before SSA construction, when a value may have several definitions.
 //!
-//! The sets are computed value by value, walking backwards from each use to the definitions (Boissinot et al. 2011, "Computing Liveness
+//! The sets are computed value by value, walking backwards from each use to the definitions (Brandner et al. 2011, "Computing Liveness
 //! Sets for SSA-Form Programs"). The cost is proportional to the size of the result. The lists are sorted because values are processed in
 //! ascending order. The live-out set of a block is the union of the live-in sets of its successors and of the sources that their phis read
 //! there; a block whose only successor has no phis shares the list of that successor.

@@ -196,6 +196,7 @@ impl Search {
         // Edges that enter a collapsed loop at a node other than its header, as (target, header).
         let mut side_entries: Vec<(u32, u32)> = Vec::new();
         let mut body: Vec<u32> = Vec::new();
+        // In reverse preorder, all loops below a node in the depth-first tree are collapsed before the node is processed.
         for header in (0..count as u32).rev() {
             for &(from, to) in across.of(node(header)) {
                 let top = find(&mut roots, to);
@@ -213,6 +214,7 @@ impl Search {
                     body.push(from);
                 }
             }
+            // The loop consists of all nodes from which a back edge is reachable without passing the header: search backwards.
             while let Some(member) = body.pop() {
                 let tree = std::iter::once(self.parent[member as usize]);
                 for from in tree.chain(std::mem::take(&mut joined[member as usize])) {

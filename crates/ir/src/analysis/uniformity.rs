@@ -247,6 +247,7 @@ impl Spread<'_> {
         self.function.sources(inst).iter().any(|operand| matches!(operand.role, Role::Tied(_)) && is_divergent(operand))
     }
 
+    /// Marks all results of an instruction as divergent.
     fn mark_results(&mut self, inst: Inst) {
         let function = self.function;
         for value in function.defined(inst) {

@@ -182,6 +182,7 @@ impl Renaming<'_> {
         true
     }
 
+    /// Renames the guard of an instruction.
     fn read_guard(&mut self, inst: Inst) {
         let Some(mut guard) = self.function.insts[inst].guard else { return };
         if let OperandKind::Value(part) = guard.kind {

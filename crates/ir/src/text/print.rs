@@ -100,6 +100,7 @@ fn push_inst(text: &mut String, function: &Function, inst: Inst) {
     }
 }
 
+/// Appends the sources, separated by commas; the terms of an address are printed inside its brackets.
 fn push_sources(text: &mut String, function: &Function, sources: &[Operand]) {
     let mut at = 0;
     while at < sources.len() {
@@ -117,6 +118,7 @@ fn push_sources(text: &mut String, function: &Function, sources: &[Operand]) {
     }
 }
 
+/// Appends an address with its brackets.
 fn push_address(text: &mut String, function: &Function, address: &Operand, pieces: &[Operand]) {
     let OperandKind::Address(name) = address.kind else { return };
     push_leading_signs(text, address);

@@ -7,6 +7,7 @@ use crate::function::{Block, Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
+/// Checks the classes of all values and the operands of all instructions.
 pub(super) fn check(report: &mut Report<'_>) {
     let function = report.function;
     for (value, class) in function.values.iter_enumerated() {
@@ -44,6 +45,7 @@ fn registers(function: &Function, kind: OperandKind) -> Option<(File, Option<u8>
     }
 }
 
+/// Checks an operand by itself. The other checks assume that its value and symbol exist.
 fn check_kind(report: &mut Report<'_>, function: &Function, inst: Inst, operand: &Operand) {
     match operand.kind {
         OperandKind::Value(part) => check_part(report, function, part),
@@ -68,6 +70,7 @@ fn check_part(report: &mut Report<'_>, function: &Function, part: Part) {
     });
 }
 
+/// Checks the written operands against the opcode's properties.
 fn check_results(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let results = function.results(inst);
     for result in results {
@@ -98,6 +101,7 @@ fn keeps_part_of_result(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::BREAK | Opcode::BMOV | Opcode::R2P | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
+/// Checks the tied operands.
 fn check_ties(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let results = function.results(inst);
@@ -132,6 +136,7 @@ fn check_guard(report: &mut Report<'_>, function: &Function, inst: Inst) {
     report.check(is_predicate, || "the guard is no predicate".to_owned());
 }
 
+/// Checks that bracket terms follow an address and are in order.
 fn check_brackets(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let mut open: Option<u8> = None;
     let mut is_empty = false;
@@ -177,6 +182,7 @@ fn check_fixed(report: &mut Report<'_>, function: &Function, inst: Inst) {
     report.check(may_fix || !has_fixed, || "a fixed register on something that is neither CALL, ENTRY nor KEEP".to_owned());
 }
 
+/// Checks that an instruction has a description of its memory access exactly if it accesses memory.
 fn check_memory(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let (memory, effect, pipe) = match data.op {

@@ -9,6 +9,7 @@ use crate::function::{Block, Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Guard, OperandKind};
 
+/// Checks the layout, the targets of branches, the ends of blocks, and the phis.
 pub(super) fn check(report: &mut Report<'_>) {
     let function = report.function;
     let before = report.errors.len();
@@ -83,6 +84,7 @@ fn is_unguarded(guard: Option<Guard>) -> bool {
     guard.is_none_or(|guard| !guard.negated && matches!(guard.kind, OperandKind::Zero(File::Predicate | File::UniformPredicate)))
 }
 
+/// Checks that a block ends with control flow and has none inside.
 fn check_end(report: &mut Report<'_>, block: Block) {
     let function = report.function;
     let insts = &function.blocks[block].insts;

@@ -8,6 +8,7 @@ use crate::function::{Block, Value};
 use crate::instruction::Pseudo;
 use crate::operand::OperandKind;
 
+/// Checks a function in SSA form; does nothing for other functions.
 pub(super) fn check(report: &mut Report<'_>) {
     let function = report.function;
     if !function.is_ssa {

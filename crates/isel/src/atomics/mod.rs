@@ -119,6 +119,7 @@ impl Atomic {
         }
     }
 
+    /// Returns the register class of the value in memory.
     fn class(&self) -> Class {
         Class::new(File::General, (self.operation.bytes() / 4).max(1) as u8)
     }
@@ -144,6 +145,7 @@ impl Atomic {
         Some(self.general(select, false).1)
     }
 
+    /// Returns the modifiers of `ATOMG`, `ATOM` and `RED`.
     fn modifiers(&self, select: &Select<'_>) -> String {
         format!(".E{}{}{}", self.operation.mnemonic(), self.operation.type_modifier(), strong(select.target, self.access.scope))
     }

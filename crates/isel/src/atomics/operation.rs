@@ -66,6 +66,7 @@ impl Operation {
         self.bytes() == 2
     }
 
+    /// Returns whether the elements are floating-point numbers.
     pub(super) fn is_float(self) -> bool {
         use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F64};
         matches!(self.ty, F16 | F16x2 | Bf16 | Bf16x2 | F32 | F64)
@@ -84,6 +85,7 @@ impl Operation {
         !matches!(self.kind, Kind::Exchange | Kind::CompareAndSwap)
     }
 
+    /// Returns the machine's modifier for the operation.
     pub(super) fn mnemonic(self) -> &'static str {
         match self.kind {
             Kind::Add => ".ADD",
@@ -137,6 +139,7 @@ impl Operation {
         }
     }
 
+    /// Emits a floating-point addition. For a single half, the operand is added to both halves of the word.
     fn add_floats(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         match self.ty {
             ScalarType::F64 => select.b.define(Class::R2, "DADD $, {}, {}", &[old, value]),
@@ -148,6 +151,7 @@ impl Operation {
         }
     }
 
+    /// Emits a bitwise operation on 32 or 64 bits.
     fn combine(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         let table = match self.kind {
             Kind::And => "0xc0",

@@ -79,6 +79,7 @@ fn narrowed(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, to: ScalarT
 
 /// Clamps a single to the range of finite f16 numbers; a NaN stays a NaN.
 fn finite(select: &mut Select<'_>, source: Operand) -> Operand {
+    // 65504, the largest finite f16, as f32.
     const GREATEST: u32 = 0x477f_e000;
     const LEAST: u32 = 0xc77f_e000;
     let capped = select.b.define(Class::R, "FMNMX $, {}, {}, PT", &[source, GREATEST.into()]);
@@ -179,6 +180,7 @@ fn stochastic(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: Scal
     }
 }
 
+/// Returns the modifier for `.satfinite`; empty if the instruction does not have it.
 fn saturation(ptx: &Ptx<'_>) -> &'static str {
     if ptx.has(Modifier::Satfinite) { ".SATFINITE" } else { "" }
 }
@@ -191,6 +193,7 @@ fn element_name(ty: ScalarType) -> String {
 
 /// Selects a conversion from f32 to tf32.
 fn to_tf32(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Operand, Unsupported> {
+    // The largest finite tf32 number.
     const GREATEST: u32 = 0x7f7f_e000;
     let source = select.source(ptx.operand(1), ScalarType::F32)?;
     if !ptx.has(Modifier::Rna) {

@@ -74,6 +74,7 @@ fn finish(
     select.assign_words(ptx.operand(0), &words)
 }
 
+/// Returns the variable that holds the flag. Creates it at the first use.
 fn flag_variable(select: &mut Select<'_>) -> Value {
     if let Some(value) = select.frame.carry.flag {
         return value;

@@ -38,6 +38,7 @@ pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     }
 }
 
+/// Selects a division or remainder as a call of a library function, which is inlined.
 fn by_library(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, wants_remainder: bool) -> Result<(), Unsupported> {
     let operation = if wants_remainder { "rem" } else { "div" };
     let mut arguments = [Operand::RZ; 2];
@@ -104,6 +105,7 @@ impl Select<'_> {
         }
     }
 
+    /// Emits a bitwise operation with a constant, given by its `LOP3` truth table.
     fn number_logic(&mut self, table: u8, a: Number, mask: u64) -> Number {
         match (a, constant(a, mask)) {
             (Number::Pair(a), Number::Pair(b)) => {
@@ -125,6 +127,7 @@ impl Select<'_> {
         if matches!(a, Number::Pair(_)) { Number::Pair([one, Operand::RZ]) } else { Number::Word(one) }
     }
 
+    /// Returns 1 where a number is negative, 0 elsewhere.
     fn number_sign_bit(&mut self, a: Number) -> Number {
         match a {
             Number::Word(a) => Number::Word(self.shift_right(a, 31.into(), false)),
@@ -133,6 +136,7 @@ impl Select<'_> {
     }
 }
 
+/// Emits the quotient of an unsigned number of `width` bits by a constant other than zero.
 fn unsigned_quotient(select: &mut Select<'_>, number: Number, divisor: u64, width: u32) -> Number {
     if divisor.is_power_of_two() {
         return select.number_shift(number, divisor.trailing_zeros(), false);
@@ -154,6 +158,7 @@ fn unsigned_quotient(select: &mut Select<'_>, number: Number, divisor: u64, widt
     }
 }
 
+/// Emits the quotient, rounded toward zero, of a signed number of `width` bits by a constant other than zero.
 fn signed_quotient(select: &mut Select<'_>, number: Number, divisor: i64, width: u32) -> Number {
     let magnitude = divisor.unsigned_abs();
     let quotient = if magnitude == 1 {

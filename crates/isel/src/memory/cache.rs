@@ -90,9 +90,9 @@ const LEAST_BLOCK_BITS: u32 = 12;
 /// Maximum number of blocks.
 const MOST_BLOCKS: u32 = 0x7f;
 
-/// Emits the upper half of a policy by range. The primary range is given in blocks, with a block size for which the total range has at
-/// most 127 blocks. Bits 20 to 23 hold the block size (log2, less 12), bits from 12 on the number of the first block, bits from 5 on the
-/// number of blocks.
+/// Emits the upper half of a policy by range. The primary range is given in blocks of a size for which the total range has at most 128
+/// blocks. Bits 20 to 23 hold the block size (log2, less 12), bits 12 to 18 the number of the first block, bits 5 to 11 the number of
+/// blocks, at most 127.
 fn range(select: &mut Select<'_>, ptx: &Ptx<'_>, kind: u32) -> Result<Operand, Unsupported> {
     let place = select.bracket(ptx.operand(1))?;
     let start = select.place_sum(place);

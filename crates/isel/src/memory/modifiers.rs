@@ -92,6 +92,7 @@ impl Access {
         format!(".E{}{eviction_l2}{}{size}{scope}", self.eviction, self.prefetch)
     }
 
+    /// Returns the modifiers for ordering and scope.
     fn scope_spelling(&self, target: Target) -> &'static str {
         if self.is_mmio {
             return ".MMIO.SYS";
@@ -165,6 +166,7 @@ impl Select<'_> {
 /// PTX modifiers with the machine's spelling.
 type Spellings = &'static [(Modifier, &'static str)];
 
+/// L1 eviction priorities and cache operators.
 const EVICTIONS: Spellings = &[
     (Modifier::L1EvictUnchanged, ".EU"),
     (Modifier::L1EvictFirst, ".EF"),
@@ -173,7 +175,9 @@ const EVICTIONS: Spellings = &[
     (Modifier::Cs, ".EF"),
     (Modifier::Lu, ".LU"),
 ];
+/// L2 eviction priorities.
 const EVICTIONS_L2: Spellings = &[(Modifier::L2EvictNormal, ".ENL2"), (Modifier::L2EvictFirst, ".EFL2"), (Modifier::L2EvictLast, ".ELL2")];
+/// L2 prefetch sizes.
 const PREFETCHES: Spellings = &[(Modifier::L264B, ".LTC64B"), (Modifier::L2128B, ".LTC128B"), (Modifier::L2256B, ".LTC256B")];
 
 /// Returns the spelling of the first modifier in the list that the instruction has; empty if it has none.

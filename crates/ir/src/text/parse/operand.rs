@@ -18,14 +18,17 @@ impl<'a> Cursor<'a> {
         Cursor { text }
     }
 
+    /// Returns the unread text.
     pub(super) fn rest(&self) -> &'a str {
         self.text
     }
 
+    /// Skips a number of bytes.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.text = &self.text[bytes..];
     }
 
+    /// Skips white space.
     pub(super) fn spaces(&mut self) {
         self.text = self.text.trim_start();
     }
@@ -34,16 +37,19 @@ impl<'a> Cursor<'a> {
         self.text.trim().is_empty()
     }
 
+    /// Fails unless the rest of the line is empty.
     pub(super) fn end(&self) -> Read<()> {
         if self.is_at_end() { Ok(()) } else { Err(format!("`{}` is too much", self.text)) }
     }
 
+    /// Consumes `text` if it follows; returns whether it did.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let rest = self.text.strip_prefix(text);
         self.text = rest.unwrap_or(self.text);
         rest.is_some()
     }
 
+    /// Consumes a character; fails if another one follows.
     pub(super) fn expect(&mut self, letter: char) -> Read<()> {
         let mut buffer = [0; 4];
         if self.eat(letter.encode_utf8(&mut buffer)) { Ok(()) } else { Err(format!("`{letter}` is missing in front of `{}`", self.text)) }
@@ -57,6 +63,7 @@ impl<'a> Cursor<'a> {
         token
     }
 
+    /// Consumes the longest prefix of characters for which `is_part` holds.
     fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
         let end = self.text.find(|letter| !is_part(letter)).unwrap_or(self.text.len());
         let (token, rest) = self.text.split_at(end);
@@ -74,6 +81,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
+    /// Parses a decimal number without sign.
     pub(super) fn number<T: std::str::FromStr>(&mut self) -> Read<T> {
         let digits = self.take_while(|letter| letter.is_ascii_digit());
         digits.parse().map_err(|_| format!("a number is missing in front of `{}`", self.text))
@@ -157,6 +165,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Parses an operand after its signs: content, closing bar of an absolute value, suffixes.
     fn plain_operand(&mut self, cursor: &mut Cursor<'_>, signs: Signs, is_result: bool) -> Read<Operand> {
         let has_parentheses = cursor.eat("(");
         let is_declared = is_result && cursor.rest().starts_with('%');
@@ -241,6 +250,7 @@ impl Reader {
         named(cursor, start, text)
     }
 
+    /// Parses up to two modifiers after an operand.
     fn suffixes(&self, cursor: &mut Cursor<'_>) -> Read<[Symbol; 2]> {
         if !cursor.rest().starts_with('.') {
             return Ok([Symbol::NAME_; 2]);
