@@ -4,6 +4,9 @@
 //! words, and SSA construction turns them into plain moves. Of a large variable only the words that the function accesses exist, because
 //! storing or loading the others would move undefined values. Only a parameter whose address is taken lives in memory: it is stored into
 //! the frame at function entry.
+//!
+//! Example: for `.param .align 8 .b8 p[16]`, `st.param.b64 [p+8], %rd1` assigns words 2 and 3 of `p`, and `ld.param.b32 %r1, [p+12]` reads
+//! word 3.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -9,6 +9,9 @@
 //! Sets for SSA-Form Programs"). The cost is proportional to the size of the result. The lists are sorted because values are processed in
 //! ascending order. The live-out set of a block is the union of the live-in sets of its successors and of the sources that their phis read
 //! there; a block whose only successor has no phis shares the list of that successor.
+//!
+//! Example: `bb0` defines `%1` and branches to `bb1`; `bb1` starts with `%2 = PHI %1, bb0, %3, bb1`, defines `%3` and branches to itself
+//! or exits. Then `%1` is live out of `bb0`, `%3` is live out of `bb1`, and nothing is live into `bb1`.
 
 use oriole_support::{Index, IndexVec, SparseSet};
 

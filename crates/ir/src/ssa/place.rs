@@ -5,6 +5,10 @@
 //! the deepest in the dominator tree upwards; each searches the dominator subtree below it for edges that leave the subtree. Departing
 //! from the paper, the search visits only blocks in which the variable is live, since its value is not needed elsewhere. So the cost per
 //! variable is proportional to its live range, not to the function.
+//!
+//! Example: in the graph `0 -> 1, 0 -> 2, 1 -> 3, 2 -> 3` a variable is assigned in 0 and 1 and used in 3. The definition in 1 (depth 1)
+//! has an edge to 3, which 1 does not dominate immediately and which is not deeper than 1, so 3 needs a phi. The phi counts as a
+//! definition in 3, and has no edges to follow. The definition in 0 (depth 0) finds no edge that leaves its subtree.
 
 use std::collections::BinaryHeap;
 

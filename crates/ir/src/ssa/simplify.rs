@@ -3,6 +3,9 @@
 //!
 //! Redundant phis are found with a worklist: replacing a phi may make phis that read it redundant. Dead phis are found by marking from the
 //! uses in other instructions. Redundant cycles of several phis (Braun et al. 2013) are not found.
+//!
+//! Example: `%5 = PHI %1, bb0, %5, bb1` is redundant, and all uses of `%5` become uses of `%1`. A phi `%6 = PHI %5, bb1, %1, bb2` then
+//! becomes redundant too.
 
 use oriole_support::{BitSet, IndexVec};
 use smallvec::SmallVec;
