@@ -1,7 +1,9 @@
-//! Cuts the PTX files of the library into functions, each a small module of its own, so that a compilation reads only those it
-//! needs, and so that adding one needs no Rust. Lists the names of the runtime's functions, which every compilation asks for.
+//! Build script: splits the PTX files of the library into single functions, each a small module. So a compilation parses only the
+//! functions that it needs, and a new function needs no Rust code. Also lists the names of the runtime functions, which every compilation
+//! needs.
 //!
-//! A file of the library has `.version`, `.target` and `.address_size`, then functions: each starts with `.func` and ends with `}` at the start of a line.
+//! A library file contains `.version`, `.target` and `.address_size`, then functions: each starts with `.func` and ends with `}` at the
+//! start of a line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +23,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Name and text of every function of the library, as a constant.
+/// Returns Rust source of a constant with the name and text of every library function.
 fn library(folder: &Path) -> String {
     println!("cargo:rerun-if-changed={}", folder.display());
     let mut names: Vec<String> = fs::read_dir(folder)
@@ -45,7 +47,7 @@ fn library(folder: &Path) -> String {
     text
 }
 
-/// The names of the runtime's functions in the order of the file, as a constant.
+/// Returns Rust source of a constant with the names of the runtime functions in file order.
 fn runtime(path: &Path) -> String {
     let text = read(path);
     let heads = text.lines().filter(|line| line.contains(".func"));
@@ -53,7 +55,7 @@ fn runtime(path: &Path) -> String {
     format!("/// The name of each function, in the order of the file.\nconst NAMES: &[&str] = &{names:?};\n")
 }
 
-/// The functions of a file by name, each with the file's directives in front and without comments.
+/// Returns the functions of a file by name; each text starts with the file's directives and has no comments.
 fn cut(file: &str, text: &str) -> Vec<(String, String)> {
     let mut header = String::new();
     let mut functions: Vec<(String, String)> = Vec::new();
@@ -81,7 +83,7 @@ fn cut(file: &str, text: &str) -> Vec<(String, String)> {
     functions
 }
 
-/// The name in `.func (.reg .u32 q) NAME (...)`.
+/// Returns the name in `.func (.reg .u32 q) NAME (...)`.
 fn function_name(file: &str, code: &str) -> String {
     let start = code.find("__oriole_").unwrap_or_else(|| panic!("{file}: a function's name starts with __oriole_: {code}"));
     code[start..].chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect()

@@ -1,9 +1,8 @@
-//! Many tests in worker processes.
+//! Runs many tests in worker processes.
 //!
-//! A worker reads the name of a test on its standard input, runs it, and answers with one marked line, so that what kernels print
-//! cannot be mistaken for an answer. The parent waits for that line
-//! for a limited time; a worker that does not answer is killed, one that reports a fault ends itself, and the next test gets a
-//! fresh worker. So a fault or a hang costs one test.
+//! A worker reads the name of a test from its standard input, runs the test, and answers with one line that starts with a mark, so that
+//! output of kernels cannot be mistaken for an answer. The parent waits for the answer for a limited time. A worker that does not answer
+//! is killed, a worker that reports a fault exits, and the next test gets a new worker. So a fault or a hang affects only one test.
 
 use crate::driver::Driver;
 use crate::launch::{self, Failure};
@@ -15,60 +14,66 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where the machine code comes from.
+/// The source of the machine code.
 #[derive(Clone, Debug)]
 pub enum Images {
-    /// A folder of cubins with the tests' relative names.
+    /// A folder of cubins with the same relative names as the tests.
     Cubins(PathBuf),
-    /// The driver compiles the test's own PTX.
+    /// The CUDA driver compiles the PTX of each test.
     PtxJit,
 }
 
+/// Settings of a batch.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The folder with the tests.
     pub tests: PathBuf,
     pub images: Images,
+    /// Time limit for one test.
     pub timeout: Duration,
+    /// Number of worker processes.
     pub jobs: usize,
-    /// Launches of each kernel that are timed, after the one that is judged.
+    /// Number of timed launches per kernel, after the launch whose results are checked; 0 for no timing.
     pub timed_launches: usize,
-    /// Whether a test that is wrong leaves its buffers beside it: `NAME.BUFFER.out`.
+    /// Whether a failing test writes its buffers to files next to the test: `NAME.BUFFER.out`.
     pub keeps_outputs: bool,
 }
 
 impl Settings {
-    /// Tests with their cubins; ten seconds for each, one after the other, no times.
+    /// Returns the defaults: ten seconds per test, one worker, no timing.
     pub fn new(tests: impl Into<PathBuf>, images: Images) -> Settings {
         let timeout = Duration::from_secs(10);
         Settings { tests: tests.into(), images, timeout, jobs: 1, timed_launches: 0, keeps_outputs: false }
     }
 
-    /// Where a test that is wrong leaves a buffer.
+    /// Returns the path to which a failing test writes a buffer.
     pub fn output_path(&self, name: &str, buffer: &str) -> PathBuf {
         self.tests.join(format!("{name}.{buffer}.out"))
     }
 }
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub verdict: Verdict,
-    /// The median time of a launch, if times were asked for.
+    /// Median time of a launch in microseconds; `None` unless timing was requested and the test passed.
     pub microseconds: Option<f64>,
 }
 
+/// Whether a test passed, and the reason if not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
     Failed(String),
-    /// The kernel faulted, hung, or took the worker with it.
+    /// The kernel faulted or hung, or the worker process died.
     Faulted(String),
-    /// The GPU is too old for it.
+    /// The test needs a newer GPU.
     Skipped(String),
 }
 
+/// Time limit for the start of a worker.
 const STARTUP_LIMIT: Duration = Duration::from_secs(120);
-/// Begins every answer; other lines are output of kernels.
+/// The start of every answer; other lines are output of kernels.
 const MARK: &str = "@oriole ";
 const READY: &str = "ready";
 const PASS: &str = "pass";
@@ -76,7 +81,7 @@ const FAIL: &str = "fail ";
 const SKIP: &str = "skip ";
 const FAULT: &str = "fault ";
 
-/// Relative names without extension of all tests below a folder, sorted.
+/// Returns the relative names, without extension, of all tests below a folder, sorted.
 pub fn find_tests(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -95,7 +100,7 @@ pub fn find_tests(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The worker's side: answers until its input ends or a kernel faults.
+/// Runs as a worker: answers until its input ends or a kernel faults.
 pub fn work(settings: &Settings) -> Result<(), String> {
     let driver = Driver::load().map_err(|error| error.to_string())?;
     answer_with(READY);
@@ -116,11 +121,12 @@ pub fn work(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// A kernel may have printed half a line before.
+/// Prints an answer. The empty line before it ends a line that a kernel may have started.
 fn answer_with(text: &str) {
     println!("\n{MARK}{text}");
 }
 
+/// Runs one test.
 fn run_one(driver: &Driver, settings: &Settings, name: &str) -> Result<Answer, Failure> {
     let failed = |why: String| Ok(Answer { verdict: Verdict::Failed(why), microseconds: None });
     let path = settings.tests.join(format!("{name}.ptx"));
@@ -161,20 +167,23 @@ fn run_one(driver: &Driver, settings: &Settings, name: &str) -> Result<Answer, F
     failed(findings.join("; "))
 }
 
-/// The number in `.target sm_90a`.
+/// Returns the number in `.target sm_90a`; 0 if there is none.
 fn target_of(text: &str) -> u32 {
     let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().unwrap_or(0)
 }
 
+/// A worker process, seen from the parent.
 struct Worker {
     process: Child,
     input: ChildStdin,
+    /// The answers that the worker has printed.
     answers: Receiver<String>,
 }
 
 impl Worker {
+    /// Starts a worker and waits until it is ready.
     fn start(arguments: &[String]) -> Result<Worker, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut process = Command::new(program)
@@ -187,7 +196,7 @@ impl Worker {
         let output = process.stdout.take().ok_or("the worker has no output")?;
         let (sender, answers) = channel();
         std::thread::spawn(move || {
-            // Kernels may print bytes that are no UTF-8.
+            // Kernels may print bytes that are not UTF-8.
             for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line).into_owned();
                 let Some(answer) = line.strip_prefix(MARK) else { continue };
@@ -206,19 +215,22 @@ impl Worker {
         }
     }
 
+    /// Sends the name of a test and waits for the answer; `None` if there is none in time.
     fn ask(&mut self, name: &str, timeout: Duration) -> Option<String> {
         writeln!(self.input, "{name}").ok()?;
         self.answers.recv_timeout(timeout).ok()
     }
 
+    /// Kills the worker and waits until it has exited.
     fn end(&mut self) {
-        // It may have ended by itself already.
+        // Errors are ignored: the process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Runs all tests; `report` hears each answer as it comes. A worker is this program with other arguments, and must call [`work`].
+/// Runs all tests in parallel workers; calls `report` for each answer as it arrives. A worker is this program with `worker_arguments`, and
+/// must call [`work`].
 pub fn run_all(
     settings: &Settings,
     worker_arguments: &[String],
@@ -234,6 +246,7 @@ pub fn run_all(
     results.into_iter().collect()
 }
 
+/// Runs tests from the queue, one after the other, until the queue is empty.
 fn run_queue(
     settings: &Settings,
     worker_arguments: &[String],
@@ -264,7 +277,7 @@ fn run_queue(
     Ok(())
 }
 
-/// What a worker's line means, and whether the worker can go on.
+/// Interprets the answer of a worker. Returns the result, and whether the worker can run further tests.
 fn judge(line: Option<&str>, timeout: Duration) -> (Answer, bool) {
     let untimed = |verdict| Answer { verdict, microseconds: None };
     let Some(line) = line else {

@@ -1,7 +1,7 @@
-//! The few functions of the CUDA driver that are needed, as safe methods.
+//! Safe wrappers of the CUDA driver functions that are needed.
 //!
-//! Handles stay inside [`Driver`], [`Module`] and [`DeviceMemory`]; their addresses come from the driver and are only given
-//! back to it. All calls are made from the thread that made the [`Driver`], whose context stays current.
+//! Handles are private to [`Driver`], [`Module`], [`Event`] and [`DeviceMemory`]; they come from the CUDA driver and are only passed back
+//! to it. All calls must be made from the thread that created the [`Driver`], since the context is current in that thread.
 
 use libloading::{Library, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -17,19 +17,20 @@ const JIT_ERROR_LOG_BUFFER_BYTES: c_int = 6;
 const ATTRIBUTE_COMPUTE_MAJOR: c_int = 75;
 const ATTRIBUTE_COMPUTE_MINOR: c_int = 76;
 const FUNCTION_MAX_DYNAMIC_SHARED_BYTES: c_int = 8;
-/// Dynamic shared memory that needs no permission.
+/// Amount of dynamic shared memory, in bytes, above which a kernel needs an explicit attribute.
 const DEFAULT_SHARED_LIMIT_BYTES: u32 = 48 * 1024;
 const LIMIT_STACK_BYTES: c_int = 0;
-/// Of each thread, for kernels that call themselves or through pointers; the driver's own choice of 1,024 is a matter of a few calls.
+/// Stack size per thread in bytes, for kernels with recursion or indirect calls; the default of 1,024 suffices for only a few nested
+/// calls.
 const STACK_BYTES: usize = 16 * 1024;
 const LOG_BYTES: usize = 8192;
 const DEVICE_NAME_BYTES: usize = 256;
 
-/// A call that the driver refused, or a library that is not there.
+/// A failed call of the CUDA driver, or a missing driver library.
 #[derive(Clone, Debug)]
 pub struct Error {
     pub message: String,
-    /// The context is unusable after this.
+    /// Whether the context is unusable after this error.
     pub sticky: bool,
 }
 
@@ -41,6 +42,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// Returns an error after which the context is still usable.
 fn plain_error(message: String) -> Error {
     Error { message, sticky: false }
 }
@@ -52,7 +54,7 @@ macro_rules! functions {
         impl Functions {
             fn load(library: &Library) -> Result<Functions, Error> {
                 $(
-                    // SAFETY: the signature is the one of cuda.h for this symbol; the pointer is used while `library` lives, as
+                    // SAFETY: the signature is that of cuda.h for this symbol; the pointer is only used while `library` is loaded, since
                     // both are stored together in `Driver`.
                     let $field: Symbol<'_, unsafe extern "C" fn($($kind),*) -> Status> = unsafe { library.get($symbol) }
                         .map_err(|error| plain_error(format!("the CUDA driver lacks a function: {error}")))?;
@@ -92,19 +94,20 @@ functions! {
     error_name = b"cuGetErrorName" (Status, *mut *const c_char);
 }
 
-/// The loaded driver with a current context on the first device.
+/// The loaded CUDA driver, with a current context on the first device.
 pub struct Driver {
     functions: Functions,
-    /// Compute capability as in `sm_90`.
+    /// Compute capability, for example 90 for `sm_90`.
     pub architecture: u32,
     _library: Library,
 }
 
 impl Driver {
+    /// Loads the driver library and creates a context.
     pub fn load() -> Result<Driver, Error> {
         let library = LIBRARY_NAMES
             .iter()
-            // SAFETY: the driver's library has no initializers beyond what every CUDA program runs.
+            // SAFETY: the driver library has no initializers beyond those that every CUDA program runs.
             .find_map(|name| unsafe { Library::new(name) }.ok())
             .ok_or_else(|| plain_error("no CUDA driver: libcuda.so.1 cannot be loaded".into()))?;
         let functions = Functions::load(&library)?;
@@ -113,11 +116,12 @@ impl Driver {
         Ok(driver)
     }
 
+    /// Creates the context on the first device and makes it current.
     fn make_context(&mut self) -> Result<(), Error> {
         let f = &self.functions;
         let (mut device, mut context) = (0, std::ptr::null_mut());
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: plain calls with pointers to locals that outlive them.
+        // SAFETY: the pointers refer to local variables that outlive the calls.
         unsafe {
             self.check("cuInit", (f.init)(0))?;
             self.check("cuDeviceGet", (f.device_get)(&mut device, 0))?;
@@ -131,6 +135,7 @@ impl Driver {
         Ok(())
     }
 
+    /// Converts the status of a call into a result.
     fn check(&self, call: &str, status: Status) -> Result<(), Error> {
         if status == 0 {
             return Ok(());
@@ -141,7 +146,7 @@ impl Driver {
             (self.functions.error_name)(status, &mut name);
             if name.is_null() { format!("error {status}") } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
         };
-        // 700 and up are faults of kernels: the context is lost.
+        // The codes from 700 on are errors of kernels after which the context is unusable (except 701, a refused launch).
         let sticky = (700..=720).contains(&status) && status != 701;
         Err(Error { message: format!("{call}: {name}"), sticky })
     }
@@ -154,7 +159,7 @@ impl Driver {
         let mut options = [JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_BYTES];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the image ends with a zero byte as PTX must, and a cubin knows its size; the log buffer has the size that is told.
+        // SAFETY: the image ends with a zero byte, as PTX must, and a cubin contains its size; the log buffer has the size that is passed.
         let status = unsafe {
             (self.functions.load_module)(
                 &mut handle,
@@ -175,17 +180,18 @@ impl Driver {
         Ok(Module { driver: self, handle })
     }
 
+    /// Allocates device memory.
     pub fn allocate(&self, bytes: usize) -> Result<DeviceMemory<'_>, Error> {
         let mut address = 0;
-        // SAFETY: the address is stored into a local.
+        // SAFETY: the address is stored into a local variable.
         self.check("cuMemAlloc", unsafe { (self.functions.allocate)(&mut address, bytes) })?;
         Ok(DeviceMemory { driver: self, address, bytes })
     }
 
-    /// The name of the device, such as `NVIDIA H200`.
+    /// Returns the name of the device, such as `NVIDIA H200`.
     pub fn device_name(&self) -> Result<String, Error> {
         let mut name: [c_char; DEVICE_NAME_BYTES] = [0; DEVICE_NAME_BYTES];
-        // SAFETY: the buffer has the size that is told, and the driver ends the name with zero.
+        // SAFETY: the buffer has the size that is passed, and the driver terminates the name with a zero byte.
         let name = unsafe {
             self.check("cuDeviceGetName", (self.functions.device_name)(name.as_mut_ptr(), DEVICE_NAME_BYTES as c_int, 0))?;
             CStr::from_ptr(name.as_ptr())
@@ -193,24 +199,25 @@ impl Driver {
         Ok(name.to_string_lossy().into_owned())
     }
 
-    /// The newest CUDA version that the driver knows: 1000 times the major number and 10 times the minor one.
+    /// Returns the newest CUDA version that the driver supports: 1000 times the major plus 10 times the minor version.
     pub fn driver_version(&self) -> Result<u32, Error> {
         let mut version = 0;
-        // SAFETY: the number is stored into a local.
+        // SAFETY: the number is stored into a local variable.
         self.check("cuDriverGetVersion", unsafe { (self.functions.driver_version)(&mut version) })?;
         Ok(version as u32)
     }
 
-    /// A point in the order of the device's work, with a time once it is reached.
+    /// Creates an event.
     pub fn event(&self) -> Result<Event<'_>, Error> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the handle is stored into a local; no flags are set.
+        // SAFETY: the handle is stored into a local variable; no flags are set.
         self.check("cuEventCreate", unsafe { (self.functions.create_event)(&mut handle, 0) })?;
         Ok(Event { driver: self, handle })
     }
 
+    /// Waits until all launched kernels have finished.
     pub fn synchronize(&self) -> Result<(), Error> {
-        // SAFETY: takes nothing.
+        // SAFETY: the call has no arguments.
         self.check("kernel", unsafe { (self.functions.synchronize)() })
     }
 }
@@ -221,7 +228,7 @@ pub struct Module<'driver> {
     handle: Handle,
 }
 
-/// Grid, block and dynamic shared memory.
+/// Grid size, block size, and dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub grid: [u32; 3],
@@ -230,12 +237,12 @@ pub struct Shape {
 }
 
 impl Module<'_> {
-    /// Starts a kernel. Each argument holds the bytes of one parameter.
+    /// Launches a kernel asynchronously. Each argument holds the bytes of one parameter.
     pub fn launch(&self, kernel: &str, shape: Shape, arguments: &mut [Vec<u8>]) -> Result<(), Error> {
         let f = &self.driver.functions;
         let name = CString::new(kernel).map_err(|_| plain_error("the kernel's name has a zero byte".into()))?;
         let mut function = std::ptr::null_mut();
-        // SAFETY: the module is loaded, the name ends with zero, the handle goes into a local.
+        // SAFETY: the module is loaded, the name ends with a zero byte, and the handle is stored into a local variable.
         let status = unsafe { (f.get_function)(&mut function, self.handle, name.as_ptr()) };
         self.driver.check("cuModuleGetFunction", status)?;
         if shape.shared_bytes > DEFAULT_SHARED_LIMIT_BYTES {
@@ -245,8 +252,8 @@ impl Module<'_> {
         }
         let mut pointers: Vec<*mut c_void> = arguments.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        // SAFETY: there is one pointer for each parameter the caller declared, each to bytes that live until the call returns; the driver
-        // copies them during the call. What the kernel does is the test's business and runs in the GPU's own address space.
+        // SAFETY: there is one pointer per parameter that the caller declared, each to bytes that live until the call returns; the driver
+        // copies the bytes during the call. The kernel itself runs in the address space of the GPU, whatever it does.
         let status = unsafe {
             (f.launch)(
                 function,
@@ -268,28 +275,28 @@ impl Module<'_> {
 
 impl Drop for Module<'_> {
     fn drop(&mut self) {
-        // SAFETY: loaded by this driver, unloaded once. A failure leaves nothing to do.
+        // SAFETY: the module was loaded by this driver and is unloaded once. An error is ignored, since nothing can be done about it.
         unsafe { (self.driver.functions.unload_module)(self.handle) };
     }
 }
 
-/// A point in the order of the device's work.
+/// A CUDA event: a point in the sequence of the device's work, with a time stamp once the point is reached.
 pub struct Event<'driver> {
     driver: &'driver Driver,
     handle: Handle,
 }
 
 impl Event<'_> {
-    /// Puts it behind everything that was started before.
+    /// Records the event after all work that was launched before.
     pub fn record(&self) -> Result<(), Error> {
-        // SAFETY: the event is alive; no stream is the default stream, where launches go.
+        // SAFETY: the event is alive; a null stream is the default stream, which launches use.
         self.driver.check("cuEventRecord", unsafe { (self.driver.functions.record_event)(self.handle, std::ptr::null_mut()) })
     }
 
-    /// Waits until it is reached; microseconds since an earlier one.
+    /// Waits for this event; returns the time in microseconds since an earlier one.
     pub fn microseconds_since(&self, earlier: &Event<'_>) -> Result<f64, Error> {
         let mut milliseconds = 0.0;
-        // SAFETY: both events are alive and were recorded; the time is stored into a local.
+        // SAFETY: both events are alive and have been recorded; the time is stored into a local variable.
         unsafe {
             self.driver.check("kernel", (self.driver.functions.wait_for_event)(self.handle))?;
             let status = (self.driver.functions.elapsed_time)(&mut milliseconds, earlier.handle, self.handle);
@@ -301,12 +308,12 @@ impl Event<'_> {
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by this driver, destroyed once. A failure leaves nothing to do.
+        // SAFETY: the event was created by this driver and is destroyed once. An error is ignored, since nothing can be done about it.
         unsafe { (self.driver.functions.destroy_event)(self.handle) };
     }
 }
 
-/// Memory on the device.
+/// An allocation in device memory.
 pub struct DeviceMemory<'driver> {
     driver: &'driver Driver,
     pub address: u64,
@@ -314,18 +321,20 @@ pub struct DeviceMemory<'driver> {
 }
 
 impl DeviceMemory<'_> {
+    /// Writes to the start of the memory.
     pub fn write(&self, data: &[u8]) -> Result<(), Error> {
         self.write_at(0, data)
     }
 
-    /// Writes behind the first `offset` bytes.
+    /// Writes at a byte offset. Panics if the data does not fit.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
         assert!(offset as usize + data.len() <= self.bytes, "{} bytes at {offset} into {}", data.len(), self.bytes);
-        // SAFETY: the range was allocated and is large enough.
+        // SAFETY: the range is inside the allocation, as asserted above.
         let status = unsafe { (self.driver.functions.copy_to_device)(self.address + offset, data.as_ptr().cast(), data.len()) };
         self.driver.check("cuMemcpyHtoD", status)
     }
 
+    /// Reads the whole memory.
     pub fn read(&self) -> Result<Vec<u8>, Error> {
         let mut data = vec![0; self.bytes];
         // SAFETY: the vector has as many bytes as are copied.
@@ -337,7 +346,7 @@ impl DeviceMemory<'_> {
 
 impl Drop for DeviceMemory<'_> {
     fn drop(&mut self) {
-        // SAFETY: allocated by this driver, freed once. A failure leaves nothing to do.
+        // SAFETY: the memory was allocated by this driver and is freed once. An error is ignored, since nothing can be done about it.
         unsafe { (self.driver.functions.free)(self.address) };
     }
 }

@@ -1,20 +1,21 @@
-//! One kernel test on the GPU: fill, launch, compare, and time if asked.
+//! Runs one kernel test on the GPU: fills the buffers, launches, compares, and measures the time if requested.
 
 use crate::driver::{DeviceMemory, Driver, Error, Shape};
 use oriole_kernel_test::{Expectation, KernelTest, Value};
 
-/// Bytes before and after each buffer that no kernel may touch.
+/// Number of guard bytes before and after each buffer, which no kernel may write.
 const GUARD_BYTES: usize = 256;
+/// The content of the guard bytes.
 const GUARD: u8 = 0xa5;
 
-/// Why a test did not pass.
+/// The reason why a test did not pass.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// The outputs are wrong: one line for each wrong buffer.
+    /// The outputs are wrong: one message for each wrong buffer.
     Wrong(String),
-    /// The driver refused something.
+    /// The CUDA driver reported an error.
     Refused(String),
-    /// The kernel faulted; the context is lost.
+    /// The kernel faulted; the context is unusable.
     Fault(String),
 }
 
@@ -24,18 +25,18 @@ impl From<Error> for Failure {
     }
 }
 
-/// What a launch left behind.
+/// The result of a launch.
 pub struct Outcome {
     /// Each buffer of the test with its bytes after the launch.
     pub buffers: Vec<(String, Vec<u8>)>,
-    /// One line for each buffer around which the kernel wrote.
+    /// One message for each buffer whose guard bytes were overwritten.
     pub outside: Vec<String>,
-    /// The median time of a launch, if times were asked for.
+    /// Median time of a launch in microseconds; `None` unless timing was requested.
     pub microseconds: Option<f64>,
 }
 
 impl Outcome {
-    /// What is wrong, one line for each wrong buffer.
+    /// Returns the differences from the expected results, one message for each wrong buffer.
     pub fn findings(&self, test: &KernelTest) -> Vec<String> {
         let mut findings = self.outside.clone();
         for (name, bytes) in &self.buffers {
@@ -48,27 +49,29 @@ impl Outcome {
     }
 }
 
-/// A buffer on the device, with guard bytes on both sides.
+/// A buffer on the device, with guard bytes before and after it.
 struct Guarded<'test, 'driver> {
     name: &'test str,
+    /// The initial contents, without guard bytes.
     content: Vec<u8>,
     memory: DeviceMemory<'driver>,
 }
 
 impl Guarded<'_, '_> {
+    /// Writes the guard bytes and the initial contents.
     fn fill(&self) -> Result<(), Error> {
         let guard = [GUARD; GUARD_BYTES];
         self.memory.write(&[&guard, self.content.as_slice(), &guard].concat())
     }
 }
 
-/// Runs a test once and judges what comes out.
+/// Runs a test once and compares the outputs.
 pub fn run(driver: &Driver, test: &KernelTest, image: &[u8]) -> Result<(), Failure> {
     let findings = execute(driver, test, image, 0)?.findings(test);
     if findings.is_empty() { Ok(()) } else { Err(Failure::Wrong(findings.join("; "))) }
 }
 
-/// Runs a test: once for the outcome, then `timed_launches` times for the clock, each from the same buffers.
+/// Runs a test once for its outputs, then `timed_launches` times for the time; each launch starts with the initial contents.
 pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches: usize) -> Result<Outcome, Error> {
     let module = driver.load_module(image)?;
     let mut arguments = Vec::new();
@@ -112,7 +115,7 @@ pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches:
     Ok(outcome)
 }
 
-/// The middle one of the values; the mean of the middle two if there is none.
+/// Returns the median; for an even number of values the mean of the middle two, `None` for no values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,8 +1,8 @@
-//! Runs kernels on a real GPU through the CUDA driver.
+//! Runs kernels on a GPU through the CUDA driver.
 //!
-//! The driver library is opened at run time ([`driver`]), so nothing of CUDA is needed to build. [`launch`] runs one kernel
-//! test in the current process; [`batch`] runs many in worker processes, because a kernel that faults poisons its whole
-//! context and one that hangs never returns. [`table`] says how sets of cubins compare.
+//! The driver library is loaded at run time ([`driver`]), so that building needs no part of CUDA. [`launch`] runs one kernel test in the
+//! current process. [`batch`] runs many in worker processes, because a kernel that faults makes its whole context unusable and one that
+//! hangs never returns. [`table`] compares sets of cubins.
 
 pub mod batch;
 pub mod driver;

@@ -1,4 +1,4 @@
-//! `oriole-gpu-tests`: kernel tests on the GPU of this machine.
+//! `oriole-gpu-tests`: runs kernel tests on the GPU of this machine.
 
 use oriole_gpu::batch::{self, Answer, Images, Settings, Verdict};
 use oriole_gpu::driver::Driver;
@@ -26,23 +26,26 @@ Prints a line for each failure and a final count. Exit status: 0 if nothing fail
 1 otherwise, 2 for usage.
 ";
 
-/// The option that makes this program a worker, before the words of the one that started it.
+/// The option that makes this program a worker; it precedes the options that the parent passes on.
 const WORKER: &str = "--worker";
 
+/// The tests to run.
 #[derive(Debug, PartialEq)]
 enum What {
-    /// One set of tests.
+    /// One folder of tests, with one set of images.
     Tests(PathBuf, Source),
     /// All sets of a bundle.
     Bundle(PathBuf),
 }
 
+/// The source of the machine code.
 #[derive(Debug, PartialEq)]
 enum Source {
     Cubins(PathBuf),
     PtxJit,
 }
 
+/// The command line.
 #[derive(Debug, PartialEq)]
 struct Arguments {
     what: What,
@@ -54,6 +57,7 @@ struct Arguments {
     worker: bool,
 }
 
+/// Parses the command line; the error is a message for the user.
 fn read_arguments(words: &[String]) -> Result<Arguments, String> {
     let (mut tests, mut source, mut bundle, mut filter) = (None, None, None, String::new());
     let (mut timeout, mut jobs, mut timed_launches, mut json, mut worker) = (10, 1, 0, false, false);
@@ -90,7 +94,7 @@ impl Arguments {
         Settings { timeout, jobs: self.jobs, timed_launches: self.timed_launches, ..Settings::new(tests, images) }
     }
 
-    /// The words that make a worker for a folder of tests and its images.
+    /// Returns the arguments of a worker for a folder of tests and its images.
     fn worker_words(&self, settings: &Settings) -> Vec<String> {
         let mut words = vec![WORKER.to_owned(), "--tests".into(), settings.tests.display().to_string()];
         match &settings.images {
@@ -102,7 +106,7 @@ impl Arguments {
     }
 }
 
-/// Runs one set of images.
+/// Runs the tests with one set of images.
 fn run_set(name: &str, arguments: &Arguments, settings: &Settings) -> Result<SetResult, String> {
     let mut names = batch::find_tests(&settings.tests).map_err(|error| format!("{}: {error}", settings.tests.display()))?;
     names.retain(|name| name.contains(&arguments.filter));
@@ -136,7 +140,7 @@ fn run_set(name: &str, arguments: &Arguments, settings: &Settings) -> Result<Set
     Ok(result)
 }
 
-/// The folders of a bundle's `cubins`, by name.
+/// Returns the names and paths of the folders in a bundle's `cubins` folder, sorted.
 fn sets_of(bundle: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let folder = bundle.join("cubins");
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -147,8 +151,9 @@ fn sets_of(bundle: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     if sets.is_empty() { Err(format!("{}: no sets of cubins", folder.display())) } else { Ok(sets) }
 }
 
+/// Runs all sets and prints the results. Returns whether no set of Oriole's failed.
 fn run(arguments: &Arguments) -> Result<bool, String> {
-    // Said once here instead of by every worker.
+    // Reports a missing driver once here, instead of in every worker.
     drop(Driver::load().map_err(|error| error.to_string())?);
     let results: Vec<SetResult> = match &arguments.what {
         What::Tests(tests, source) => {
@@ -183,6 +188,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     Ok(!results.iter().any(SetResult::is_to_blame))
 }
 
+/// Runs as a worker.
 fn work(arguments: &Arguments) -> Result<bool, String> {
     let settings = match &arguments.what {
         What::Tests(tests, Source::Cubins(folder)) => arguments.settings(tests, Images::Cubins(folder.clone())),

@@ -1,15 +1,16 @@
-//! What sets of cubins for the same tests came to, as a table: how many were right, and how long they took.
+//! Table of the results of several sets of cubins for the same tests: counts of verdicts, and launch times.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::batch::{Answer, Verdict};
 
-/// How the names of sets begin that another compiler made.
+/// Name prefix of sets compiled by ptxas.
 const RIVAL: &str = "ptxas-";
+/// Name prefix of sets compiled by Oriole.
 const OWN: &str = "oriole-";
 
-/// The answers of one set of cubins.
+/// The results of one set of cubins.
 #[derive(Clone, Debug, Default)]
 pub struct SetResult {
     pub name: String,
@@ -17,9 +18,9 @@ pub struct SetResult {
     pub wrong: usize,
     pub faulted: usize,
     pub skipped: usize,
-    /// By the clock on the wall.
+    /// Elapsed wall-clock time.
     pub seconds: f64,
-    /// Microseconds of a launch, by test.
+    /// Median launch time of each test, in microseconds.
     pub times: BTreeMap<String, f64>,
 }
 
@@ -28,7 +29,7 @@ impl SetResult {
         SetResult { name: name.to_owned(), ..SetResult::default() }
     }
 
-    /// Counts an answer.
+    /// Counts a result.
     pub fn add(&mut self, test: &str, answer: &Answer) {
         match answer.verdict {
             Verdict::Passed => self.right += 1,
@@ -39,17 +40,18 @@ impl SetResult {
         self.times.extend(answer.microseconds.map(|time| (test.to_owned(), time)));
     }
 
-    /// Whether something failed that is ours: what another compiler gets wrong is for the table only.
+    /// Returns whether a set that is not ptxas' has failures. Failures of ptxas' sets appear in the table only.
     pub fn is_to_blame(&self) -> bool {
         self.wrong + self.faulted > 0 && !self.name.starts_with(RIVAL)
     }
 
+    /// Returns the number of tests.
     pub fn tests(&self) -> usize {
         self.right + self.wrong + self.faulted + self.skipped
     }
 }
 
-/// The table, and below it how the sets compare with those of the other compiler at the same level.
+/// Returns the table, followed by a comparison of each of Oriole's sets with ptxas' set of the same optimization level.
 pub fn text(sets: &[SetResult]) -> String {
     let mut out = String::from("set            tests   right   wrong faulted skipped   seconds  launch us\n");
     let common = common_tests(sets);
@@ -76,13 +78,13 @@ pub fn text(sets: &[SetResult]) -> String {
     out
 }
 
-/// Tests that have a time in every set.
+/// Returns the tests that have a time in every set.
 fn common_tests(sets: &[SetResult]) -> Vec<&String> {
     let Some((first, rest)) = sets.split_first() else { return Vec::new() };
     first.times.keys().filter(|test| rest.iter().all(|set| set.times.contains_key(*test))).collect()
 }
 
-/// None of nothing, or where a value is not above zero.
+/// Returns the geometric mean; `None` if there are no values or if one is not positive.
 fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let logarithms: Vec<f64> = values.map(f64::ln).collect();
     let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;

@@ -1,7 +1,7 @@
-//! Appends instructions to the blocks of a function.
+//! Builder that appends instructions to the blocks of a function.
 //!
-//! The builder keeps where it writes, the guard every instruction gets, and the location in the source. It owns the function while
-//! it is being written.
+//! The builder holds the current block, the guard that every new instruction receives, and the current source location. It owns the
+//! function while the function is being built.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,21 +16,22 @@ use crate::memory::MemoryAccess;
 use crate::operand::{Class, Guard, Operand, OperandKind, Part, Role, Signs};
 use crate::template::{Slot, Template};
 
-/// Writes a function.
+/// Builds a function.
 pub struct Builder {
-    /// The function so far.
+    /// The function built so far.
     pub function: Function,
-    /// The guard of what is written.
+    /// The guard of new instructions; `None` for no guard.
     pub guard: Option<Guard>,
-    /// The place in the source of what is written.
+    /// The source location of new instructions.
     pub location: Location,
+    /// The current block.
     block: Block,
-    /// Where names are in the function's list of symbols.
+    /// The position of each name in the function's list of symbols.
     symbols: FxHashMap<String, u32>,
 }
 
 impl Builder {
-    /// Starts a function: its entry block is there.
+    /// Creates a builder and the entry block of the function.
     pub fn new(mut function: Function) -> Builder {
         let block = function.new_block();
         function.layout.push(block);
@@ -38,23 +39,23 @@ impl Builder {
         Builder { function, guard: None, location: Location::default(), block, symbols }
     }
 
-    /// The block that is being written.
+    /// Returns the current block, to which instructions are appended.
     pub fn block(&self) -> Block {
         self.block
     }
 
-    /// A new block that comes nowhere yet.
+    /// Creates a block that is not in the layout yet.
     pub fn new_block(&mut self) -> Block {
         self.function.new_block()
     }
 
-    /// Goes on at the end of a block, which joins the layout.
+    /// Appends a block to the layout and makes it the current block.
     pub fn start(&mut self, block: Block) {
         self.function.layout.push(block);
         self.block = block;
     }
 
-    /// The position of a name in the list of symbols, to which it is added if needed; however many there are.
+    /// Returns the position of a name in the list of symbols; adds the name if it is missing. Constant time on average.
     pub fn symbol(&mut self, name: &str) -> u32 {
         if let Some(&known) = self.symbols.get(name) {
             return known;
@@ -69,46 +70,46 @@ impl Builder {
         position
     }
 
-    /// A new value.
+    /// Creates a value.
     pub fn value(&mut self, class: Class) -> Value {
         self.function.new_value(class)
     }
 
-    /// All of a value, as an operand.
+    /// Returns an operand that stands for all registers of a value.
     pub fn whole(&self, value: Value) -> Operand {
         self.function.whole(value).into()
     }
 
-    /// Some registers of a value, as an operand.
+    /// Returns an operand that stands for `count` registers of a value, starting at register `first` of the value.
     pub fn part(&self, value: Value, first: u8, count: u8) -> Operand {
         Part { value, first, count }.into()
     }
 
-    /// Writes an instruction without results, or whose results are among the arguments.
+    /// Appends an instruction without results, or whose results are among the arguments.
     pub fn emit(&mut self, template: &str, arguments: &[Operand]) -> Inst {
         self.instantiate(template, &[], arguments).0
     }
 
-    /// Writes an instruction with one result.
+    /// Appends an instruction with one result, a new value of `class`; returns the result.
     pub fn define(&mut self, class: Class, template: &str, arguments: &[Operand]) -> Operand {
         let (_, results) = self.instantiate(template, &[class], arguments);
         self.whole(results[0])
     }
 
-    /// Writes an instruction with two results.
+    /// Appends an instruction with two results, new values of `classes`; returns the results.
     pub fn define_two(&mut self, classes: [Class; 2], template: &str, arguments: &[Operand]) -> (Operand, Operand) {
         let (_, results) = self.instantiate(template, &classes, arguments);
         (self.whole(results[0]), self.whole(results[1]))
     }
 
-    /// Says what the memory access of the instruction just written means.
+    /// Attaches the description of its memory access to the instruction appended last.
     pub fn describe(&mut self, access: MemoryAccess) {
         let id = self.function.accesses.push(access);
         let last = self.function.blocks[self.block].insts.last().copied();
         self.function.insts[last.expect("an instruction was written")].memory = Some(id);
     }
 
-    /// Writes a copy to an existing value, which keeps what it had where the guard does not hold.
+    /// Appends a copy to an existing value (a variable), which keeps its old content in threads where the guard does not hold.
     pub fn assign(&mut self, destination: Value, source: Operand) -> Inst {
         let whole = self.whole(destination);
         let tied = whole.with_role(Role::Tied(0));
@@ -117,7 +118,7 @@ impl Builder {
         self.append(Op::Pseudo(Pseudo::Copy), Symbols::new(), &operands[..count], 1)
     }
 
-    /// One value from parts.
+    /// Appends a `PACK` of operands into one new value; returns the value.
     pub fn pack(&mut self, class: Class, parts: &[Operand]) -> Operand {
         let value = self.value(class);
         let whole = self.whole(value);
@@ -126,18 +127,18 @@ impl Builder {
         whole
     }
 
-    /// Writes an instruction from its parts.
+    /// Appends an instruction given by its components.
     pub fn append(&mut self, op: Op, modifiers: Symbols, operands: &[Operand], result_count: usize) -> Inst {
         let inst = self.function.new_inst(op, modifiers, self.guard, operands, result_count);
         self.place(inst)
     }
 
-    /// Goes on at the end of another block that is part of the layout already; returns the one that was being written.
+    /// Makes `block`, which is already in the layout, the current block; returns the previous one.
     pub fn swap_block(&mut self, block: Block) -> Block {
         std::mem::replace(&mut self.block, block)
     }
 
-    /// Writes instructions without guard at the start of the function, whatever is being written.
+    /// Calls `write` to insert instructions without guard at the start of the entry block. The current block and guard do not change.
     pub fn at_entry(&mut self, write: impl FnOnce(&mut Builder)) {
         let entry = self.function.entry();
         let existing = std::mem::take(&mut self.function.blocks[entry].insts);
@@ -149,7 +150,7 @@ impl Builder {
         self.function.blocks[entry].insts.extend(existing);
     }
 
-    /// Branches to a block, where a predicate holds or always.
+    /// Appends a branch to a block, conditional if `condition` is given.
     pub fn branch(&mut self, condition: Option<Guard>, target: Block) -> Inst {
         let saved = std::mem::replace(&mut self.guard, condition);
         let inst = self.append(Op::Machine(Opcode::BRA), Symbols::new(), &[target.into()], 0);
@@ -157,6 +158,7 @@ impl Builder {
         inst
     }
 
+    /// Appends an instance of a template; returns the instruction and the new values.
     fn instantiate(&mut self, text: &str, classes: &[Class], arguments: &[Operand]) -> (Inst, SmallVec<[Value; 2]>) {
         let template = parsed(text);
         let mut results: SmallVec<[Value; 2]> = SmallVec::new();
@@ -186,6 +188,7 @@ impl Builder {
         }
         assert!(arguments.next().is_none() && classes.next().is_none(), "template `{text}` does not take all arguments");
         let result_count = written_count(function, template.opcode, &function.operands[first..]);
+        // The results are arguments, so they are variables: under a guard they must keep their old content, hence the tied operands.
         if self.guard.is_some() && results.is_empty() {
             for number in 0..result_count {
                 let result = function.operands[first + number];
@@ -199,7 +202,7 @@ impl Builder {
         (self.place(inst), results)
     }
 
-    /// Puts an instruction at the end of the block.
+    /// Appends an instruction to the current block and gives it the current location.
     fn place(&mut self, inst: Inst) -> Inst {
         self.function.insts[inst].location = self.location;
         self.function.blocks[self.block].insts.push(inst);
@@ -207,13 +210,15 @@ impl Builder {
     }
 }
 
-/// Templates are kept as long as the thread lives: every function is written with the same few hundred.
+/// Size limit of the template cache. All functions use the same few hundred templates; only unusual inputs reach the limit.
 const MOST_TEMPLATES: usize = 1 << 14;
 
 thread_local! {
+    /// Cache of parsed templates, per thread.
     static TEMPLATES: RefCell<FxHashMap<Box<str>, Rc<Template>>> = RefCell::default();
 }
 
+/// Returns the parsed form of a template.
 fn parsed(text: &str) -> Rc<Template> {
     TEMPLATES.with_borrow_mut(|templates| {
         if let Some(known) = templates.get(text) {
@@ -229,14 +234,14 @@ fn parsed(text: &str) -> Rc<Template> {
     })
 }
 
-/// An argument in the place of a hole: signs of both are combined, immediates take them in.
+/// Puts an argument into a hole of a template: combines the signs of both, and folds signs into an immediate.
 fn merged(opcode: Opcode, place: Operand, argument: Operand) -> Operand {
     let signs = if place.signs.has(Signs::ABSOLUTE) { place.signs } else { argument.signs.toggled(place.signs) };
     let suffixes = if place.suffixes[0] == oriole_isa::Symbol::NAME_ { argument.suffixes } else { place.suffixes };
     Operand { kind: argument.kind, role: place.role, signs, suffixes }.with_signs_folded(opcode)
 }
 
-/// How many operands of a machine instruction, from the first on, are written.
+/// Returns the number of leading operands that a machine instruction writes.
 pub(crate) fn written_count(function: &Function, opcode: Opcode, operands: &[Operand]) -> usize {
     let mut at = 0;
     for leading in opcode.properties().leading {

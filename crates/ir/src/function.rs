@@ -1,4 +1,4 @@
-//! Functions: dense arenas of values, instructions, operands and blocks.
+//! Functions: dense tables of values, instructions, operands and blocks.
 
 use oriole_isa::{Opcode, Symbols};
 use oriole_support::{IndexVec, define_index};
@@ -9,7 +9,7 @@ use crate::memory::{MemoryAccess, MemoryId};
 use crate::operand::{Class, Guard, Operand, OperandKind, Part, Reference, ReferenceKind, Role};
 
 define_index!(
-    /// A virtual register: before SSA construction a variable.
+    /// A virtual register; before SSA construction, a variable that may be assigned many times.
     pub struct Value,
     "%"
 );
@@ -24,7 +24,7 @@ define_index!(
     "bb"
 );
 
-/// A place in the source: offset in the PTX text and, with line information, a position in the list of `.loc` directives.
+/// A source position: byte offset in the PTX text and, with line information, an entry in the list of `.loc` directives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Location {
     /// Byte offset of the PTX statement, plus one; 0 if there is none.
@@ -33,19 +33,19 @@ pub struct Location {
     pub line: u32,
 }
 
-/// What may call a function.
+/// Whether a function is launched by the host or called by other functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionKind {
-    /// The host launches it.
+    /// Launched by the host (`.entry`).
     Kernel,
-    /// Other functions call it.
+    /// Called by other functions (`.func`).
     Device,
 }
 
 /// A basic block.
 #[derive(Clone, Default, Debug)]
 pub struct BlockData {
-    /// Instructions in order, phis first.
+    /// Instructions in execution order; phis come first.
     pub insts: Vec<Inst>,
 }
 
@@ -56,29 +56,30 @@ pub struct Function {
     pub name: String,
     /// Kernel or device function.
     pub kind: FunctionKind,
-    /// Whether each value has one definition that dominates its uses.
+    /// Whether the function is in SSA form: each value has one definition that dominates its uses.
     pub is_ssa: bool,
-    /// Classes of all values.
+    /// The register class of each value.
     pub values: IndexVec<Value, Class>,
-    /// All instructions, also those no block has any more.
+    /// All instructions, including those that are no longer in any block.
     pub insts: IndexVec<Inst, Instruction>,
-    /// All blocks.
+    /// All blocks, including those that are not in the layout.
     pub blocks: IndexVec<Block, BlockData>,
-    /// The blocks that are part of the function, in the order of the code; the first is the entry.
+    /// The blocks that belong to the function, in code order; the first is the entry block.
     pub layout: Vec<Block>,
-    /// Memory accesses of instructions.
+    /// Descriptions of the memory accesses of instructions.
     pub accesses: IndexVec<MemoryId, MemoryAccess>,
-    /// Names that references mean.
+    /// The symbol names that references refer to.
     pub symbols: Vec<String>,
-    /// Bytes of local memory for variables, at the start of the frame; spills follow.
+    /// Size of the variables in the frame (local memory), in bytes; spill slots follow after them.
     pub frame_bytes: u32,
     /// Alignment of the frame in bytes.
     pub frame_align: u32,
+    /// The operands of all instructions; each instruction refers to a range of this list.
     pub(crate) operands: Vec<Operand>,
 }
 
 impl Function {
-    /// An empty function.
+    /// Creates an empty function.
     pub fn new(name: impl Into<String>, kind: FunctionKind) -> Function {
         Function {
             name: name.into(),
@@ -96,27 +97,28 @@ impl Function {
         }
     }
 
-    /// The block the function starts with.
+    /// Returns the entry block.
     pub fn entry(&self) -> Block {
         self.layout[0]
     }
 
-    /// A new value.
+    /// Creates a value.
     pub fn new_value(&mut self, class: Class) -> Value {
         self.values.push(class)
     }
 
-    /// A new block that is not yet part of the layout.
+    /// Creates a block that is not in the layout yet.
     pub fn new_block(&mut self) -> Block {
         self.blocks.push(BlockData::default())
     }
 
-    /// All of a value.
+    /// Returns all registers of a value.
     pub fn whole(&self, value: Value) -> Part {
         Part { value, first: 0, count: self.values[value].width }
     }
 
-    /// The position of a name in the list of symbols, to which it is added if needed.
+    /// Returns the position of a name in the list of symbols; adds the name if it is missing. Linear search; [`crate::Builder::symbol`] is
+    /// faster.
     pub fn symbol(&mut self, name: &str) -> u32 {
         let position = self.symbols.iter().position(|known| known == name).unwrap_or_else(|| {
             self.symbols.push(name.to_owned());
@@ -125,14 +127,14 @@ impl Function {
         position as u32
     }
 
-    /// A new instruction that no block has yet. The first `result_count` operands are written.
+    /// Creates an instruction that is not in any block yet. The first `result_count` operands are written.
     pub fn new_inst(&mut self, op: Op, modifiers: Symbols, guard: Option<Guard>, operands: &[Operand], result_count: usize) -> Inst {
         let first = self.operands.len();
         self.operands.extend_from_slice(operands);
         self.inst_of_last(op, modifiers, guard, first, result_count)
     }
 
-    /// A new instruction whose operands are those in the function's list from a position to its end.
+    /// Creates an instruction whose operands are those of the function's operand list from position `first` to its end.
     pub(crate) fn inst_of_last(&mut self, op: Op, modifiers: Symbols, guard: Option<Guard>, first: usize, result_count: usize) -> Inst {
         self.insts.push(Instruction {
             op,
@@ -146,35 +148,35 @@ impl Function {
         })
     }
 
-    /// The operands of an instruction in the order of its text; those it writes come first.
+    /// Returns the operands of an instruction in syntax order; written operands come first.
     pub fn operands(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
         &self.operands[start..start + data.operand_count as usize]
     }
 
-    /// The operands of an instruction, to be changed in place.
+    /// Returns the operands of an instruction for modification.
     pub fn operands_mut(&mut self, inst: Inst) -> &mut [Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
         &mut self.operands[start..start + data.operand_count as usize]
     }
 
-    /// The operands of an instruction, to be changed in place, and the classes of all values.
+    /// Returns the operands of an instruction for modification, and the classes of all values.
     pub fn operands_and_classes(&mut self, inst: Inst) -> (&mut [Operand], &IndexVec<Value, Class>) {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
         (&mut self.operands[start..start + data.operand_count as usize], &self.values)
     }
 
-    /// What an instruction writes.
+    /// Returns the operands that an instruction writes.
     pub fn results(&self, inst: Inst) -> &[Operand] {
         let data = &self.insts[inst];
         let start = data.first_operand as usize;
         &self.operands[start..start + usize::from(data.result_count)]
     }
 
-    /// What an instruction reads, its guard excepted.
+    /// Returns the operands that an instruction reads, without its guard.
     pub fn sources(&self, inst: Inst) -> &[Operand] {
         self.sources_of(&self.insts[inst])
     }
@@ -184,14 +186,15 @@ impl Function {
         &self.operands[start + usize::from(data.result_count)..start + data.operand_count as usize]
     }
 
-    /// What an instruction reads, to be changed in place.
+    /// Returns the operands that an instruction reads, for modification.
     pub fn sources_mut(&mut self, inst: Inst) -> &mut [Operand] {
         let count = self.insts[inst].result_count();
         &mut self.operands_mut(inst)[count..]
     }
 
-    /// Gives an instruction other operands.
+    /// Replaces the operands of an instruction.
     pub fn set_operands(&mut self, inst: Inst, operands: &[Operand], result_count: usize) {
+        // Reuses the old range if the new operands fit; otherwise appends a range and leaves the old one unused.
         let fits = operands.len() <= self.insts[inst].operand_count as usize;
         if !fits {
             self.insts[inst].first_operand = self.operands.len() as u32;
@@ -202,12 +205,13 @@ impl Function {
         self.operands_mut(inst).copy_from_slice(operands);
     }
 
-    /// Values an instruction writes.
+    /// Returns the values that an instruction writes.
     pub fn defined(&self, inst: Inst) -> impl Iterator<Item = Value> + '_ {
         self.results(inst).iter().filter_map(Operand::value)
     }
 
-    /// Parts of values an instruction reads, tied ones and its guard included; for a phi those at the ends of its predecessors.
+    /// Returns the parts of values that an instruction reads, including tied operands and the guard. A phi reads its sources at the ends
+    /// of the predecessors.
     pub fn used(&self, inst: Inst) -> impl Iterator<Item = Part> + '_ {
         let data = &self.insts[inst];
         let guard = match &data.guard {
@@ -217,7 +221,7 @@ impl Function {
         self.sources_of(data).iter().filter_map(Operand::part).chain(guard)
     }
 
-    /// The name of the function that an instruction calls, unless it does so through a register.
+    /// Returns the name of the function that an instruction calls; `None` if it is not a direct call.
     pub fn callee(&self, inst: Inst) -> Option<&str> {
         let name = |operand: &Operand| match operand.kind {
             OperandKind::Reference(Reference { kind: ReferenceKind::Call, symbol, .. }) => Some(self.symbols[symbol as usize].as_str()),
@@ -226,12 +230,12 @@ impl Function {
         self.sources(inst).iter().find_map(name)
     }
 
-    /// The operand that shares the register of a result.
+    /// Returns the operand tied to a result, if any.
     pub fn tied_to(&self, inst: Inst, result: usize) -> Option<&Operand> {
         self.sources(inst).iter().find(|operand| operand.role == Role::Tied(result as u8))
     }
 
-    /// The blocks that may follow a block, in the order of its branches.
+    /// Returns the successors of a block, in the order of its branches. A block may occur twice.
     pub fn successors(&self, block: Block) -> SmallVec<[Block; 2]> {
         let mut found = SmallVec::new();
         for &inst in self.terminators(block) {
@@ -247,7 +251,7 @@ impl Function {
         found
     }
 
-    /// The instructions a block ends with: a guarded branch, if there is one, and what follows it.
+    /// Returns the instructions that end a block: a guarded branch, if there is one, and the instruction after it.
     pub fn terminators(&self, block: Block) -> &[Inst] {
         let insts = &self.blocks[block].insts;
         let is_guarded_branch = |inst: Inst| self.insts[inst].is_machine(Opcode::BRA) && self.insts[inst].guard.is_some();
@@ -258,14 +262,14 @@ impl Function {
         }
     }
 
-    /// The phis a block starts with.
+    /// Returns the phis at the start of a block.
     pub fn phis(&self, block: Block) -> &[Inst] {
         let insts = &self.blocks[block].insts;
         let end = insts.iter().position(|&inst| !self.insts[inst].is(Pseudo::Phi)).unwrap_or(insts.len());
         &insts[..end]
     }
 
-    /// The number of instructions in all blocks of the layout.
+    /// Returns the number of instructions in all blocks of the layout.
     pub fn inst_count(&self) -> usize {
         self.layout.iter().map(|&block| self.blocks[block].insts.len()).sum()
     }

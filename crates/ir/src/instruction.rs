@@ -1,4 +1,4 @@
-//! Instructions.
+//! Instructions and their operations.
 
 use oriole_isa::{Effect, Opcode, Symbols};
 
@@ -6,35 +6,36 @@ use crate::function::Location;
 use crate::memory::MemoryId;
 use crate::operand::Guard;
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// A machine instruction.
     Machine(Opcode),
-    /// Something that is no machine instruction, or not yet.
+    /// An operation that the machine does not have.
     Pseudo(Pseudo),
 }
 
-/// Operations that exist only before registers are allocated or code is laid out.
+/// Operations that exist only until registers are allocated or code is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pseudo {
-    /// `d = PHI a, bb1, b, bb2`: what the block it was entered from says.
+    /// `d = PHI a, bb1, b, bb2`: `a` if the block was entered from `bb1`, `b` if it was entered from `bb2`.
     Phi,
-    /// `d, e = COPY a, b`: all sources are read before any result is written. Sources may be immediates and constants.
+    /// `d, e = COPY a, b`: a parallel copy; all sources are read before any result is written. Sources may be immediates and constants.
     Copy,
-    /// `d = PACK a, b`: one value from consecutive parts.
+    /// `d = PACK a, b`: joins the sources, in order, into the consecutive registers of one value.
     Pack,
-    /// `d, e = ENTRY`: values that are in registers when the function starts ([`crate::Role::Fixed`]).
+    /// `d, e = ENTRY`: defines the values that are in registers ([`crate::Role::Fixed`]) when the function starts.
     Entry,
-    /// Keeps its operands alive up to here, for instance results in their registers ([`crate::Role::Fixed`]) when the function ends.
+    /// `KEEP a, b`: keeps its operands live up to this point, for example results in their registers ([`crate::Role::Fixed`]) at the end
+    /// of a function.
     Keep,
 }
 
 impl Pseudo {
-    /// Every one.
+    /// All pseudo operations.
     pub const ALL: [Pseudo; 5] = [Pseudo::Phi, Pseudo::Copy, Pseudo::Pack, Pseudo::Entry, Pseudo::Keep];
 
-    /// Its text.
+    /// Returns the mnemonic.
     pub fn mnemonic(self) -> &'static str {
         match self {
             Pseudo::Phi => "PHI",
@@ -47,7 +48,7 @@ impl Pseudo {
 }
 
 impl Op {
-    /// Its text.
+    /// Returns the mnemonic.
     pub fn mnemonic(self) -> &'static str {
         match self {
             Op::Machine(opcode) => opcode.mnemonic(),
@@ -55,12 +56,12 @@ impl Op {
         }
     }
 
-    /// The machine opcode, if it is one.
+    /// Returns the machine opcode; `None` for a pseudo operation.
     pub fn machine(self) -> Option<Opcode> {
         if let Op::Machine(opcode) = self { Some(opcode) } else { None }
     }
 
-    /// What it does beyond writing registers.
+    /// Returns the effect beyond writing registers.
     pub fn effect(self) -> Effect {
         match self {
             Op::Machine(opcode) => opcode.properties().effect,
@@ -70,43 +71,46 @@ impl Op {
     }
 }
 
-/// An instruction; its operands are kept by the function ([`crate::Function::operands`]).
+/// An instruction; the function holds its operands ([`crate::Function::operands`]).
 #[derive(Debug)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// Modifiers of the mnemonic.
     pub modifiers: Symbols,
-    /// The predicate it depends on.
+    /// The predicate under which it executes; `None` for always.
     pub guard: Option<Guard>,
-    /// What its memory access means.
+    /// The description of its memory access; `None` if it has none.
     pub memory: Option<MemoryId>,
-    /// Where it comes from.
+    /// The source position that it was selected for.
     pub location: Location,
+    /// Position of its first operand in the function's operand list.
     pub(crate) first_operand: u32,
+    /// Number of operands.
     pub(crate) operand_count: u32,
+    /// Number of operands that are written; these come first.
     pub(crate) result_count: u16,
 }
 
 impl Clone for Instruction {
     fn clone(&self) -> Instruction {
-        // Symbols are copied all at once, which the list's own clone does not do.
+        // `from_slice` copies the symbols in one block, which is faster than the clone of the list type.
         Instruction { modifiers: Symbols::from_slice(&self.modifiers), ..*self }
     }
 }
 
 impl Instruction {
-    /// How many of its operands, from the first on, are written.
+    /// Returns the number of leading operands that it writes.
     pub fn result_count(&self) -> usize {
         usize::from(self.result_count)
     }
 
-    /// Whether it is this pseudo operation.
+    /// Returns whether it is the given pseudo operation.
     pub fn is(&self, pseudo: Pseudo) -> bool {
         self.op == Op::Pseudo(pseudo)
     }
 
-    /// Whether it is this machine instruction.
+    /// Returns whether it is the given machine instruction.
     pub fn is_machine(&self, opcode: Opcode) -> bool {
         self.op == Op::Machine(opcode)
     }

@@ -1,19 +1,20 @@
-//! Ori: the representation that all passes between PTX and machine code share.
+//! Ori, the intermediate representation of all passes between PTX and machine code.
 //!
-//! A [`Function`] is a list of blocks of instructions. An instruction is a machine opcode (or one of a few [`Pseudo`] operations that
-//! the register allocator dissolves), modifiers, and operands in the order of the machine's text; the operands it writes come first.
-//! Registers are [`Value`]s: a register file, a number of consecutive registers and an alignment. Operands may read a part of a
-//! value, so the halves of a 64-bit number need no instructions to be taken apart.
+//! A [`Function`] is a list of basic blocks of instructions. An instruction has a machine opcode (or is one of a few [`Pseudo`] operations
+//! that register allocation eliminates), modifiers, and operands in the order of nvdisasm's syntax; the operands that it writes come
+//! first. Registers are [`Value`]s: a register file, a number of consecutive registers and an alignment. An operand may read a part of a
+//! value, so extracting one half of a 64-bit number takes no instruction.
 //!
-//! **Life of a function.** Selection writes blocks in which a value may be assigned many times (PTX registers are such variables).
-//! SSA construction renames them, and from then on each value has one definition that dominates its uses ([`Function::is_ssa`]).
-//! The allocator replaces values by physical registers ([`OperandKind::Register`]).
+//! **Stages.** Instruction selection emits code in which a value may be assigned many times (each PTX register is such a variable). SSA
+//! construction renames the variables; from then on each value has one definition that dominates its uses ([`Function::is_ssa`]). Register
+//! allocation replaces values by physical registers ([`OperandKind::Register`]).
 //!
-//! **Guards.** A guarded instruction writes its results only where the guard holds. Elsewhere a result keeps what the *tied* operand
-//! had ([`Role::Tied`]), which the allocator puts into the same register. A guarded result without tied operand is undefined there.
+//! **Guards.** A guarded instruction writes its results only in threads where the guard holds. In the other threads a result has the value
+//! of its *tied* operand ([`Role::Tied`]), which the allocator puts into the same register. A guarded result without tied operand is
+//! undefined there.
 //!
-//! **Blocks** end in explicit control flow: at most one guarded `BRA` followed by one unguarded `BRA`, `EXIT`, `RET` or the like.
-//! Falling through does not exist until the code is laid out.
+//! **Blocks** end with explicit control flow: at most one guarded `BRA`, then an unguarded `BRA`, `BRX`, `EXIT` or `RET`. There is no
+//! fall-through until the code is laid out.
 #![deny(missing_docs)]
 
 pub mod analysis;

@@ -1,38 +1,38 @@
-//! What a memory operation means beyond its encoding: where it goes, how it is ordered, who else may see it.
+//! Semantics of a memory access beyond its encoding: memory space, size, ordering, scope.
 
 use oriole_support::define_index;
 
 define_index!(
-    /// A memory access described in [`crate::Function::accesses`].
+    /// The number of a memory access in [`crate::Function::accesses`].
     pub struct MemoryId,
     "mem"
 );
 
-/// A memory access.
+/// The semantics of one memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MemoryAccess {
-    /// Where it goes.
+    /// The memory space.
     pub space: Space,
-    /// How many bytes each thread touches.
+    /// Number of bytes that each thread accesses; 0 for fences.
     pub bytes: u8,
-    /// Who must see it in order.
+    /// The set of threads that observe the access in order.
     pub scope: Scope,
-    /// How it is ordered with others.
+    /// The memory order.
     pub order: Order,
-    /// Whether it may neither be removed nor merged.
+    /// Whether the access must not be removed, duplicated or merged.
     pub volatile: bool,
-    /// Whether nobody writes there while the kernel runs.
+    /// Whether the memory is read-only while the kernel runs.
     pub constant: bool,
 }
 
 impl MemoryAccess {
-    /// An ordinary access that nothing else is known about.
+    /// Returns a weak access with no other known properties.
     pub fn weak(space: Space, bytes: u8) -> MemoryAccess {
         MemoryAccess { space, bytes, scope: Scope::Thread, order: Order::Weak, volatile: false, constant: false }
     }
 }
 
-/// A kind of memory.
+/// A memory space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the words of the PTX manual")]
 pub enum Space {
@@ -41,11 +41,11 @@ pub enum Space {
     Shared,
     Local,
     Constant,
-    /// Registers that the allocator put into local memory.
+    /// Spill slots: local memory that holds registers which the allocator spilled.
     Spill,
 }
 
-/// Threads among which an access is ordered.
+/// The set of threads among which an access is ordered, smallest first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[allow(missing_docs, reason = "the words of the PTX manual")]
 pub enum Scope {
@@ -56,7 +56,7 @@ pub enum Scope {
     System,
 }
 
-/// How an access is ordered.
+/// A memory order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the words of the PTX manual")]
 pub enum Order {

@@ -1,17 +1,17 @@
-//! Values, their classes, and operands.
+//! Operands of instructions, and the register classes of values.
 
 use oriole_isa::{File, Opcode, Symbol};
 
 use crate::function::{Block, Value};
 
-/// Which registers a value needs: a file, how many in a row, and the multiple at which they start.
+/// The registers that a value needs: register file, number of consecutive registers, alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Class {
     /// The register file.
     pub file: File,
     /// Number of registers, 1 to 128.
     pub width: u8,
-    /// The first register's number is a multiple of this power of two.
+    /// The number of the first register is a multiple of this power of two.
     pub align: u8,
 }
 
@@ -33,7 +33,7 @@ impl Class {
     /// A convergence barrier.
     pub const B: Class = Class::new(File::Convergence, 1);
 
-    /// Consecutive registers at the alignment the machine asks of such a group: the next power of two, at most 4.
+    /// Returns the class of `width` consecutive registers with the alignment that the machine requires: the next power of two, at most 4.
     pub const fn new(file: File, width: u8) -> Class {
         let align = match width {
             0 | 1 => 1,
@@ -44,81 +44,82 @@ impl Class {
     }
 }
 
-/// Some consecutive registers of a value.
+/// Consecutive registers of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Part {
     /// The value.
     pub value: Value,
-    /// Its first register that is meant.
+    /// The first of these registers, counted from the first register of the value.
     pub first: u8,
-    /// How many are meant.
+    /// The number of registers.
     pub count: u8,
 }
 
 /// An operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Operand {
-    /// What it is.
+    /// The content of the operand.
     pub kind: OperandKind,
-    /// Where it stands.
+    /// The position of the operand in the instruction.
     pub role: Role,
-    /// Signs in front of it.
+    /// Signs before the operand.
     pub signs: Signs,
-    /// Modifiers behind it (`.H0_H0`, `.64`); [`Symbol::NAME_`] where there is none.
+    /// Modifiers after the operand (`.H0_H0`, `.64`); [`Symbol::NAME_`] for none.
     pub suffixes: [Symbol; 2],
 }
 
-/// What an operand is.
+/// The content of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OperandKind {
-    /// Registers of a value, read or written.
+    /// Registers of a value.
     Value(Part),
-    /// Registers after allocation.
+    /// Physical registers, after allocation.
     Register {
-        /// The file.
+        /// The register file.
         file: File,
-        /// The first register.
+        /// The number of the first register.
         first: u16,
-        /// How many.
+        /// The number of registers.
         count: u8,
     },
-    /// The register that is always zero or true; as a result, one that nobody wants.
+    /// The register that is always zero or true (RZ, PT, URZ, UPT); as a result it discards the value.
     Zero(File),
-    /// An integer, or the bits of a floating-point number.
+    /// An immediate: an integer, or the bits of a floating-point number.
     Integer(i64),
-    /// A word of a constant bank at a fixed offset.
+    /// A word of a constant bank at a constant offset.
     Constant {
         /// The bank.
         bank: u8,
         /// The offset in bytes.
         offset: u32,
     },
-    /// A name, such as a special register's.
+    /// A name, for example that of a special register.
     Name(Symbol),
-    /// A set of small numbers, one bit each.
+    /// A set of numbers below 64, one bit each.
     Set(u64),
-    /// A block to branch to; in a phi the block the operand in front comes from.
+    /// A branch target; in a phi, the predecessor that the preceding operand belongs to.
     Block(Block),
-    /// An address that is known when the program is linked.
+    /// An address or offset that is filled in by a relocation or by a later pass.
     Reference(Reference),
-    /// Opens an address in brackets; its parts follow with [`Role::Bracket`]. The word in front (`desc`, `c`) may be empty.
+    /// The start of an address in brackets; its terms follow as operands with [`Role::Bracket`]. The word before the bracket (`desc`, `c`)
+    /// may be empty.
     Address(Symbol),
-    /// No value: the source of a phi where the variable is not set.
+    /// No value: the source of a phi for a path on which the variable is not assigned.
     Undefined,
 }
 
-/// A part of a symbol's address, filled in by a relocation.
+/// A part of the address of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reference {
     /// Position in [`crate::Function::symbols`].
     pub symbol: u32,
-    /// What is added to the address.
+    /// Number added to the address, in bytes.
     pub offset: i32,
-    /// Which part of it.
+    /// The part of the address.
     pub kind: ReferenceKind,
 }
 
-/// Which part of an address a [`Reference`] means.
+/// The part of an address that a [`Reference`] denotes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReferenceKind {
     /// The lower 32 bits of a data address.
@@ -129,91 +130,91 @@ pub enum ReferenceKind {
     FunctionLow,
     /// The upper 32 bits of a function's address.
     FunctionHigh,
-    /// The distance to a function, as a call takes it.
+    /// The target of a call.
     Call,
-    /// The lower 32 bits of the address behind the next call of this function.
+    /// The lower 32 bits of the return address of the next call in this function.
     ReturnLow,
-    /// The upper 32 bits of that address.
+    /// The upper 32 bits of the return address of the next call in this function.
     ReturnHigh,
-    /// A parameter that the caller left on its stack: the offset from this function's stack pointer, which is known with its frame.
+    /// A parameter on the caller's stack: its offset from this function's stack pointer, which is known when the size of the frame is.
     Incoming,
-    /// The offset of a variable in shared memory, what the system reserves excluded.
+    /// The offset of a variable in shared memory, counted from the end of the part that the system reserves.
     SharedOffset,
     /// The offset of a variable in constant bank 3.
     ConstantOffset,
 }
 
-/// Where an operand stands in its instruction.
+/// The position of an operand in its instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// By itself.
+    /// An operand of its own.
     Plain,
-    /// In a pair of brackets, by number, of the address opened before it.
+    /// A term inside the bracket with this number of the preceding [`OperandKind::Address`].
     Bracket(u8),
-    /// Shares the register of the result with this number, which keeps it where the guard does not hold.
+    /// The old content of the result with this number: shares its register, and is the result's value where the guard does not hold.
     Tied(u8),
-    /// Must be in this register when the instruction executes; for calls, which are not encoded with their arguments.
+    /// Must be in this register when the instruction executes. Used for calls, whose arguments are not encoded.
     Fixed(u8),
 }
 
-/// Signs in front of an operand.
+/// Signs before an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Signs {
     bits: u8,
 }
 
 impl Signs {
-    /// None.
+    /// No sign.
     pub const NONE: Signs = Signs { bits: 0 };
-    /// `-`
+    /// `-`: arithmetic negation.
     pub const NEGATE: Signs = Signs { bits: 1 };
-    /// `~`
+    /// `~`: bitwise inversion.
     pub const INVERT: Signs = Signs { bits: 2 };
-    /// `!`
+    /// `!`: inversion of a predicate.
     pub const NOT: Signs = Signs { bits: 4 };
-    /// `|`
+    /// `|x|`: absolute value.
     pub const ABSOLUTE: Signs = Signs { bits: 8 };
 
-    /// Whether these signs are all there.
+    /// Returns whether all signs of `other` are present.
     pub fn has(self, other: Signs) -> bool {
         self.bits & other.bits == other.bits
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no sign.
     pub fn is_empty(self) -> bool {
         self.bits == 0
     }
 
-    /// These and others.
+    /// Returns the union.
     #[must_use]
     pub fn with(self, other: Signs) -> Signs {
         Signs { bits: self.bits | other.bits }
     }
 
-    /// These without others.
+    /// Returns the signs without those of `other`.
     #[must_use]
     pub fn without(self, other: Signs) -> Signs {
         Signs { bits: self.bits & !other.bits }
     }
 
-    /// These, with others set that were not and cleared that were: `-` of `-a` is `a`.
+    /// Returns the symmetric difference: negating `-a` gives `a`.
     #[must_use]
     pub fn toggled(self, other: Signs) -> Signs {
         Signs { bits: self.bits ^ other.bits }
     }
 }
 
-/// The predicate that an instruction depends on.
+/// The predicate under which an instruction executes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Guard {
-    /// A predicate value, a physical predicate, or none ([`OperandKind::Zero`]: always).
+    /// A predicate value, a physical predicate, or [`OperandKind::Zero`], which is always true.
     pub kind: OperandKind,
-    /// Whether the instruction executes where it is false.
+    /// Whether the instruction executes where the predicate is false.
     pub negated: bool,
 }
 
 impl Operand {
-    /// A plain operand without signs.
+    /// Creates an operand without role, signs and suffixes.
     pub const fn new(kind: OperandKind) -> Operand {
         Operand { kind, role: Role::Plain, signs: Signs::NONE, suffixes: [Symbol::NAME_; 2] }
     }
@@ -227,63 +228,63 @@ impl Operand {
     /// The uniform predicate that is always true.
     pub const UPT: Operand = Operand::new(OperandKind::Zero(File::UniformPredicate));
 
-    /// A word of a constant bank.
+    /// Returns a word of a constant bank; `offset` is in bytes.
     pub const fn constant(bank: u8, offset: u32) -> Operand {
         Operand::new(OperandKind::Constant { bank, offset })
     }
 
-    /// The part of a value that it reads or writes.
+    /// Returns the part of a value that it denotes; `None` if it is no value.
     pub fn part(&self) -> Option<Part> {
         if let OperandKind::Value(part) = self.kind { Some(part) } else { None }
     }
 
-    /// The value that it reads or writes.
+    /// Returns the value that it denotes; `None` if it is no value.
     pub fn value(&self) -> Option<Value> {
         self.part().map(|part| part.value)
     }
 
-    /// The integer that it is, without signs.
+    /// Returns the immediate, without applying signs; `None` if it is none.
     pub fn integer(&self) -> Option<i64> {
         if let OperandKind::Integer(number) = self.kind { Some(number) } else { None }
     }
 
-    /// With other signs.
+    /// Returns the operand with the given signs instead of its own.
     #[must_use]
     pub fn with_signs(self, signs: Signs) -> Operand {
         Operand { signs, ..self }
     }
 
-    /// The same in another place.
+    /// Returns the operand with the given role.
     #[must_use]
     pub fn with_role(self, role: Role) -> Operand {
         Operand { role, ..self }
     }
 
-    /// With `-`, which takes one away that is there.
+    /// Returns the negated operand; a double negation cancels.
     #[must_use]
     pub fn negated(self) -> Operand {
         self.with_signs(self.signs.toggled(Signs::NEGATE))
     }
 
-    /// With `!` (predicates), which takes one away that is there.
+    /// Returns the inverted predicate; a double inversion cancels.
     #[must_use]
     pub fn inverted_predicate(self) -> Operand {
         self.with_signs(self.signs.toggled(Signs::NOT))
     }
 
-    /// The absolute value.
+    /// Returns the absolute value of the operand.
     #[must_use]
     pub fn absolute(self) -> Operand {
         self.with_signs(self.signs.with(Signs::ABSOLUTE).without(Signs::NEGATE))
     }
 
-    /// With a modifier behind it.
+    /// Returns the operand with one modifier after it.
     #[must_use]
     pub fn with_suffix(self, suffix: Symbol) -> Operand {
         Operand { suffixes: [suffix, Symbol::NAME_], ..self }
     }
 
-    /// Modifiers behind it.
+    /// Returns the modifiers after the operand.
     pub fn suffixes(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.suffixes.iter().copied().filter(|&suffix| suffix != Symbol::NAME_)
     }
@@ -332,7 +333,7 @@ impl From<Reference> for Operand {
 }
 
 impl Operand {
-    /// An immediate with its signs worked into its bits, as instructions with this opcode read them. Others stay as they are.
+    /// Folds the signs of an immediate into its bits, as instructions with this opcode interpret them. Returns other operands unchanged.
     #[must_use]
     pub fn with_signs_folded(self, opcode: Opcode) -> Operand {
         let OperandKind::Integer(number) = self.kind else { return self };
@@ -340,7 +341,7 @@ impl Operand {
             return self;
         }
         if number == 0 && self.signs.has(Signs::NEGATE) && opcode == Opcode::IADD3 {
-            // Subtracting zero carries, adding zero does not.
+            // `IADD3` with `-0` as a subtraction sets the carry (`a + ~0 + 1`), with `+0` it does not; `-RZ` keeps the subtraction.
             return Operand { kind: OperandKind::Zero(File::General), ..self };
         }
         let float_sign: Option<i64> = match opcode.mnemonic().as_bytes().first() {

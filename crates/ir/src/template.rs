@@ -1,15 +1,13 @@
-//! Templates: instructions as text with holes.
-//!
-//! Selection says what it wants in the machine's own notation:
+//! Templates: instructions as text with holes, in the syntax of nvdisasm.
 //!
 //! ```text
 //! IADD3.X $, $, {}, -{}, RZ, {}, !PT
 //! LDG.E.64 $, desc[{}][{}.64+{}]
 //! ```
 //!
-//! `$` is a new result, `{}` takes the next argument: a value, a number, a constant. Signs, suffixes, brackets and names are as in the
-//! disassembler's text. A template is parsed once and instantiated many times. The reader of the text form uses the same grammar for
-//! operands.
+//! `$` creates a new result, `{}` takes the next argument: a value, an immediate or a constant. Signs, suffixes, brackets and names are as
+//! in nvdisasm's output. A template is parsed once and instantiated many times. The parser of the IR's text form shares the code that
+//! reads modifiers and numbers.
 
 use std::fmt;
 
@@ -29,20 +27,20 @@ pub struct Template {
 /// An operand of a template.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Slot {
-    /// As it is.
+    /// A fixed operand.
     Given(Operand),
-    /// A new result; signs and role as in this operand.
+    /// A new result with the role, signs and suffixes of this operand.
     Result(Operand),
-    /// The next argument, in the place of this operand.
+    /// The next argument, with the role, signs and suffixes of this operand.
     Argument(Operand),
-    /// The next argument is the offset in a constant bank.
+    /// A word of the given constant bank; the next argument is its byte offset.
     ConstantOffset(u8, Operand),
 }
 
-/// Why a text is no template.
+/// The reason why a text is not a valid template.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TemplateError {
-    /// What is wrong.
+    /// The problem, for the developer.
     pub message: String,
 }
 
@@ -59,7 +57,7 @@ fn error<T>(message: String) -> Result<T, TemplateError> {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
         let mnemonic = head.split('.').next().unwrap_or_default();
@@ -73,7 +71,7 @@ impl Template {
     }
 }
 
-/// `.FTZ.RZ` as symbols. Some modifiers contain dots themselves; the longest that is known wins.
+/// Parses modifiers such as `.FTZ.RZ`. Each extends from a dot to the next dot.
 pub(crate) fn read_modifiers(mut text: &str) -> Result<Symbols, TemplateError> {
     let mut symbols = Symbols::new();
     while !text.is_empty() {
@@ -85,11 +83,12 @@ pub(crate) fn read_modifiers(mut text: &str) -> Result<Symbols, TemplateError> {
     Ok(symbols)
 }
 
-/// Operands of a list: cut at commas.
+/// Splits a list of operands at commas.
 fn split_operands(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|operand| !operand.is_empty())
 }
 
+/// Parses one operand and appends it; an address becomes several operands.
 fn read_operand(text: &str, into: &mut SmallVec<[Slot; 8]>) -> Result<(), TemplateError> {
     let mut signs = Signs::NONE;
     let mut text = text;
@@ -128,6 +127,7 @@ impl Slot {
     }
 }
 
+/// Parses up to two modifiers after an operand.
 fn suffixes(text: &str) -> Result<[Symbol; 2], TemplateError> {
     match read_modifiers(text)?.as_slice() {
         [] => Ok([Symbol::NAME_; 2]),
@@ -137,7 +137,7 @@ fn suffixes(text: &str) -> Result<[Symbol; 2], TemplateError> {
     }
 }
 
-/// A register, number, name or hole with the modifiers behind it.
+/// Parses a register, number, name or hole, with the modifiers after it.
 fn read_piece(text: &str, role: Role) -> Result<Slot, TemplateError> {
     let plain = |kind, suffix: &str| -> Result<Operand, TemplateError> {
         Ok(Operand { kind, role, signs: Signs::NONE, suffixes: suffixes(suffix)? })
@@ -162,6 +162,7 @@ fn read_piece(text: &str, role: Role) -> Result<Slot, TemplateError> {
     }
 }
 
+/// Parses a decimal or hexadecimal integer; `None` if it is none.
 pub(crate) fn read_number(text: &str) -> Option<i64> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let magnitude = match digits.strip_prefix("0x") {
@@ -171,7 +172,7 @@ pub(crate) fn read_number(text: &str) -> Option<i64> {
     Some(if negative { magnitude.wrapping_neg() } else { magnitude })
 }
 
-/// `word[a+b][c]`, with modifiers behind the last bracket.
+/// Parses `word[a+b][c]`, with modifiers after the last bracket. A constant-bank operand with a constant offset becomes one operand.
 fn read_address(text: &str, signs: Signs, into: &mut SmallVec<[Slot; 8]>) -> Result<(), TemplateError> {
     let open = text.find('[').unwrap_or_default();
     let (word, mut rest) = text.split_at(open);

@@ -1,4 +1,4 @@
-//! Analyses against slow and simple versions of themselves, on random control flow.
+//! Compares the analyses with slow and simple versions of themselves, on random control flow graphs.
 
 mod common;
 
@@ -9,7 +9,7 @@ use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, Liveness, Loops, Post
 use oriole_ir::{Block, Function, OperandKind, Pseudo, Value, construct_ssa};
 use oriole_support::SparseSet;
 
-/// Blocks reached from a start without going through one block.
+/// Returns the blocks that are reachable from `start` without passing through `avoided`.
 fn reached(next: &dyn Fn(Block) -> Vec<Block>, start: Block, avoided: Option<Block>) -> BTreeSet<Block> {
     let mut found = BTreeSet::new();
     let mut stack = vec![start];
@@ -21,6 +21,7 @@ fn reached(next: &dyn Fn(Block) -> Vec<Block>, start: Block, avoided: Option<Blo
     found
 }
 
+/// Returns random control flow graphs.
 fn graphs() -> impl Iterator<Item = Function> {
     (0..300).map(|seed| {
         let mut random = Random::new(seed);
@@ -68,7 +69,7 @@ fn post_dominators_cut_all_paths_to_the_end() {
                 continue;
             }
             for &later in flow.reverse_post_order() {
-                // Regions that never end have an edge to the virtual exit of their own, which only adds ways around.
+                // A region that never reaches an exit has its own edge to the virtual exit, which only adds paths that avoid `later`.
                 let around = reached(&next, earlier, Some(later));
                 let is_around = ends(&around) || around.iter().any(|&block| !ends(&reached(&next, block, None)));
                 assert_eq!(post.dominates(later, earlier), !is_around || later == earlier, "{later:?} after {earlier:?} in {function:?}");
@@ -104,7 +105,7 @@ fn loops_are_what_reaches_the_header_below_it() {
             assert_eq!(info.depth, 1 + info.parent.map_or(0, |parent| loops.get(parent).depth));
             assert!(info.parent.is_none_or(|parent| members.iter().all(|&block| loops.contains(parent, block))));
         }
-        // Every cycle is in a loop, and taking the headers of loops away leaves no cycle in them.
+        // Every cycle is inside a loop, and a loop without its header contains no cycle, apart from inner loops.
         for &block in flow.reverse_post_order() {
             let next = |from: Block| function.successors(from).to_vec();
             let on_cycle = next(block).into_iter().any(|to| reached(&next, to, None).contains(&block));
@@ -122,7 +123,7 @@ fn loops_are_what_reaches_the_header_below_it() {
     }
 }
 
-/// Whether a path from the start of a block leads to a use of a value before its definition.
+/// Returns whether a path from the start of a block reaches a use of a value before a definition.
 fn needed(function: &Function, block: Block, value: Value, seen: &mut BTreeSet<Block>) -> bool {
     for &inst in &function.blocks[block].insts {
         if !function.insts[inst].is(Pseudo::Phi) && function.used(inst).any(|part| part.value == value) {
@@ -135,6 +136,7 @@ fn needed(function: &Function, block: Block, value: Value, seen: &mut BTreeSet<B
     needed_after(function, block, value, seen)
 }
 
+/// Returns whether a value is needed at the end of a block.
 fn needed_after(function: &Function, block: Block, value: Value, seen: &mut BTreeSet<Block>) -> bool {
     function.successors(block).into_iter().any(|to| {
         let by_phi = function.phis(to).iter().any(|&phi| {

@@ -2,12 +2,12 @@
 //!
 //! A file starts with lines `test KIND`, followed by functions in text form. Kinds:
 //!
-//! - `roundtrip`: printing what was read gives the file's text again;
-//! - `verify`, `verify allocated`: the verifier finds exactly the errors that lines announce with `; error: TEXT`, at the instruction,
-//!   label or `func` line they stand on; the text is a part of the message;
-//! - `ssa`, `control_flow`, `loops`, `liveness`, `uniformity`: the outcome is as the lines `; expect: TEXT` say.
+//! - `roundtrip`: printing the parsed functions gives the text of the file;
+//! - `verify`, `verify allocated`: the verifier reports exactly the errors that lines announce with `; error: TEXT`, at the same
+//!   instruction, label or `func` line; TEXT is a part of the message;
+//! - `ssa`, `control_flow`, `loops`, `liveness`, `uniformity`: the result is equal to the lines `; expect: TEXT`.
 //!
-//! With `ORIOLE_BLESS=1` the expectations are rewritten; read the difference before you keep it.
+//! With `ORIOLE_BLESS=1` the expectations are rewritten; review the difference before you commit it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn files_say_what_happens() {
     assert!(differences.is_empty(), "{differences}");
 }
 
-/// The lines between the first and the last that differ.
+/// Returns the lines between the first and the last difference.
 fn difference(file: &str, found: &str) -> String {
     let (file, found): (Vec<&str>, Vec<&str>) = (file.lines().collect(), found.lines().collect());
     let same_start = file.iter().zip(&found).take_while(|(one, other)| one == other).count();
@@ -60,7 +60,7 @@ fn difference(file: &str, found: &str) -> String {
     format!("from line {} on\n{}{}", same_start + 1, list(&file, '-'), list(&found, '+'))
 }
 
-/// The text of a file as it should be.
+/// Returns the text of a file with the actual results as expectations.
 fn rewrite(text: &str) -> Result<String, String> {
     let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("test ") || line.starts_with(';') || line.is_empty()).collect();
     let kinds: Vec<&str> = header.iter().filter_map(|line| line.strip_prefix("test ")).collect();
@@ -94,6 +94,7 @@ fn rewrite(text: &str) -> Result<String, String> {
     Ok(lines.join("\n") + "\n")
 }
 
+/// Returns the result of a test kind for a function, as lines.
 fn outcome_of(kind: &str, function: &Function) -> Result<Vec<String>, String> {
     let flow = ControlFlow::compute(function);
     Ok(match kind {
@@ -149,7 +150,7 @@ fn values(list: &[Value]) -> String {
     format!("[{}]", list.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(" "))
 }
 
-/// The code with the verifier's errors on their lines. A shorter text that a line has already stays if the message contains it.
+/// Returns the code with the verifier's errors on their lines. A shorter text that a line already has is kept if the message contains it.
 fn with_errors(code: &[String], functions: &[Function], is_allocated: bool) -> Vec<String> {
     let plain: Vec<String> = code.iter().map(|line| line.split(ERROR).next().unwrap_or_default().trim_end().to_owned()).collect();
     let mut messages: Vec<Vec<String>> = vec![Vec::new(); code.len()];
@@ -174,7 +175,7 @@ fn with_errors(code: &[String], functions: &[Function], is_allocated: bool) -> V
     (0..code.len()).map(line).collect()
 }
 
-/// Instructions are numbered as they were read, so the line is found by counting.
+/// Returns the line of a block or instruction. Instructions are numbered in the order of the text, so the line is found by counting.
 fn line_of(plain: &[String], start: usize, function: &Function, block: Option<Block>, inst: Option<oriole_ir::Inst>) -> usize {
     let Some(block) = block else { return start };
     let label = format!("{block:?}:");

@@ -1,4 +1,4 @@
-//! SSA construction: the function does what it did, and has the form that is promised.
+//! SSA construction preserves the behaviour of a function and produces valid, pruned SSA form.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn keep(builder: &mut Builder, operands: &[Operand]) {
     builder.append(Op::Pseudo(Pseudo::Keep), Default::default(), operands, 0);
 }
 
-/// Checks the form by plain search, without the analyses' help for anything but dominance.
+/// Checks the SSA form by plain search; of the analyses it uses control flow, dominators and definition-use chains.
 fn check_form(function: &Function) {
     assert!(function.is_ssa);
     let flow = ControlFlow::compute(function);
@@ -175,7 +175,7 @@ fn an_unset_variable_reads_as_zero() {
     assert_eq!(function.operands(function.blocks[function.entry()].insts[0])[0], Operand::RZ);
 }
 
-/// The bound is some thirty times what it takes in a release build.
+/// The limit is about thirty times the time of a release build.
 #[test]
 fn large_functions_take_linear_time() {
     let mut random = Random::new(42);

@@ -1,4 +1,4 @@
-//! The text form: what is written is read back as it was.
+//! The text form: parsing a printed function gives the same function.
 
 mod common;
 
@@ -9,7 +9,7 @@ use oriole_ir::{
     ReferenceKind, Role, Scope, Signs, Space, Symbol, construct_ssa,
 };
 
-/// Compares everything that the blocks of two functions say.
+/// Compares all contents of the blocks of two functions.
 fn assert_same(one: &Function, other: &Function) {
     let header = |function: &Function| (function.name.clone(), function.kind, function.is_ssa, function.frame_bytes, function.frame_align);
     assert_eq!(header(one), header(other));
@@ -54,7 +54,7 @@ fn random_functions_are_read_back() {
     }
 }
 
-/// An operand of any kind, with any signs; it need not make sense.
+/// Returns an operand of any kind, with any signs; it need not be meaningful.
 fn random_operand(random: &mut Random, function: &mut Function, symbols: &[Symbol], names: &[Symbol]) -> Operand {
     let files = [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence, File::Scoreboard];
     let kind = match random.below(11) {
@@ -89,7 +89,7 @@ fn random_operand(random: &mut Random, function: &mut Function, symbols: &[Symbo
             operand.signs = operand.signs.with(sign);
         }
     }
-    // Names have no signs, and what stands behind one would be read as more of it.
+    // Names have no signs, and a suffix after a name would be parsed as a part of the name.
     if matches!(kind, OperandKind::Name(_)) {
         operand.signs = Signs::NONE;
     } else {
@@ -120,7 +120,7 @@ fn random_inst(random: &mut Random, function: &mut Function, symbols: &[Symbol],
             for bracket in 0..=random.below(2) as u8 {
                 for _ in 0..=random.below(2) {
                     let piece = random_operand(random, function, symbols, names);
-                    // Constants do not stand in brackets.
+                    // Constant-bank operands do not occur in brackets.
                     if !matches!(piece.kind, OperandKind::Constant { .. }) {
                         operands.push(piece.with_role(Role::Bracket(bracket)));
                     }

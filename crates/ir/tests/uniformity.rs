@@ -1,4 +1,4 @@
-//! Uniformity: what is said to be the same in all threads is the same when threads are run one by one.
+//! Uniformity analysis: a value reported uniform has the same content in all threads when the threads are interpreted one by one.
 
 mod common;
 
@@ -12,7 +12,7 @@ use oriole_ir::text::{parse, print};
 use oriole_ir::{Block, Class, Function, Inst, Op, Opcode, Part, Pseudo, Symbol, Value, construct_ssa, verify};
 use oriole_support::Index;
 
-/// A random function in which one of the variables gets the thread's number, at the end of the entry.
+/// Returns a random function in which one variable is assigned the thread number at the end of the entry block.
 fn threaded_function(random: &mut Random, blocks: usize, size: usize) -> Function {
     let mut function = random_function(random, blocks, size, true);
     let thread = function.new_value(Class::R);
@@ -27,7 +27,7 @@ fn threaded_function(random: &mut Random, blocks: usize, size: usize) -> Functio
     function
 }
 
-/// How often each loop around a block has come back to its header since it was entered, outermost first.
+/// Counts, for each loop around the current block, the iterations since the loop was entered.
 struct Iterations<'a> {
     loops: &'a Loops,
     counts: HashMap<LoopId, u32>,
@@ -35,6 +35,7 @@ struct Iterations<'a> {
 }
 
 impl Iterations<'_> {
+    /// Records that a block is entered.
     fn enter(&mut self, block: Block) {
         if self.loops.is_header(block) {
             let id = self.loops.innermost(block).unwrap();
@@ -45,6 +46,7 @@ impl Iterations<'_> {
         self.last = Some(block);
     }
 
+    /// Returns the iteration numbers of the loops around the current block, innermost first.
     fn now(&self) -> Vec<u32> {
         let mut around = self.last.and_then(|block| self.loops.innermost(block));
         let mut counts = Vec::new();
@@ -56,7 +58,7 @@ impl Iterations<'_> {
     }
 }
 
-/// An operand of an instruction in an iteration of the loops around it.
+/// An operand of an instruction in a particular iteration of the loops around it.
 type Occasion = (Inst, usize, Vec<u32>);
 
 #[test]

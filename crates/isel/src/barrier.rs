@@ -1,15 +1,16 @@
-//! Barriers of a block: `bar`, `barrier`
+//! Barriers of a thread block: `bar`, `barrier`.
 //!
-//! The machine has sixteen. Number and thread count are both immediates, or one of them is in a register, or both are in the same one:
-//! the number in the lowest four bits, the count from bit 16 on.
+//! The machine has sixteen. Barrier number and thread count are both immediates, or one of them is in a register, or both are in the same
+//! register: the number in bits 0 to 3, the count from bit 16 on.
 //!
-//! **Warps.** The machine counts warps: whatever part of a warp executes `BAR` stands for all of it. So all its threads have to be
-//! together there.
+//! **Warps.** The hardware counts warps: a `BAR` executed by some threads of a warp counts for the whole warp. So all threads of the warp
+//! have to be converged at a `BAR`.
 //!
-//! - All come to a barrier that is `.aligned`, as every `bar` is, but they need not be together by themselves: `WARPSYNC` goes in front
-//!   where they may have gone different ways.
-//! - Without `.aligned`, threads of a warp may wait for each other at different places, where no `WARPSYNC` brings them together. If they are
-//!   not together (`BRA.DIV`), they call a function that all such places share (`runtime.rs`), and meet there.
+//! - All threads of a warp execute an `.aligned` barrier (every `bar` is one), but they may arrive diverged. `WARPSYNC` is emitted before
+//!   the barrier to reconverge them.
+//! - Without `.aligned`, the threads of a warp may wait for each other at different barrier instructions, so no `WARPSYNC` can reconverge
+//!   them. If they are diverged (tested by `BRA.DIV`), they call a runtime function shared by all such barriers (`runtime.rs`) and
+//!   reconverge inside it.
 
 use oriole_ir::{Block, Class, File, Guard, Op, Operand, OperandKind, Reference, ReferenceKind, Signs};
 use oriole_isa::{Opcode as Machine, Symbol};
@@ -25,15 +26,15 @@ use crate::ptx::Ptx;
 use crate::runtime::barrier_name;
 use crate::select::Select;
 
-/// The number of barriers, which are all in use where a number is known at run time only.
+/// The number of barriers; all count as used if a barrier number is only known at run time.
 const ALL_BARRIERS: u32 = 16;
 
-/// What happens at a barrier.
+/// The operation of a barrier instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Sync,
     Arrive,
-    /// The number of threads, in all threads.
+    /// `red.popc`: returns, to every thread, the number of threads whose predicate holds.
     Count,
     And,
     Or,
@@ -50,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// As the shared functions are named.
+    /// Returns the part of a runtime function's name for this operation.
     fn name(self) -> &'static str {
         match self {
             Kind::Sync => "sync",
@@ -62,17 +63,19 @@ impl Kind {
     }
 }
 
-/// A barrier with its operands.
+/// A barrier instruction with its operands.
 #[derive(Clone, Copy)]
 struct Barrier {
     kind: Kind,
+    /// The barrier number.
     number: Operand,
+    /// The number of participating threads; `None` for all threads of the block.
     threads: Option<Operand>,
-    /// What a reduction combines.
+    /// The predicate that a reduction combines; `None` for other operations.
     predicate: Option<Operand>,
 }
 
-/// `bar.sync`, `bar.arrive`, `bar.red` and the same of `barrier`
+/// Selects `bar.sync`, `bar.arrive`, `bar.red`, and the same for `barrier`.
 pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (barrier, destination) = read(select, ptx)?;
     let is_aligned = ptx.opcode() == Opcode::Bar || ptx.has(Modifier::Aligned);
@@ -84,6 +87,7 @@ pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
     select.branch_around(|select| barrier.wait_apart(select, destination))
 }
 
+/// Reads the operands; returns the barrier and the destination of a reduction.
 fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(Barrier, Option<ast::Operand>), Unsupported> {
     let kind = Kind::of(ptx);
     let mut operands = ptx.operands;
@@ -100,6 +104,7 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(Barrier, Option<ast::
     Ok((Barrier { kind, number, threads, predicate }, destination))
 }
 
+/// Assigns the result of a reduction.
 fn assign(select: &mut Select<'_>, destination: Option<ast::Operand>, result: Option<Operand>) -> Result<(), Unsupported> {
     match (destination, result) {
         (Some(destination), Some(result)) => select.assign(destination, result),
@@ -108,7 +113,7 @@ fn assign(select: &mut Select<'_>, destination: Option<ast::Operand>, result: Op
 }
 
 impl Barrier {
-    /// The instruction itself, for a warp that is together.
+    /// Emits the barrier instruction, for a converged warp. Returns the result of a reduction.
     fn wait(&self, select: &mut Select<'_>) -> Option<Operand> {
         let threads = self.threads.unwrap_or(Operand::from(0));
         if self.kind == Kind::Arrive {
@@ -136,7 +141,7 @@ impl Barrier {
         })
     }
 
-    /// For threads that may have come alone.
+    /// Emits the barrier for threads that may be diverged: the instruction if the warp is converged, otherwise a call.
     fn wait_apart(&self, select: &mut Select<'_>, destination: Option<ast::Operand>) -> Result<(), Unsupported> {
         let [together, apart, after] = [(); 3].map(|()| select.b.new_block());
         branch_if_apart(select, apart);
@@ -156,7 +161,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Calls the function where all threads of a warp meet.
+    /// Emits the call of the runtime function in which the threads of a warp reconverge. Returns the result of a reduction.
     fn call(&self, select: &mut Select<'_>) -> Option<Operand> {
         let mut arguments = vec![select.in_register(self.number)];
         arguments.extend(self.threads.map(|threads| select.in_register(threads)));
@@ -179,11 +184,12 @@ impl Barrier {
     }
 }
 
-/// Branches where threads of the warp that have not ended are elsewhere. All that are here go the same way.
+/// Emits a branch that is taken if some threads of the warp that have not exited are not active here. All active threads take the same
+/// side.
 fn branch_if_apart(select: &mut Select<'_>, apart: Block) {
     let all = Operand::URZ.with_signs(Signs::INVERT);
     let operands = match () {
-        // The mask of threads that count.
+        // The mask of the threads to consider: all.
         () if has_clusters(select.target) => vec![select.b.define(Class::UR, "UMOV $, {}", &[Operand::from(-1)]), apart.into()],
         () if select.encodes("BRA.DIV ~URZ, 0x0") => vec![all, apart.into()],
         () => vec![apart.into()],
@@ -195,7 +201,7 @@ fn branch_if_apart(select: &mut Select<'_>, apart: Block) {
     select.b.guard = saved;
 }
 
-/// Newer targets do not block the whole warp while some of its threads are missing.
+/// Returns the modifier by which newer targets do not block the whole warp while some of its threads are missing.
 fn deferred(select: &Select<'_>) -> &'static str {
     if has_clusters(select.target) { ".DEFER_BLOCKING" } else { "" }
 }
@@ -204,7 +210,7 @@ fn is_literal(operand: Operand) -> bool {
     operand.integer().is_some()
 }
 
-/// As `BAR.SYNC` and `BAR.RED` take them: at most one in a register, or both in the same.
+/// Returns number and count as `BAR.SYNC` and `BAR.RED` accept them: at most one in a register, or both in the same register.
 fn joined(select: &mut Select<'_>, number: Operand, threads: Operand) -> (Operand, Operand) {
     if is_literal(number) || is_literal(threads) {
         return (number, threads);
@@ -213,6 +219,7 @@ fn joined(select: &mut Select<'_>, number: Operand, threads: Operand) -> (Operan
     (number, threads)
 }
 
+/// Packs number and count into one register, which is returned for both operands.
 fn packed(select: &mut Select<'_>, number: Operand, threads: Operand) -> [Operand; 2] {
     let threads = select.in_register(threads);
     let shifted = select.b.define(Class::R, "SHF.L.U32 $, {}, 0x10, RZ", &[threads]);

@@ -1,4 +1,4 @@
-//! Bit fields, counts, positions.
+//! Bit operations: bit fields, population count, leading zeros, reversal, masks.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
@@ -10,7 +10,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::words::Pair;
 
-/// `popc`
+/// Selects `popc`.
 pub(crate) fn count(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let words = select.words(ptx.operand(1), ptx.ty())?;
     let counts: Vec<Operand> = words.into_iter().map(|word| select.b.define(Class::R, "POPC $, {}", &[word])).collect();
@@ -21,7 +21,7 @@ pub(crate) fn count(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     select.assign(ptx.operand(0), sum)
 }
 
-/// `clz`
+/// Selects `clz`.
 pub(crate) fn leading_zeros(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let word = |select: &mut Select<'_>, word: Operand| {
@@ -42,7 +42,8 @@ pub(crate) fn leading_zeros(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
     select.assign(ptx.operand(0), zeros)
 }
 
-/// `bfind`: the position of the highest bit that is no sign, or how far it is from the top; all ones if there is none
+/// Selects `bfind`: the position of the highest bit that differs from the sign, or with `.shiftamt` its distance from the top bit; all
+/// ones if there is no such bit.
 pub(crate) fn find_highest(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let from_top = ptx.has(Modifier::Shiftamt);
@@ -75,7 +76,7 @@ pub(crate) fn find_highest(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     select.assign(ptx.operand(0), position)
 }
 
-/// `fns`
+/// Selects `fns`.
 pub(crate) fn find_nth(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mut arguments = [Operand::RZ; 3];
     for (number, argument) in arguments.iter_mut().enumerate() {
@@ -86,14 +87,14 @@ pub(crate) fn find_nth(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     select.assign(ptx.operand(0), results[0])
 }
 
-/// `brev`
+/// Selects `brev`.
 pub(crate) fn reverse(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let words = select.words(ptx.operand(1), ptx.ty())?;
     let reversed: Vec<Operand> = words.into_iter().rev().map(|word| select.b.define(Class::R, "BREV $, {}", &[word])).collect();
     select.assign_words(ptx.operand(0), &reversed)
 }
 
-/// A position or length: its lower 8 bits.
+/// Returns the lower 8 bits of a bit position or length.
 fn byte(select: &mut Select<'_>, operand: ast::Operand) -> Result<Operand, Unsupported> {
     match select.literal(operand, ScalarType::U32) {
         Some(number) => Ok(Operand::from(number as u32 & 0xff)),
@@ -104,7 +105,7 @@ fn byte(select: &mut Select<'_>, operand: ast::Operand) -> Result<Operand, Unsup
     }
 }
 
-/// `bfe`
+/// Selects `bfe`.
 pub(crate) fn extract(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let (position, length) = (byte(select, ptx.operand(2))?, byte(select, ptx.operand(3))?);
@@ -115,7 +116,7 @@ pub(crate) fn extract(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
         let field = select.b.define(Class::R, template, &[shifted, length]);
         return select.assign(ptx.operand(0), field);
     }
-    // Shifted down, then to the top and back, which extends it.
+    // 64 bits: shifts the field down, then up to the top bit and down again, which extends the field.
     let words = select.halves(ptx.operand(1), ty)?;
     let shifted = select.pair_shift_right(words, position, ty.is_signed());
     let unused = match length.integer() {
@@ -131,11 +132,11 @@ pub(crate) fn extract(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
     select.assign_words(ptx.operand(0), &field)
 }
 
-/// `bfi`
+/// Selects `bfi`.
 pub(crate) fn insert(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let (position, length) = (byte(select, ptx.operand(3))?, byte(select, ptx.operand(4))?);
-    // The field where the mask is set, the other source elsewhere.
+    // The bits of the first operand where the mask (second operand) is set, those of the third elsewhere.
     const FIRST_WHERE_SECOND: u8 = 0xe2;
     if ty.bits() == 32 {
         let (field, into) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
@@ -153,7 +154,7 @@ pub(crate) fn insert(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     select.assign_words(ptx.operand(0), &result)
 }
 
-/// `szext`
+/// Selects `szext`.
 pub(crate) fn extend_from(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let template = match (ptx.has(Modifier::Wrap), ptx.ty().is_signed()) {
         (false, true) => "SGXT $, {}, {}",
@@ -164,12 +165,13 @@ pub(crate) fn extend_from(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
     two_sources(select, ptx, template)
 }
 
-/// `bmsk`
+/// Selects `bmsk`.
 pub(crate) fn mask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let template = if ptx.has(Modifier::Wrap) { "BMSK.W $, {}, {}" } else { "BMSK $, {}, {}" };
     two_sources(select, ptx, template)
 }
 
+/// Selects an instruction with two 32-bit sources.
 fn two_sources(select: &mut Select<'_>, ptx: &Ptx<'_>, template: &str) -> Result<(), Unsupported> {
     let (a, b) = (select.source(ptx.operand(1), ScalarType::B32)?, select.source(ptx.operand(2), ScalarType::B32)?);
     let result = select.b.define(Class::R, template, &[a, b]);

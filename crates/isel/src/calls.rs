@@ -1,10 +1,11 @@
-//! Calls, and the two ends of functions that are called.
+//! Selection of calls, and of the entry and exit code of device functions.
 //!
-//! Arguments and results of a `CALL` are operands at fixed registers; the allocator moves them there and keeps everything else out of
-//! the way. The return address is no operand: it is known when code is laid out, and later passes put it into its register.
+//! The arguments and results of a `CALL` are operands fixed to the registers of the calling convention. The register allocator moves them
+//! there and keeps other values out of the registers that the call clobbers. The return address is not an operand: it is only known once
+//! code is laid out, and a later pass puts it into its register.
 //!
-//! A function starts with `ENTRY`, which defines what its caller left in registers, and every `ret` goes to one block at its end
-//! that keeps the results at their places and returns.
+//! A device function starts with the pseudo-instruction `ENTRY`, which defines the values that the caller passes in registers. Every `ret`
+//! jumps to one exit block, which keeps the results in their registers and returns.
 
 use std::rc::Rc;
 
@@ -21,16 +22,22 @@ use crate::parameters::{TouchedWords, Words, address_taken, parameter_variable};
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// The parts of a call.
+/// A PTX `call`, split into its parts.
 struct Call<'m> {
+    /// The operands that receive the results.
     returns: &'m [ast::Operand],
+    /// The function, or the register that holds its address.
     callee: ast::Operand,
+    /// The arguments.
     arguments: &'m [ast::Operand],
+    /// The results in the declaration of the callee or in the prototype.
     formal_returns: &'m [Parameter],
+    /// The parameters in the declaration of the callee or in the prototype.
     formal_parameters: &'m [Parameter],
 }
 
 impl<'m> Call<'m> {
+    /// Splits the operands of a `call`. Returns `None` if the signature of the callee is not known.
     fn read(module: &'m Module, body: &'m Body, operands: &[ast::Operand]) -> Option<Call<'m>> {
         let list = |operand: Option<&ast::Operand>| match operand {
             Some(ast::Operand::Arguments(list)) => Some(body.list(*list)),
@@ -54,7 +61,7 @@ impl<'m> Call<'m> {
         Some(Call { returns, callee: *callee, arguments, formal_returns, formal_parameters })
     }
 
-    /// Where everything is; variable arguments are as large as what is given for them.
+    /// Returns the locations of all arguments and results. The size of a variable-arguments parameter is the size of the actual argument.
     fn signature(&self, module: &Module) -> Result<Signature, Unsupported> {
         let mut signature = Signature::new(module, self.formal_returns, self.formal_parameters)?;
         if let (Some((shape, Seat::Stack(at))), Some(ast::Operand::Variable(id))) = (signature.parameters.last_mut(), self.arguments.last())
@@ -68,13 +75,15 @@ impl<'m> Call<'m> {
     }
 }
 
+/// Declared results and parameters, in this order.
 type Formals<'m> = (&'m [Parameter], &'m [Parameter]);
 
+/// Returns the declared signature of a function.
 fn of_function(module: &Module, id: FunctionId) -> Formals<'_> {
     (&module.functions[id].returns, &module.functions[id].parameters)
 }
 
-/// What a label of a prototype or of a list of functions says.
+/// Returns the signature given by a label of a `.callprototype`, or of a `.calltargets` list (that of its first function).
 fn of_label<'m>(module: &'m Module, body: &'m Body, name: LabelId) -> Option<Formals<'m>> {
     body.statements.windows(2).find_map(|pair| match *pair {
         [Statement::Label(label), Statement::CallPrototype(number)] if label == name => {
@@ -91,7 +100,7 @@ fn of_label<'m>(module: &'m Module, body: &'m Body, name: LabelId) -> Option<For
     })
 }
 
-/// The prototype of the functions in a table.
+/// Returns the signature of the functions in a table of function addresses: that of the first entry.
 fn of_table(module: &Module, table: VariableId) -> Option<Formals<'_>> {
     fn first(initializer: &Initializer) -> Option<oriole_support::Name> {
         match initializer {
@@ -105,21 +114,28 @@ fn of_table(module: &Module, table: VariableId) -> Option<Formals<'_>> {
     Some(of_function(module, id))
 }
 
-/// `call`
+/// Selects `call`.
 pub(crate) fn call(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(call) = Call::read(select.frame.module, select.frame.body, ptx.operands) else { return select.unsupported(ptx) };
     select.branch_around(|select| select.call(&call))
 }
 
-/// Frames end below this offset from the stack pointer, so that sums of offsets and sizes fit into 32 bits. A target's own limit
-/// is smaller.
+/// Upper limit of frame offsets from the stack pointer, in bytes, so that a sum of an offset and a size fits into 32 bits. The limits of
+/// the targets are smaller.
 const FRAME_END: u64 = 1 << 31;
 
-/// Parameters on the caller's stack are loaded by their offset from the stack pointer if they end within this many bytes of it. Spilled
-/// and saved registers move them further away, and offsets of loads have 24 bits with the sign.
+/// A stack parameter that ends within this number of bytes from the stack pointer is loaded with an immediate offset. Spilled and saved
+/// registers still increase the distance later, and the offset field of a load has 24 bits including the sign.
 const NEAR_BYTES: i64 = 1 << 22;
 
-/// Lays out what a function's frame has to hold for its calls, and for parameters whose address it takes.
+/// Computes the layout of the fixed part of the frame.
+///
+/// ```text
+/// stack pointer + 0              arguments that the function's calls pass on the stack
+///               + result_buffer  buffer for a result that a call returns in memory
+///               + locals_start   local variables
+///               + ...            parameters whose address is taken
+/// ```
 pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Unsupported> {
     let (module, body) = (select.frame.module, select.frame.body);
     let (mut stack, mut result) = (0, 0);
@@ -161,7 +177,7 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Uns
     if end >= FRAME_END {
         return Err(Unsupported::new(format!("a frame of {end} bytes")));
     }
-    // All of these are below the end of the frame.
+    // All of these numbers are below the end of the frame, which fits into 32 bits.
     (select.result_buffer, select.locals_start) = (result_buffer as u32, locals_start as u32);
     select.parameter_slots.extend(slots.into_iter().map(|(id, slot)| (id, slot as u32)));
     (select.b.function.frame_bytes, select.b.function.frame_align) = (end as u32, frame_align as u32);
@@ -175,16 +191,18 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Uns
     Ok(())
 }
 
+/// Marks an operand as fixed to a register (of its own register file).
 pub(crate) fn fixed(operand: Operand, register: u8) -> Operand {
     operand.with_role(Role::Fixed(register))
 }
 
-/// A pair of registers, or one, by number.
+/// Returns `count` consecutive general registers, starting at `first`, as an operand.
 fn physical(first: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: File::General, first: u16::from(first), count })
 }
 
 impl<'m> Select<'m> {
+    /// Emits a call without guard.
     fn call(&mut self, call: &Call<'m>) -> Result<(), Unsupported> {
         let module = self.frame.module;
         let signature = call.signature(module)?;
@@ -224,6 +242,7 @@ impl<'m> Select<'m> {
                 results.push(words);
             }
         }
+        // The machine's operand of `CALL` is the target. The Ori instruction has the results before it and the arguments after it.
         let result_count = operands.len();
         operands.append(&mut target);
         operands.extend(sources);
@@ -241,12 +260,13 @@ impl<'m> Select<'m> {
         Ok(())
     }
 
+    /// Creates a new 32-bit value.
     fn new_word(&mut self) -> Operand {
         let value = self.b.value(Class::R);
         self.b.whole(value)
     }
 
-    /// Where parameters of the next call start: the stack pointer, or what `alloca` made of it.
+    /// Returns the address at which the stack arguments of the next call start: the stack pointer, or the dynamic stack after `alloca`.
     fn stack_end(&mut self) -> Operand {
         match self.has_dynamic_stack {
             true => self.dynamic_stack(),
@@ -254,7 +274,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// The operands of a call that say what is called.
+    /// Returns the operands of a call that name the target. For an indirect call, adds the address to `sources`.
     fn call_target(&mut self, call: &Call<'m>, sources: &mut Vec<Operand>) -> Result<Vec<Operand>, Unsupported> {
         if let ast::Operand::Function(id) = call.callee {
             let name = self.callee_name(id);
@@ -271,14 +291,14 @@ impl<'m> Select<'m> {
         Ok(vec![physical(CALL_ADDRESS, 2), Operand::from(0)])
     }
 
-    /// The name that a function has in the file: an alias is called by what it stands for.
+    /// Returns the name of a function in the output file; for an alias, the name of the function that it stands for.
     pub(crate) fn callee_name(&mut self, id: FunctionId) -> String {
         let module = self.frame.module;
         let own = module.functions[id].name;
         module.name(self.homes.module.aliases.get(&own).copied().unwrap_or(own)).to_owned()
     }
 
-    /// The address of a function.
+    /// Returns the address of a function plus `offset` as a 64-bit value.
     pub(crate) fn function_address(&mut self, id: FunctionId, offset: i64) -> Operand {
         let name = self.callee_name(id);
         let symbol = self.b.symbol(&name);
@@ -291,7 +311,7 @@ impl<'m> Select<'m> {
         self.add_to_pair(pair, offset)
     }
 
-    /// The words of a result in memory that a caller needs.
+    /// Returns the numbers of the words of a memory result that the caller reads.
     fn received_words(&mut self, returns: &[ast::Operand], signature: &Signature) -> Result<Vec<u32>, Unsupported> {
         match returns.first() {
             Some(&ast::Operand::Variable(id)) => Ok(self.parameter_words(id)?.numbers()),
@@ -300,7 +320,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// The words of an argument, with their numbers.
+    /// Returns the words of an argument with their numbers.
     fn argument(&mut self, argument: ast::Operand, shape: Shape) -> Result<Vec<(u32, Operand)>, Unsupported> {
         let words = match argument {
             ast::Operand::Variable(id) if self.frame.module.variables[id].space == StateSpace::Param => {
@@ -324,7 +344,7 @@ impl<'m> Select<'m> {
         Ok(words)
     }
 
-    /// Assigns the result of a call.
+    /// Assigns the result of a call to its destination.
     fn receive(&mut self, destination: ast::Operand, words: &[Operand]) -> Result<(), Unsupported> {
         if let ast::Operand::Variable(id) = destination {
             let variables = self.parameter_words(id)?;
@@ -347,7 +367,7 @@ impl<'m> Select<'m> {
         self.assign(destination, value)
     }
 
-    /// Where `ret` goes in a function that is called.
+    /// Returns the block that `ret` jumps to in a device function. Creates the block at the first use.
     pub(crate) fn return_block(&mut self) -> oriole_ir::Block {
         match self.return_block {
             Some(block) => block,
@@ -355,7 +375,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// Writes both ends of a function that is called.
+    /// Emits the entry and exit code of a device function, after its body has been selected.
     pub(crate) fn write_ends(&mut self, id: FunctionId) -> Result<(), Unsupported> {
         let function = &self.frame.module.functions[id];
         let signature = Signature::new(self.frame.module, &function.returns, &function.parameters)?;
@@ -375,7 +395,7 @@ impl<'m> Select<'m> {
                 Ok((self.own_words(parameter)?, shape, seat, slot))
             })
             .collect::<Result<_, Unsupported>>()?;
-        // Everything below comes before what is there already.
+        // The entry code must precede the instructions that are already in the entry block.
         let entry = self.b.function.entry();
         let existing = std::mem::take(&mut self.b.function.blocks[entry].insts);
         let block = self.b.swap_block(entry);
@@ -389,7 +409,7 @@ impl<'m> Select<'m> {
         Ok(())
     }
 
-    /// The words of a parameter or result of this function; those of `.reg` parameters are made here and hold the register's value.
+    /// Returns the words of a parameter of this function. Creates the words of a `.reg` parameter at the first use.
     fn own_words(&mut self, parameter: &Parameter) -> Result<Rc<Words>, Unsupported> {
         match *parameter {
             Parameter::Variable(id) => self.parameter_words(id),
@@ -405,7 +425,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// The `.reg` parameters among some, with their words.
+    /// Returns the `.reg` parameters in a list, with their words.
     fn own_registers(&self, parameters: &[Parameter]) -> Vec<(ast::RegisterId, Vec<Value>)> {
         let found = parameters.iter().filter_map(|parameter| match *parameter {
             Parameter::Register { declaration: Some(declaration), .. } => {
@@ -416,6 +436,8 @@ impl<'m> Select<'m> {
         found.collect()
     }
 
+    /// Emits `ENTRY` for the parameters in registers, loads the parameters that are on the caller's stack, and stores the parameters whose
+    /// address is taken into the frame.
     fn write_entry(
         &mut self,
         parameters: &[(Rc<Words>, Shape, Seat, Option<u32>)],
@@ -468,6 +490,7 @@ impl<'m> Select<'m> {
         }
     }
 
+    /// Emits the exit block: stores a result that is returned in memory, keeps the results that are returned in registers, and returns.
     fn write_return(
         &mut self,
         returns: &[Parameter],
@@ -498,7 +521,7 @@ impl<'m> Select<'m> {
         Ok(())
     }
 
-    /// The words of a result as they are at the end, with their numbers.
+    /// Returns the final value of the words of a result, with their numbers.
     fn result_words(&mut self, result: &Parameter) -> Result<Vec<(u32, Operand)>, Unsupported> {
         match *result {
             Parameter::Variable(id) => Ok(self.parameter_words(id)?.iter().map(|(number, word)| (number, self.b.whole(word))).collect()),
@@ -511,7 +534,7 @@ impl<'m> Select<'m> {
     }
 }
 
-/// The aliases of a module, in the order of the source.
+/// Returns the aliases of a module in source order.
 pub fn aliases(module: &Module) -> impl DoubleEndedIterator<Item = &ast::Alias> {
     module.items.iter().filter_map(|item| if let ast::Item::Alias(alias) = item { Some(alias) } else { None })
 }

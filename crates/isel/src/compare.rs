@@ -1,4 +1,4 @@
-//! Comparisons and selections, of every type.
+//! Comparisons and selections of every type: `setp`, `set`, `selp`, `slct`.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
@@ -9,19 +9,22 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// What `setp` and `set` ask.
+/// The comparison of a `setp` or `set` instruction.
 struct Comparison {
+    /// The type of the sources.
     ty: ScalarType,
-    /// The machine's word for the relation.
+    /// The machine's modifier for the relation.
     relation: &'static str,
     /// `.FTZ` or nothing.
     flush: &'static str,
-    /// How the answer is combined with a predicate.
+    /// The operation that combines the result with the predicate `with`: `AND`, `OR` or `XOR`.
     operation: &'static str,
+    /// The predicate to combine the result with; PT if there is none.
     with: Operand,
 }
 
 impl Comparison {
+    /// Reads the comparison from the modifiers of an instruction.
     fn of(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<Comparison, Unsupported> {
         let Some(relation) = ptx.get(Slot::Cmp).and_then(relation) else { return select.unsupported(ptx) };
         let operation = match ptx.get(Slot::Bool) {
@@ -34,7 +37,7 @@ impl Comparison {
         Ok(Comparison { ty, relation, flush, operation, with })
     }
 
-    /// The predicate for two sources of up to 64 bits.
+    /// Emits the comparison of two sources of up to 64 bits; returns the predicate.
     fn predicate(&self, select: &mut Select<'_>, a: ast::Operand, b: ast::Operand) -> Result<Operand, Unsupported> {
         let &Comparison { ty, relation, flush, operation, with } = self;
         match ty {
@@ -70,7 +73,8 @@ impl Comparison {
     }
 }
 
-/// The machine's word for a relation. Unsigned ones have names of their own in PTX; here the sign is that of the type.
+/// Returns the machine's modifier for a relation. PTX has separate names for unsigned relations; the machine takes the signedness from the
+/// type modifier.
 fn relation(modifier: Modifier) -> Option<&'static str> {
     Some(match modifier {
         Modifier::Eq => "EQ",
@@ -91,7 +95,7 @@ fn relation(modifier: Modifier) -> Option<&'static str> {
     })
 }
 
-/// The types in an instruction's head, in order.
+/// Returns the types among an instruction's modifiers, in order.
 fn types(ptx: &Ptx<'_>) -> impl DoubleEndedIterator<Item = ScalarType> {
     let types: Vec<ScalarType> = ptx.form.modifiers.iter().filter_map(|value| value.modifier.scalar_type()).collect();
     types.into_iter()
@@ -101,7 +105,7 @@ fn is_packed(ty: ScalarType) -> bool {
     matches!(ty, ScalarType::F16x2 | ScalarType::Bf16x2)
 }
 
-/// `setp`
+/// Selects `setp`.
 pub(crate) fn set_predicate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let comparison = Comparison::of(select, ptx, ptx.ty())?;
     let (first, second) = select.pair(ptx.operand(0));
@@ -115,7 +119,8 @@ pub(crate) fn set_predicate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
         return select.assign(second, high);
     }
     let holds = comparison.predicate(select, ptx.operand(1), ptx.operand(2))?;
-    // The second result is the opposite answer, combined likewise. Where the answer matters, that of the first result says it.
+    // The second result is `BoolOp(!comparison, with)`. It can be computed from the first result: where `with` alone decides, both results
+    // are equal; elsewhere the second is the inverse of the first.
     let opposite = match (second, comparison.operation) {
         (ast::Operand::Sink, _) => None,
         (_, "AND") => Some(select.predicate_logic(0b0010, holds, comparison.with)),
@@ -126,7 +131,7 @@ pub(crate) fn set_predicate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
     opposite.map_or(Ok(()), |opposite| select.assign(second, opposite))
 }
 
-/// `set`
+/// Selects `set`.
 pub(crate) fn set(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (Some(to), Some(from)) = (types(ptx).next(), types(ptx).next_back()) else { return select.unsupported(ptx) };
     let comparison = Comparison::of(select, ptx, from)?;
@@ -149,13 +154,13 @@ pub(crate) fn set(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
     select.assign(ptx.operand(0), result)
 }
 
-/// `selp`
+/// Selects `selp`.
 pub(crate) fn select_by_predicate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let predicate = select.predicate(ptx.operand(3))?;
     choose(select, ptx, ptx.ty(), predicate)
 }
 
-/// `slct`: by the sign of the third source
+/// Selects `slct`: the first source where the third is greater than or equal to zero, otherwise the second.
 pub(crate) fn select_by_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (Some(ty), Some(by)) = (types(ptx).next(), types(ptx).next_back()) else { return select.unsupported(ptx) };
     let sign = select.source(ptx.operand(3), by)?;
@@ -168,6 +173,7 @@ pub(crate) fn select_by_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
     choose(select, ptx, ty, predicate)
 }
 
+/// Emits the selection between operands 1 and 2.
 fn choose(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, predicate: Operand) -> Result<(), Unsupported> {
     let (a, b) = (select.words(ptx.operand(1), ty)?, select.words(ptx.operand(2), ty)?);
     let words: Vec<Operand> = a.into_iter().zip(b).map(|(a, b)| select.choose(predicate, a, b)).collect();

@@ -1,4 +1,4 @@
-//! Branches, the ends of functions, and what stops or delays a thread.
+//! Branches, function exits, and instructions that stop or delay a thread.
 
 use oriole_ir::{Block, Class, Guard, Operand};
 use oriole_isa::Opcode;
@@ -10,7 +10,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `bra`
+/// Selects `bra`.
 pub(crate) fn branch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ast::Operand::Label(label) = ptx.operand(0) else { return select.unsupported(ptx) };
     let target = select.label(label);
@@ -18,7 +18,7 @@ pub(crate) fn branch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     Ok(())
 }
 
-/// `brx.idx`: a tree of comparisons.
+/// Selects `brx.idx` as a binary search: a balanced tree of comparisons of the index.
 pub(crate) fn indexed_branch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ast::Operand::Label(list) = ptx.operand(1) else { return select.unsupported(ptx) };
     let Some(targets) = target_list(select, list) else { return select.unsupported(ptx) };
@@ -31,6 +31,7 @@ pub(crate) fn indexed_branch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
     Ok(())
 }
 
+/// Returns the labels of the `.branchtargets` list with this name.
 fn target_list(select: &Select<'_>, name: LabelId) -> Option<Vec<LabelId>> {
     let body = select.frame.body;
     let list = body.statements.windows(2).find_map(|pair| match *pair {
@@ -42,7 +43,7 @@ fn target_list(select: &Select<'_>, name: LabelId) -> Option<Vec<LabelId>> {
 }
 
 impl Select<'_> {
-    /// Jumps to one of some blocks, the first of which has this number.
+    /// Emits a binary search that jumps to one of `blocks`; `first` is the index value of the first of these blocks.
     fn jump_by_index(&mut self, index: Operand, blocks: &[Block], first: u32) {
         if let [only] = blocks {
             self.jump(*only);
@@ -59,7 +60,7 @@ impl Select<'_> {
         self.jump_by_index(index, &blocks[..middle], first);
     }
 
-    /// Leaves the function where its body ends without `ret`.
+    /// Emits the exit of a function whose body ends without `ret`.
     pub(crate) fn leave(&mut self) {
         match self.frame.exit {
             Some(exit) => self.jump(exit),
@@ -75,7 +76,7 @@ impl Select<'_> {
     }
 }
 
-/// `ret`
+/// Selects `ret`.
 pub(crate) fn ret(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if let Some(exit) = select.frame.exit {
         select.jump(exit);
@@ -89,7 +90,7 @@ pub(crate) fn ret(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
     exit(select, ptx)
 }
 
-/// `exit`
+/// Selects `exit`.
 pub(crate) fn exit(select: &mut Select<'_>, _: &Ptx<'_>) -> Result<(), Unsupported> {
     select.b.emit("EXIT", &[]);
     if select.b.guard.is_none() {
@@ -98,22 +99,22 @@ pub(crate) fn exit(select: &mut Select<'_>, _: &Ptx<'_>) -> Result<(), Unsupport
     Ok(())
 }
 
-/// `trap`, `brkpt`
+/// Selects `trap`, `brkpt`.
 pub(crate) fn trap(select: &mut Select<'_>, _: &Ptx<'_>) -> Result<(), Unsupported> {
     select.b.emit("BPT.TRAP 0x1", &[]);
     Ok(())
 }
 
-/// `nanosleep`
+/// Selects `nanosleep`.
 pub(crate) fn nanosleep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let duration = select.source(ptx.operand(0), ScalarType::U32)?;
-    // On Turing a thread cannot sleep while others of its warp run.
+    // Turing cannot suspend single threads of a warp: the whole warp has to sleep.
     let opcode = if select.target.has(Opcode::REDUX) { "NANOSLEEP" } else { "NANOSLEEP.WARP" };
     select.b.emit(&format!("{opcode} {{}}"), &[duration]);
     Ok(())
 }
 
-/// `pmevent`
+/// Selects `pmevent`.
 pub(crate) fn pmevent(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(number) = select.literal(ptx.operand(0), ScalarType::U32) else { return select.unsupported(ptx) };
     let events = if ptx.has(Modifier::Mask) { number as u32 } else { 1 << (number & 0xf) };

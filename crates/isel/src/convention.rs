@@ -1,8 +1,11 @@
-//! How functions call each other: where parameters and results are, and which registers survive.
+//! The calling convention: locations of parameters and results, and the registers with a fixed role.
 //!
-//! Twelve registers carry parameters, and results on the way back. Each parameter takes the lowest free registers that fit its size and
-//! alignment, in the order of declaration; what finds no place goes to the caller's stack. Results that are too large for the
-//! registers are written to memory whose address the caller gives. `docs/abi.md` has the experiments behind this.
+//! Twelve registers, R4 to R15, carry parameters, and results in the other direction. Parameters are assigned first fit, in the order of
+//! declaration: each takes the lowest free registers that satisfy its size and alignment. A parameter that does not fit is passed on the
+//! caller's stack. A result that does not fit into the registers is returned in memory; the caller passes the address in R4. `docs/abi.md`
+//! lists the experiments with ptxas that show these rules.
+//!
+//! Example: `f(.b32 a, .b64 b, .b32 c)` has `a` in R4, `b` in R6 and R7 (a pair is aligned), `c` in R5.
 
 use oriole_ptx::ast::{Module, Parameter, VariableType};
 use oriole_ptx::types::ScalarType;
@@ -11,36 +14,39 @@ use crate::error::Unsupported;
 
 /// The first register of parameters and results.
 pub(crate) const FIRST_REGISTER: u8 = 4;
-/// How many carry parameters and results.
+/// Number of registers that carry parameters and results.
 const REGISTER_COUNT: u8 = 12;
-/// The return address is in this register and the next.
+/// The return address is in this register and the next one.
 pub const RETURN_ADDRESS: u8 = 20;
-/// A call through a pointer has the address in this register and the next. Oriole's choice; the ABI leaves it open.
+/// The address of an indirect call is in this register and the next one. The ABI does not prescribe it; this is Oriole's choice.
 pub(crate) const CALL_ADDRESS: u8 = 22;
-/// A function whose stack has no fixed size passes the pointer for its callee here, and the call moves it to its place.
+/// Register in which a function with a dynamic stack passes the end of its stack to a call; the call copies it to the stack pointer.
 pub const DYNAMIC_STACK: u8 = 0;
-/// Where such a function keeps its own stack pointer during a call.
+/// Register in which such a function saves its own stack pointer during a call.
 pub const KEPT_STACK: u8 = 2;
-/// Bytes of a register.
+/// Size of a register in bytes.
 const WORD: u32 = 4;
 
-/// Size and alignment of a parameter or result.
+/// Size, alignment and type of a parameter or result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
+    /// Size in bytes; 0 for variable arguments.
     pub bytes: u32,
+    /// Alignment in bytes.
     pub align: u32,
-    /// Variable arguments: they are always on the stack.
+    /// Whether the parameter stands for variable arguments, which are always passed on the stack.
     pub is_open: bool,
-    /// The type of a scalar; arrays have none.
+    /// The type of a scalar; `None` for arrays and vectors.
     pub scalar: Option<ScalarType>,
 }
 
 impl Shape {
-    /// How many registers it fills.
+    /// Returns the number of registers that it fills.
     pub(crate) fn words(self) -> usize {
         self.bytes.div_ceil(WORD) as usize
     }
 
+    /// Computes the shape of a declared parameter or result.
     pub(crate) fn of(module: &Module, parameter: &Parameter) -> Result<Shape, Unsupported> {
         match *parameter {
             Parameter::Variable(id) => {
@@ -53,7 +59,8 @@ impl Shape {
                 let scalar = (variable.dimensions.is_empty() && variable.lanes == 1).then_some(ty);
                 Ok(Shape { bytes, align: (variable.align_bytes() as u32).max(1), is_open, scalar })
             }
-            // ptxas passes predicates only where a function has several results, by a convention of its own.
+            // ptxas passes predicates only in functions with several results, by a convention of its own. Oriole passes a predicate as a
+            // word.
             Parameter::Register { ty: ScalarType::Pred, .. } => {
                 Ok(Shape { bytes: WORD, align: WORD, is_open: false, scalar: Some(ScalarType::Pred) })
             }
@@ -65,27 +72,30 @@ impl Shape {
     }
 }
 
-/// Where a parameter or result is.
+/// The location of a parameter or result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seat {
-    /// From this register on.
+    /// Consecutive registers that start at this one.
     Register(u8),
-    /// At this offset from the caller's stack pointer.
+    /// Byte offset from the caller's stack pointer.
     Stack(u32),
 }
 
-/// The places of all parameters and results of a function.
+/// The locations of all parameters and results of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Signature {
+    /// Shape and location of each parameter.
     pub parameters: Vec<(Shape, Seat)>,
+    /// Shape and location of each result.
     pub results: Vec<(Shape, Seat)>,
-    /// The result is in memory whose address is the first parameter register.
+    /// Whether the result is returned in memory whose address the first parameter register holds.
     pub result_in_memory: bool,
-    /// Bytes of parameters on the stack.
+    /// Size of the parameters on the stack in bytes.
     pub stack_bytes: u32,
 }
 
 impl Signature {
+    /// Assigns locations to results and parameters.
     pub(crate) fn new(module: &Module, returns: &[Parameter], parameters: &[Parameter]) -> Result<Signature, Unsupported> {
         let shapes = |list: &[Parameter]| list.iter().map(|parameter| Shape::of(module, parameter)).collect::<Result<Vec<_>, _>>();
         let (returns, parameters) = (shapes(returns)?, shapes(parameters)?);
@@ -120,20 +130,22 @@ impl Signature {
         Ok(Signature { parameters: seats, results, result_in_memory, stack_bytes })
     }
 
-    /// Bytes that a caller keeps for a result in memory.
+    /// Returns the number of bytes that a caller reserves for a result in memory; 0 if there is none.
     pub(crate) fn result_bytes(&self) -> u32 {
         if self.result_in_memory { self.results[0].0.bytes } else { 0 }
     }
 }
 
-/// Parameter registers that are not taken, one bit each.
+/// The free parameter registers: bit n stands for Rn.
 struct Free(u32);
 
 impl Free {
+    /// Returns the set with all parameter registers free.
     fn new() -> Free {
         Free(((1 << REGISTER_COUNT) - 1) << FIRST_REGISTER)
     }
 
+    /// Takes the lowest free registers that satisfy size and alignment. Returns the first of them, or `None`.
     fn take(&mut self, shape: Shape) -> Option<u8> {
         let (count, align) = (shape.words() as u32, (shape.align / WORD).max(1));
         if count > u32::from(REGISTER_COUNT) {
@@ -146,12 +158,13 @@ impl Free {
         Some(first as u8)
     }
 
+    /// Takes the first register, for the address of a result in memory.
     fn take_first(&mut self) {
         self.0 &= !(1 << FIRST_REGISTER);
     }
 }
 
-/// The text by which the linker tells prototypes apart.
+/// Returns the string by which the linker distinguishes prototypes: `#`, then one letter or size for each result and parameter.
 pub fn prototype(module: &Module, returns: &[Parameter], parameters: &[Parameter]) -> String {
     let mut text = String::from("#");
     match returns {
@@ -162,6 +175,7 @@ pub fn prototype(module: &Module, returns: &[Parameter], parameters: &[Parameter
     text
 }
 
+/// Returns the part of a prototype string for one parameter or result.
 fn letter(module: &Module, parameter: &Parameter) -> String {
     let Ok(shape) = Shape::of(module, parameter) else { return "l".into() };
     let Some(ty) = shape.scalar else { return format!("b{}", shape.bytes) };
@@ -195,7 +209,7 @@ mod tests {
         signature.parameters.iter().map(seat).collect()
     }
 
-    /// The table of `docs/abi.md`, which was found with ptxas.
+    /// The expected locations are those of the table in `docs/abi.md`, which was found by compiling with ptxas.
     #[test]
     fn parameters_are_where_ptxas_has_them() {
         let many = |count: usize| (0..count).map(|n| format!(".param .b32 p{n}, ")).collect::<String>();
@@ -215,7 +229,7 @@ mod tests {
         assert_eq!(placed(&format!("{}.param .b32 x, .param .b64 y, .param .b32 z", many(12)))[12..], ["[0]", "[8]", "[16]"]);
     }
 
-    /// The texts are those that ptxas 13.0 puts into the string table for these declarations.
+    /// The expected strings are those that ptxas 13.0 writes into the string table for these declarations.
     #[test]
     fn prototypes_are_those_of_ptxas() {
         let written = |declaration: &str| {

@@ -1,4 +1,4 @@
-//! Which handler selects which PTX instruction.
+//! Maps each PTX opcode to the handler that selects it.
 
 use oriole_ptx::table::{Modifier, Opcode};
 
@@ -7,7 +7,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::{atomics, barrier, bits, calls, compare, control, convert, fence, float, integer, logic, memory, moves, stack, warp};
 
-/// Selects one instruction.
+/// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     match ptx.opcode() {
         Opcode::Mov => moves::mov(select, ptx),

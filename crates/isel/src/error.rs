@@ -1,20 +1,20 @@
-//! What cannot be compiled, and where.
+//! The error type of selection: a PTX construct that Oriole cannot compile, and its source position.
 
 use std::fmt;
 
 use oriole_ptx::source::Span;
 
-/// A feature of PTX that selection has no code for.
+/// A PTX construct that selection does not support.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unsupported {
-    /// What it is, in the words of PTX.
+    /// The construct, in PTX terms.
     pub feature: String,
-    /// Where it stands; none if it is no single place.
+    /// Source position; `None` until the caller fills it in, or if no single position applies.
     pub span: Option<Span>,
 }
 
 impl Unsupported {
-    /// A feature, at the instruction being selected.
+    /// Creates an error without position; the statement being selected supplies it.
     pub fn new(feature: impl Into<String>) -> Unsupported {
         Unsupported { feature: feature.into(), span: None }
     }

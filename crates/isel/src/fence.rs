@@ -1,8 +1,8 @@
-//! Fences, and the fences around accesses that acquire or release.
+//! Fences: `fence` and `membar`, and the fences before releasing and after acquiring accesses.
 //!
-//! `MEMBAR` waits until this thread's earlier accesses are visible within a scope, `CCTL.IVALL` drops what L1 holds, so that later loads
-//! see what others wrote. `ERRBAR` (and `CGAERRBAR`, where there are clusters) wait for errors of earlier accesses; ptxas puts them behind
-//! each `MEMBAR` beyond the block.
+//! `MEMBAR` waits until the earlier accesses of this thread are visible within a scope. `CCTL.IVALL` invalidates the L1 cache, so that
+//! later loads see writes of other threads. `ERRBAR` (and `CGAERRBAR` on targets with clusters) wait for errors of earlier accesses; ptxas
+//! emits them after each `MEMBAR` whose scope is larger than the thread block.
 
 use oriole_ir::{MemoryAccess, Order, Scope, Space};
 use oriole_ptx::table::Modifier;
@@ -13,7 +13,7 @@ use crate::memory::{has_clusters, order_of, scope_of};
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `fence`, `membar`
+/// Selects `fence`, `membar`.
 pub(crate) fn fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if ptx.has(Modifier::Alias) {
         return alias(select);
@@ -29,19 +29,20 @@ pub(crate) fn fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     Ok(())
 }
 
+/// Returns whether a modifier is a memory order or a scope.
 fn is_order_or_scope(modifier: Modifier) -> bool {
     use Modifier::{AcqRel, Acquire, Cluster, Cta, Gl, Gpu, Release, Sc, Sys};
     matches!(modifier, AcqRel | Acquire | Release | Sc | Cta | Cluster | Gl | Gpu | Sys)
 }
 
-/// `fence.proxy.alias`: accesses to the same memory by different addresses are ordered.
+/// Selects `fence.proxy.alias`, which orders accesses to the same memory through different virtual addresses.
 fn alias(select: &mut Select<'_>) -> Result<(), Unsupported> {
     select.fence(Order::SequentiallyConsistent, Scope::System);
     Ok(())
 }
 
 impl Select<'_> {
-    /// Orders earlier and later accesses of this thread, as others in a scope see them.
+    /// Emits a fence: orders earlier and later accesses of this thread as observed by the threads in `scope`.
     pub(crate) fn fence(&mut self, order: Order, scope: Scope) {
         let is_far = scope > Scope::Block;
         if order != Order::Acquire || !is_far {
@@ -64,19 +65,20 @@ impl Select<'_> {
         }
     }
 
+    /// Emits one instruction of a fence.
     fn write_fence(&mut self, text: &str, order: Order, scope: Scope) {
         self.b.emit(text, &[]);
         self.b.describe(MemoryAccess { order, scope, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) });
     }
 
-    /// What an access that releases needs before it.
+    /// Emits the fence that a releasing access needs before it.
     pub(crate) fn fence_before(&mut self, access: &Access) {
         if matches!(access.order, Order::Release | Order::AcquireRelease) {
             self.fence(Order::Release, access.scope);
         }
     }
 
-    /// What an access that acquires needs after it. Within a block nothing: L1 is shared.
+    /// Emits the fence that an acquiring access needs after it. Within a thread block none is needed: the threads share one L1 cache.
     pub(crate) fn fence_after(&mut self, access: &Access) {
         if matches!(access.order, Order::Acquire | Order::AcquireRelease) && access.scope > Scope::Block {
             self.fence(Order::Acquire, access.scope);

@@ -1,7 +1,8 @@
-//! Single and double precision: arithmetic, approximations, minima, signs and classes.
+//! Single and double precision: arithmetic, approximations, minimum and maximum, signs, classification.
 //!
-//! What the machine has is one instruction; IEEE division and roots, and approximations that keep subnormal numbers, are library
-//! functions. A sum with a negated zero changes a sign without changing the value, and flushes subnormals where that is asked for.
+//! An operation that the machine supports is one instruction. IEEE division and square roots, and approximations that keep subnormal
+//! numbers, are library functions. Adding a negative zero (`FADD x, -RZ`) leaves every value unchanged; this is used to apply a sign
+//! operand modifier, and to flush subnormals with `.FTZ`.
 
 use oriole_ir::{Class, Opcode as Machine, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
@@ -12,13 +13,13 @@ use crate::half;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// Whether a type is for the handlers of floating-point arithmetic.
+/// Returns whether the floating-point handlers select instructions of this type.
 pub(crate) fn is_float(ty: ScalarType) -> bool {
     use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F32x2, F64};
     matches!(ty, F16 | F16x2 | Bf16 | Bf16x2 | F32 | F32x2 | F64)
 }
 
-/// `.FTZ`, rounding and `.SAT`, in the machine's order.
+/// Returns the modifiers `.FTZ`, rounding and `.SAT` in the order of the machine's syntax.
 pub(crate) fn suffix(ptx: &Ptx<'_>) -> String {
     let mut text = String::new();
     if ptx.has(Modifier::Ftz) {
@@ -31,7 +32,7 @@ pub(crate) fn suffix(ptx: &Ptx<'_>) -> String {
     text
 }
 
-/// The rounding modifier of the machine; to nearest has none.
+/// Returns the machine's rounding modifier; rounding to nearest even has none.
 pub(crate) fn rounding(ptx: &Ptx<'_>) -> &'static str {
     if ptx.has(Modifier::Rz) {
         ".RZ"
@@ -44,7 +45,7 @@ pub(crate) fn rounding(ptx: &Ptx<'_>) -> &'static str {
     }
 }
 
-/// `add`, `sub`, `mul`
+/// Selects `add`, `sub`, `mul`.
 pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     match ty {
@@ -74,12 +75,12 @@ fn single_name(ptx: &Ptx<'_>) -> &'static str {
     }
 }
 
-/// The second source of a subtraction.
+/// Negates the second source of a subtraction; returns it unchanged for other operations.
 pub(crate) fn signed(ptx: &Ptx<'_>, operand: Operand) -> Operand {
     if ptx.opcode() == Opcode::Sub { operand.negated() } else { operand }
 }
 
-/// `fma`, `mad`
+/// Selects `fma`, `mad`.
 pub(crate) fn fused(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     match ty {
@@ -99,7 +100,7 @@ pub(crate) fn fused(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     }
 }
 
-/// Two singles at once: one instruction where the machine has it, else two.
+/// Selects an operation on two singles: one instruction on machines that have it, otherwise two.
 fn pairwise(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mut sources = Vec::new();
     for position in 1..ptx.operands.len() {
@@ -125,7 +126,7 @@ fn pairwise(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     select.assign_halves(ptx.operand(0), halves[0], halves[1])
 }
 
-/// Factors or summands in half precision, the rest and the result in single.
+/// Selects an operation whose factors or first summand are in half precision, and whose last source and result are in single precision.
 fn mixed(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let narrow = if ptx.has(Modifier::Bf16) { ScalarType::Bf16 } else { ScalarType::F16 };
     let format = if narrow == ScalarType::Bf16 { ".BF16" } else { "" };
@@ -153,7 +154,7 @@ fn mixed(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     select.assign(ptx.operand(0), result)
 }
 
-/// `abs`, `neg`
+/// Selects `abs`, `neg`.
 pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let change = |operand: Operand| if ptx.opcode() == Opcode::Abs { operand.absolute() } else { operand.negated() };
@@ -177,7 +178,7 @@ pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     }
 }
 
-/// `min`, `max`
+/// Selects `min`, `max`.
 pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let name = if ptx.opcode() == Opcode::Min { "min" } else { "max" };
@@ -200,6 +201,7 @@ pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     }
 }
 
+/// Emits the minimum or maximum of two or three singles.
 fn extremum_single(select: &mut Select<'_>, ptx: &Ptx<'_>, sources: &[Operand]) -> Operand {
     let which = if ptx.opcode() == Opcode::Min { "PT" } else { "!PT" };
     let ftz = if ptx.has(Modifier::Ftz) { ".FTZ" } else { "" };
@@ -212,9 +214,10 @@ fn extremum_single(select: &mut Select<'_>, ptx: &Ptx<'_>, sources: &[Operand]) 
     sources[1..].iter().fold(sources[0], |result, &source| select.b.define(Class::R, &template, &[result, source]))
 }
 
-/// `copysign`: the sign of the first source, the rest of the second.
+/// Selects `copysign`: the sign of the first source, the other bits of the second.
 pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     const SIGN: u32 = 0x8000_0000;
+    // The table 0xb8 computes `(magnitude & !SIGN) | (sign & SIGN)`.
     let template = "LOP3.LUT $, {}, {}, {}, 0xb8, !PT";
     if ptx.ty() == ScalarType::F64 {
         let (sign, magnitude) = (select.wide(ptx.operand(1), ScalarType::F64)?, select.wide(ptx.operand(2), ScalarType::F64)?);
@@ -227,7 +230,7 @@ pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
     select.assign(ptx.operand(0), result)
 }
 
-/// `div`
+/// Selects `div`.
 pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let arguments = [select.any(ptx.operand(1), ty)?, select.any(ptx.operand(2), ty)?];
@@ -235,7 +238,7 @@ pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     select.assign(ptx.operand(0), result[0])
 }
 
-/// `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`, `ex2`, `tanh`
+/// Selects `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`, `ex2`, `tanh`.
 pub(crate) fn function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     match ty {
@@ -249,8 +252,9 @@ pub(crate) fn function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     }
 }
 
+/// Emits an approximation or an exact function of a single; returns the result.
 fn single_function(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand) -> Result<Operand, Unsupported> {
-    /// One turn, for functions whose machine argument counts turns.
+    /// 1 / (2 * pi): the arguments of `MUFU.SIN` and `MUFU.COS` are in turns, not in radians.
     const PER_TURN: u32 = 0x3e22_f983;
     let (name, unit) = match ptx.opcode() {
         Opcode::Sin | Opcode::Cos => {
@@ -272,6 +276,7 @@ fn single_function(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand) -> R
     select.expand(&library_name(name, ptx), &[source]).map(|results| results[0])
 }
 
+/// Selects a function of a double. The approximations compute the upper half only; the lower half of the result is zero.
 fn double_function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let source = select.wide(ptx.operand(1), ScalarType::F64)?;
     let (name, unit) = match ptx.opcode() {
@@ -288,7 +293,7 @@ fn double_function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     select.assign(ptx.operand(0), result[0])
 }
 
-/// The name of a library function: operation, rounding or kind, `ftz`, type.
+/// Returns the name of a library function: operation, rounding or precision, `ftz`, type; for example `div_rn_ftz_f32`.
 fn library_name(operation: &str, ptx: &Ptx<'_>) -> String {
     let kinds = [Modifier::Approx, Modifier::Full, Modifier::Rn, Modifier::Rz, Modifier::Rm, Modifier::Rp];
     let kind = kinds.into_iter().find(|&kind| ptx.has(kind)).map_or("rn", |kind| kind.spelling().trim_start_matches('.'));
@@ -296,7 +301,7 @@ fn library_name(operation: &str, ptx: &Ptx<'_>) -> String {
     format!("{operation}_{kind}{ftz}_{}", ptx.ty().spelling())
 }
 
-/// `testp`
+/// Selects `testp`.
 pub(crate) fn test_class(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let is_double = ptx.ty() == ScalarType::F64;
     let source = select.any(ptx.operand(1), ptx.ty())?;
@@ -304,7 +309,7 @@ pub(crate) fn test_class(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     let magnitude = select.b.define(Class::R, "LOP3.LUT $, {}, 0x7fffffff, RZ, 0xc0, !PT", &[top]);
     let low = select.low(source);
     let (infinity, normal) = if is_double { (0x7ff0_0000_u32, 0x10_0000_u32) } else { (0x7f80_0000, 0x80_0000) };
-    // Compares the magnitude with a number whose lower half is zero.
+    // Emits a comparison of the magnitude with a bound whose lower 32 bits are zero.
     let mut compare = |operator: &str, bound: u32, and: Operand| {
         if !is_double {
             let template = format!("ISETP.{operator}.U32.AND $, PT, {{}}, {{}}, {{}}");
@@ -324,7 +329,7 @@ pub(crate) fn test_class(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     } else if ptx.has(Modifier::Notanumber) {
         compare("GT", infinity, Operand::PT)
     } else if ptx.has(Modifier::Normal) {
-        // Zero counts as normal.
+        // `testp.normal` also holds for zero.
         let below = compare("LT", infinity, Operand::PT);
         let is_large = compare("GE", normal, below);
         let is_zero = compare("EQ", 0, Operand::PT);

@@ -1,8 +1,7 @@
-//! Half precision (f16, bf16), one at a time or two in a register.
+//! Half precision (f16, bf16): one number, or two in a register.
 //!
-//! The machine computes two halves at once. A single one is read from the low half (`.H0_H0`), and what the upper half of the result
-//! holds does not matter. What the machine lacks for one of the two formats (sums and products of bf16 before sm_90) it does by a
-//! fused multiply-add, which rounds once and so gives the same.
+//! The machine computes on two halves at once. A single half is read from the low half of a register (`.H0_H0`), and the upper half of the
+//! result is ignored. PTX has bf16 addition and multiplication only on targets whose `HADD2` and `HMUL2` support bf16 (sm_90 and later).
 
 use oriole_ir::{Class, Operand, Signs, Symbol};
 use oriole_ptx::table::{Modifier, Opcode};
@@ -21,7 +20,7 @@ pub(crate) fn is_bf16(ty: ScalarType) -> bool {
     matches!(ty, ScalarType::Bf16 | ScalarType::Bf16x2)
 }
 
-/// A source: of a single half the low one.
+/// Returns a source; for a single half, the low half.
 fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
     let ty = ptx.ty();
     let value = select.source(ptx.operand(position), ty)?;
@@ -29,7 +28,7 @@ fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, position: usize) -> Result<Ope
     Ok(if is_packed(ty) { value } else { value.with_suffix(Symbol::H0_H0) })
 }
 
-/// Modifiers: format first, then the rest in the machine's order.
+/// Returns the modifiers in the order of the machine's syntax: format first.
 fn suffix(ptx: &Ptx<'_>) -> String {
     let mut text = String::new();
     for (is_there, spelling) in [
@@ -46,7 +45,7 @@ fn suffix(ptx: &Ptx<'_>) -> String {
     text
 }
 
-/// `add`, `sub`, `mul`
+/// Selects `add`, `sub`, `mul`.
 pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let a = source(select, ptx, 1)?;
     let b = signed(ptx, source(select, ptx, 2)?);
@@ -55,14 +54,14 @@ pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     select.assign(ptx.operand(0), result)
 }
 
-/// `fma`
+/// Selects `fma`.
 pub(crate) fn fused(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let sources = [source(select, ptx, 1)?, source(select, ptx, 2)?, source(select, ptx, 3)?];
     let result = select.b.define(Class::R, &format!("HFMA2{} $, {{}}, {{}}, {{}}", suffix(ptx)), &sources);
     select.assign(ptx.operand(0), result)
 }
 
-/// `abs`, `neg`: on the bits, and for `.ftz` a sum with zero behind it.
+/// Selects `abs`, `neg`: changes the sign bits; `.ftz` adds a negative zero afterwards to flush subnormals.
 pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let value = select.source(ptx.operand(1), ptx.ty())?;
     let template =
@@ -75,7 +74,7 @@ pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     select.assign(ptx.operand(0), result)
 }
 
-/// `min`, `max`
+/// Selects `min`, `max`.
 pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (mut a, mut b) = (source(select, ptx, 1)?, source(select, ptx, 2)?);
     if ptx.has(Modifier::Abs) {
@@ -97,7 +96,7 @@ pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     select.assign(ptx.operand(0), result)
 }
 
-/// `tanh`, `ex2`
+/// Selects `tanh`, `ex2`.
 pub(crate) fn function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let unit = match ptx.opcode() {
@@ -118,7 +117,7 @@ pub(crate) fn function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     select.assign(ptx.operand(0), both)
 }
 
-/// A half in the low bits of a register, in single precision, which holds every half exactly.
+/// Converts a half in the low bits of a register to single precision, which represents every half exactly.
 pub(crate) fn to_single(select: &mut Select<'_>, value: Operand, ty: ScalarType) -> Operand {
     if is_bf16(ty) {
         return select.b.define(Class::R, "IMAD.U32 $, {}, 0x10000, RZ", &[value]);

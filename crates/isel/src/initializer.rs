@@ -1,4 +1,4 @@
-//! The first bytes of variables.
+//! Computes the initial contents of variables from their PTX initializers.
 
 use oriole_ptx::ast::{Initializer, Module, VariableId, VariableType};
 use oriole_ptx::types::{ScalarType, StateSpace};
@@ -8,33 +8,33 @@ use crate::error::Unsupported;
 use crate::layout::{Layout, Linking};
 use crate::operands::constant_bits;
 
-/// Bytes, and the addresses among them that are not known yet.
+/// The initial contents of a variable: bytes, and relocations for addresses that are not known yet.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// The bytes up to the last one that is given; 0 where an address goes. The rest of the variable is 0.
+    /// The bytes up to the last initialized one; 0 where an address goes. The remaining bytes of the variable are 0.
     pub bytes: Vec<u8>,
-    /// The addresses.
+    /// The addresses to be filled in by the linker.
     pub addresses: Vec<DataAddress>,
 }
 
-/// An address among the first bytes of a variable.
+/// An address in the initial contents of a variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataAddress {
-    /// Where it goes.
+    /// Byte offset in the variable.
     pub offset: u64,
-    /// How many bytes it takes there.
+    /// Size of the address there, in bytes.
     pub bytes: u32,
-    /// The variable or function.
+    /// Name of the variable or function whose address it is.
     pub symbol: String,
-    /// What is added to its address.
+    /// Number added to the address.
     pub addend: i64,
-    /// Whether a generic address is meant.
+    /// Whether it is a generic address.
     pub is_generic: bool,
-    /// For one byte of the address: which one, 0 the lowest.
+    /// If only one byte of the address is stored: its number, 0 for the lowest. `None` for the whole address.
     pub byte: Option<u8>,
 }
 
-/// Works out the first bytes of a variable.
+/// Computes the initial contents of a variable. A texture, sampler or surface has a handle of eight zero bytes.
 pub(crate) fn initial_data(module: &Module, layout: &Layout, id: VariableId) -> Result<Data, Unsupported> {
     let variable = &module.variables[id];
     let VariableType::Scalar(ty) = variable.ty else { return Ok(Data { bytes: vec![0; 8], addresses: Vec::new() }) };
@@ -50,17 +50,19 @@ pub(crate) fn initial_data(module: &Module, layout: &Layout, id: VariableId) -> 
     Ok(data)
 }
 
+/// The state of writing the initializer of one variable.
 struct Writer<'m> {
     module: &'m Module,
     layout: &'m Layout,
+    /// The type of an element.
     ty: ScalarType,
-    /// Bytes of the variable.
+    /// Size of the variable in bytes.
     size: usize,
     data: &'m mut Data,
 }
 
 impl Writer<'_> {
-    /// Writes an initializer that starts at an element and has these dimensions.
+    /// Writes an initializer whose first element is number `first` of the variable and whose array dimensions are `dimensions`.
     fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), Unsupported> {
         let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };
         let inner = dimensions.get(1..).unwrap_or_default();
@@ -73,6 +75,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Writes the value of one element.
     fn write_one(&mut self, initializer: &Initializer, element: usize) -> Result<(), Unsupported> {
         let bytes = self.ty.bytes() as usize;
         let offset = element.saturating_mul(bytes);
@@ -108,7 +111,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The address of a constant in its own space, which is an offset in bank 3.
+    /// Returns the address of a `.const` variable in its own space (its offset in bank 3), if it is known without linking.
     fn known_address(&self, name: Name, generic: bool) -> Option<u64> {
         if generic || self.layout.linking == Linking::Relocatable {
             return None;
@@ -120,6 +123,7 @@ impl Writer<'_> {
         self.layout.constant_offset(id).map(u64::from)
     }
 
+    /// Returns the name of a symbol in the output file.
     fn file_name(&self, name: Name) -> String {
         let known = self.layout.variable(name).and_then(|id| self.layout.name(id));
         known.unwrap_or_else(|| self.module.name(name)).to_owned()

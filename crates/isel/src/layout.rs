@@ -1,12 +1,13 @@
-//! Places for the variables of a module.
+//! Memory layout of the variables of a module.
 //!
-//! What is fixed for the whole module: constant bank 3, the global variables with their initial bytes, and the table of their
-//! addresses in constant bank 4. What each function has for itself: its parameters, its frame, its shared memory.
+//! Common to the whole module: constant bank 3, the global variables with their initial contents, and the table of their addresses in
+//! constant bank 4. Separate for each function: its parameters, its frame, its shared memory.
 //!
-//! **Sizes.** All sums are 64-bit and saturate. Offsets are valid only while the sums keep within the limits of the target, which the
-//! driver checks before it compiles functions. No declared size makes this module allocate memory.
+//! **Sizes.** All sums are 64-bit and saturate. Offsets are valid only if the sums are within the limits of the target, which the driver
+//! checks before it compiles functions. The memory that this module allocates does not depend on declared sizes.
 //!
-//! **Relocatable files.** Only parameters and frames are placed; the linker does the rest, and addresses are references.
+//! **Relocatable files.** Only parameters and frames get offsets here. The linker places the other variables, and their addresses are
+//! relocations.
 
 use std::sync::Arc;
 
@@ -24,64 +25,64 @@ use crate::initializer::{Data, initial_data};
 use crate::shared::{self, SharedPlan};
 use crate::variables::{Home, Homes, ModuleHomes, SymbolSpace};
 
-/// Whether addresses are known now or when files are linked.
+/// Whether addresses are assigned now or by the linker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linking {
-    /// The file is complete.
+    /// The output is a complete program (the default of ptxas).
     Whole,
-    /// The linker places variables.
+    /// The output will be linked (`ptxas -c`); the linker places variables.
     Relocatable,
 }
 
-/// A variable that outlives kernels.
+/// A variable with static storage: `.const` or `.global`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Static {
     /// The variable.
     pub id: VariableId,
-    /// Its name in the file: that of a function's variable starts with the function's.
+    /// Its name in the output file; a variable declared in a function has the function's name and `$` as a prefix.
     pub name: String,
-    /// Where it starts in constant bank 3; 0 for global variables.
+    /// Byte offset in constant bank 3; 0 for global variables.
     pub offset: u32,
     /// Its size in bytes.
     pub bytes: u64,
     /// Its alignment in bytes.
     pub align: u64,
-    /// Its first bytes; none for a global variable that starts with zeros.
+    /// Its initial contents; `None` for a global variable that starts with zeros.
     pub initial: Option<Data>,
 }
 
-/// Where the variables of a module live.
+/// The memory layout of the variables of a module.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// How addresses become known.
+    /// Whether addresses are assigned now or by the linker.
     pub linking: Linking,
-    /// Variables in `.const`, in the order of constant bank 3.
+    /// The `.const` variables, in the order of their offsets in constant bank 3.
     pub constants: Vec<Static>,
-    /// Bytes of constant bank 3.
+    /// Size of constant bank 3 in bytes.
     pub constant_bytes: u64,
-    /// Variables in `.global` that are defined here.
+    /// The `.global` variables that the module defines.
     pub globals: Vec<Static>,
-    /// Names in `.global` that are not defined here.
+    /// The names of `.global` and `.const` variables that the module only declares.
     pub externs: Vec<String>,
-    /// The names whose addresses constant bank 4 holds, eight bytes each.
+    /// The names whose addresses are in constant bank 4, eight bytes each.
     pub addresses: Vec<String>,
-    /// Shared memory of each function.
+    /// The shared memory of each function; empty for relocatable files.
     shared: SharedPlan,
-    /// What all functions share.
+    /// The locations that all functions share.
     homes: Arc<ModuleHomes>,
     /// The first variable of each name.
     by_name: FxHashMap<Name, VariableId>,
-    /// The name that each variable has in the file.
+    /// The name of each variable in the output file.
     names: Vec<Option<String>>,
 }
 
-/// Constants beyond this size have no initial bytes, since no target has a larger bank.
+/// If the constants exceed this number of bytes, their initial contents are not computed; no target has a larger bank.
 const LARGEST_BANK: u64 = 0x10000;
-/// Addresses that constant bank 4 has room for. ptxas 13.0.88 leaves the last slot of the bank free.
+/// Maximum number of addresses in constant bank 4. ptxas 13.0.88 does not use the last slot of the bank.
 const MOST_ADDRESSES: usize = 0x10000 / 8 - 1;
 
 impl Layout {
-    /// Places the variables of a module.
+    /// Computes the layout of the variables of a module.
     pub fn new(module: &Module, linking: Linking) -> Result<Layout, Unsupported> {
         let mut layout = Layout {
             linking,
@@ -100,8 +101,8 @@ impl Layout {
         }
         layout.place_constants(module)?;
         let mut externs: FxHashSet<String> = layout.externs.iter().cloned().collect();
-        // A table for all variables has no place in the bank of a large module; then it has those that code mentions, and the driver fills the
-        // addresses of the others into the code.
+        // If a module has more global variables than the table has slots, only variables that code refers to get a slot. The addresses of
+        // the others are relocations in the code.
         let mentioned: Option<FxHashSet<VariableId>> = (variables_in(module, StateSpace::Global).count() > MOST_ADDRESSES)
             .then(|| module.functions.iter().flat_map(mentioned).collect());
         let has_slot = |id: VariableId| mentioned.as_ref().is_none_or(|mentioned| mentioned.contains(&id));
@@ -142,6 +143,7 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Assigns the offsets in constant bank 3 and computes the initial contents.
     fn place_constants(&mut self, module: &Module) -> Result<(), Unsupported> {
         let mut end = 0_u64;
         for id in variables_in(module, StateSpace::Const) {
@@ -167,23 +169,23 @@ impl Layout {
         Ok(())
     }
 
-    /// The name of a variable in the file.
+    /// Returns the name of a variable in the output file.
     pub fn name(&self, id: VariableId) -> Option<&str> {
         self.names[id.position()].as_deref()
     }
 
-    /// The offset of a constant that is placed.
+    /// Returns the byte offset of a `.const` variable in bank 3, if it has one.
     pub(crate) fn constant_offset(&self, id: VariableId) -> Option<u32> {
         let position = self.constants.binary_search_by_key(&id, |constant| constant.id).ok()?;
         Some(self.constants[position].offset)
     }
 
-    /// The first variable of a name.
+    /// Returns the first variable of a name.
     pub(crate) fn variable(&self, name: Name) -> Option<VariableId> {
         self.by_name.get(&name).copied()
     }
 
-    /// Where a function finds its variables.
+    /// Returns the locations of all variables as the function `id` sees them.
     pub fn homes(&self, module: &Module, id: FunctionId) -> Homes {
         let function = &module.functions[id];
         let mut homes = Homes::of(Arc::clone(&self.homes));
@@ -197,6 +199,7 @@ impl Layout {
         homes
     }
 
+    /// Returns the location of a `.const` variable.
     fn of_static(&self, constant: &Static, space: SymbolSpace) -> Home {
         match self.linking {
             Linking::Whole => Home::Constant(constant.offset),
@@ -204,6 +207,7 @@ impl Layout {
         }
     }
 
+    /// Adds the locations of the shared variables that a function uses.
     fn place_shared(&self, module: &Module, id: FunctionId, used: &[VariableId], homes: &mut Homes) {
         if self.linking == Linking::Relocatable {
             for id in used.iter().copied().filter(|&id| module.variables[id].space == StateSpace::Shared) {
@@ -225,7 +229,7 @@ impl Layout {
     }
 }
 
-/// Offsets of a kernel's parameters from the first one.
+/// Assigns the offsets of a kernel's parameters, counted from the first one.
 fn place_parameters(module: &Module, function: &Function, homes: &mut Homes) {
     let mut end = 0;
     for parameter in &function.parameters {
@@ -237,6 +241,7 @@ fn place_parameters(module: &Module, function: &Function, homes: &mut Homes) {
     homes.parameter_bytes = end;
 }
 
+/// Assigns the offsets of the local variables that a function uses.
 fn place_frame(module: &Module, used: &[VariableId], homes: &mut Homes) {
     let mut end = 0;
     for &id in used.iter().filter(|&&id| module.variables[id].space == StateSpace::Local) {
@@ -247,23 +252,24 @@ fn place_frame(module: &Module, used: &[VariableId], homes: &mut Homes) {
     homes.frame_bytes = end;
 }
 
+/// Places a variable at the next aligned offset after `end` and advances `end`.
 fn place(variable: &Variable, end: &mut u64) -> u32 {
     let offset = aligned(*end, variable.align_bytes());
     *end = offset.saturating_add(total_bytes(variable));
     narrow(offset)
 }
 
-/// The next multiple of an alignment, or the largest number if there is none.
+/// Returns the next multiple of `align`, or `u64::MAX` on overflow.
 pub(crate) fn aligned(end: u64, align: u64) -> u64 {
     end.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX)
 }
 
-/// An offset for an instruction. One that does not fit belongs to a function that exceeds a limit and is not compiled.
+/// Converts an offset to 32 bits. An offset that does not fit belongs to a function that exceeds a limit and is not compiled.
 fn narrow(offset: u64) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
 
-/// The size of one variable; of a texture or sampler that of its handle.
+/// Returns the size in bytes of one variable; for a texture, sampler or surface that of its handle.
 fn one_bytes(variable: &Variable) -> u64 {
     match variable.ty {
         VariableType::Scalar(_) => u64::try_from(variable.size_bytes().unwrap_or(0)).unwrap_or(u64::MAX),
@@ -271,17 +277,17 @@ fn one_bytes(variable: &Variable) -> u64 {
     }
 }
 
-/// Whether a variable is a texture, sampler or surface.
+/// Returns whether a variable is a texture, sampler or surface.
 pub(crate) fn is_opaque(variable: &Variable) -> bool {
     !matches!(variable.ty, VariableType::Scalar(_))
 }
 
-/// The distance between variables of a parameterized declaration.
+/// Returns the distance in bytes between the variables of a parameterized declaration.
 fn stride(variable: &Variable) -> u64 {
     aligned(one_bytes(variable), variable.align_bytes())
 }
 
-/// The size of all variables of a declaration.
+/// Returns the size in bytes of all variables of a declaration.
 pub(crate) fn total_bytes(variable: &Variable) -> u64 {
     match variable.count {
         Some(count) => stride(variable).saturating_mul(u64::from(count)),
@@ -289,12 +295,13 @@ pub(crate) fn total_bytes(variable: &Variable) -> u64 {
     }
 }
 
+/// Returns the variables in a state space, in order of declaration.
 fn variables_in(module: &Module, space: StateSpace) -> impl Iterator<Item = VariableId> + '_ {
     let is_there = move |(position, variable): (usize, &Variable)| (variable.space == space).then(|| VariableId::new(position));
     module.variables.iter().enumerate().filter_map(is_there)
 }
 
-/// The variables that a function's code mentions, in order of declaration.
+/// Returns the variables that a function's code refers to, in order of declaration.
 pub fn mentioned(function: &Function) -> Vec<VariableId> {
     let Some(body) = function.body.as_deref() else { return Vec::new() };
     let in_operands = body.operands.iter().filter_map(|operand| if let Operand::Variable(id) = *operand { Some(id) } else { None });
@@ -308,7 +315,7 @@ pub fn mentioned(function: &Function) -> Vec<VariableId> {
     found
 }
 
-/// Names for the file: those of module scope as they are, those of functions with the function's in front.
+/// Returns the name of each variable in the output file: unchanged at module scope, with the prefix `FUNCTION$` inside a function.
 fn names_of(module: &Module) -> Vec<Option<String>> {
     let mut names: Vec<Option<String>> = module.variables.iter().map(|variable| Some(module.name(variable.name).to_owned())).collect();
     for function in &module.functions {
@@ -323,6 +330,7 @@ fn names_of(module: &Module) -> Vec<Option<String>> {
     names
 }
 
+/// Creates the entry of a `.global` variable that the module defines.
 fn global(module: &Module, layout: &Layout, id: VariableId, name: String) -> Result<Static, Unsupported> {
     let variable = &module.variables[id];
     if matches!(variable.initializer.as_deref(), Some(Initializer::Opaque(_))) {

@@ -1,24 +1,35 @@
-//! Selection: typed PTX in, Ori out.
+//! Instruction selection: translates checked PTX (`oriole_ptx::ast`) into Ori, the intermediate representation, not yet in SSA form.
 //!
-//! Each PTX instruction goes to the handler of its family ([`dispatch`]), which writes one machine instruction or several. A handler
-//! asks the [`Select`] context for its operands as values, numbers or predicates, writes instructions as templates in the machine's
-//! notation, and assigns its results. What it need not care about:
+//! The `dispatch` module passes each PTX instruction to the handler of its family. A handler emits one or more machine instructions. The
+//! handler reads its operands through the `Select` context as values, numbers or predicates, writes instructions as
+//! templates in the syntax of nvdisasm, and assigns its results to PTX registers. Selection is one pass over the statements of a function.
+//! Handlers do not have to deal with:
 //!
-//! - **SSA.** PTX registers become variables that are assigned many times; SSA construction renames them afterwards.
-//! - **Guards.** Everything written while a guarded PTX instruction is selected carries its guard, and assignments keep the old value
-//!   where it does not hold. Temporaries are undefined there, which nobody sees.
-//! - **Operand limits.** Immediates, constants and signs may stand anywhere; legalization moves what no encoding takes into
-//!   registers, and folding puts constants back where an encoding takes them.
-//! - **Targets.** Global accesses always name their descriptor. Where targets differ in what they can do, handlers ask for the
-//!   instruction itself (`target.has(Opcode::VIMNMX)`) or the [`oriole_isa::Profile`].
+//! - **SSA.** A PTX register becomes a variable that may be assigned many times; SSA construction renames the variables afterwards.
+//! - **Guards.** Every instruction emitted for a guarded PTX instruction carries the guard of that PTX instruction. An assignment keeps
+//!   the old value where the guard is false. A temporary is undefined there, but no instruction reads it under another guard.
+//! - **Operand limits.** Any operand may be an immediate or a constant and may have a sign. The legalization pass moves operands that no
+//!   encoding accepts into registers. The folding pass puts constants back where an encoding accepts them.
+//! - **Targets.** A global access always names its memory descriptor. Where targets differ in capabilities, handlers test for the
+//!   instruction itself (`target.has(Opcode::VIMNMX)`) or read the [`oriole_isa::Profile`].
 //!
-//! Longer expansions (division, square roots) are PTX functions in `library/`, inlined at their use ([`Select::expand`]).
+//! Longer expansions (division, square roots) are PTX functions in `library/` that `Select::expand` inlines at each use.
 //!
-//! **Order.** Sources are variables, not snapshots: a handler reads everything it needs into results of instructions before it assigns
-//! the first destination, because destination and source may be the same register.
+//! Example: `@%p1 add.u64 %rd1, %rd2, 8;` with the PTX registers in the variables `%0` (`%p1`), `%1` (`%rd1`) and `%2` (`%rd2`):
 //!
-//! **Representation.** A register of up to 32 bits is one R register; of narrower types only the low bits count and the upper ones are
-//! unspecified, so whoever depends on them extends first. 64 bits are an aligned pair, 128 a quad. Predicates are P values.
+//! ```text
+//! @%0 %3:R, %4:P, PT = IADD3 %2[0], 0x8, RZ
+//! @%0 %5:R, PT, PT = IADD3.X %2[1], 0x0, RZ, %4, !PT
+//! @%0 %6:R2 = PACK %3, %5
+//! @%0 %1:R2 = COPY %6, (else %1)
+//! ```
+//!
+//! **Order.** A source operand is a variable, not a copy of its value, and a destination may be the same PTX register as a source. So a
+//! handler must compute everything that depends on the sources before it assigns its first destination.
+//!
+//! **Representation.** A PTX register of up to 32 bits is one R register. In a type narrower than 32 bits only the low bits are
+//! significant and the upper bits are unspecified; a handler that depends on the upper bits extends the value first. A 64-bit register is
+//! an aligned pair of R registers, a 128-bit register a quad. A predicate is a P value.
 
 mod dispatch;
 mod error;

@@ -1,8 +1,8 @@
-//! Expansions that are written in PTX.
+//! Inlining of library functions, which are written in PTX.
 //!
-//! The files in `library/` hold functions for what the machine has no instruction for. [`Select::expand`] reads the body of one
-//! in place of a call, with its own registers and labels. They take and return registers only, so each stands for itself: the build
-//! cuts the files into functions, and a process reads the text of a function when it first needs it.
+//! The files in `library/` contain functions for operations without a machine instruction. `Select::expand` selects the body of a function
+//! at the place of use, with registers and labels of its own. Library functions take and return registers only and do not refer to each
+//! other, so the build script splits the files into single functions, and a process parses a function when it first needs it.
 
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -22,14 +22,14 @@ include!(concat!(env!("OUT_DIR"), "/library.rs"));
 /// A function of the library.
 #[derive(Clone, Copy)]
 struct Routine {
-    /// Its position in the library.
+    /// Its index in `LIBRARY`.
     number: usize,
     module: &'static Module,
     function: &'static Function,
     body: &'static Body,
 }
 
-/// A function of the library, by its name. Each is read when it is first needed, and then kept.
+/// Returns the library function of a name. Parses it at the first use in the process.
 fn find(name: &str) -> Option<Routine> {
     static MODULES: [OnceLock<Module>; LIBRARY.len()] = [const { OnceLock::new() }; LIBRARY.len()];
     let number = LIBRARY.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
@@ -38,13 +38,14 @@ fn find(name: &str) -> Option<Routine> {
     Some(Routine { number, module, function, body: function.body.as_deref()? })
 }
 
+/// Parses a library function. Panics if it is not valid, which a test excludes.
 fn read(text: &str) -> Module {
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "a library function is not valid: {:?}\n{text}", checked.diagnostics);
     checked.module
 }
 
-/// The registers of parameters or results.
+/// Returns the registers of a list of parameters or results.
 fn registers(body: &Body, parameters: &[Parameter]) -> Vec<RegisterId> {
     let declared = |parameter: &Parameter| match parameter {
         Parameter::Register { declaration: Some(declaration), .. } => Some(body.registers[*declaration].first),
@@ -53,7 +54,7 @@ fn registers(body: &Body, parameters: &[Parameter]) -> Vec<RegisterId> {
     parameters.iter().filter_map(declared).collect()
 }
 
-/// Whether a body can be written under a guard: no branches, no guards of its own.
+/// Returns whether a body can be emitted under a guard: it has no branches and no guards.
 fn is_straight(module: &Module, body: &Body) -> bool {
     body.statements.iter().all(|statement| match *statement {
         Statement::Label(_) => false,
@@ -66,7 +67,7 @@ fn is_straight(module: &Module, body: &Body) -> bool {
 }
 
 impl<'m> Select<'m> {
-    /// Writes the body of a library function, named without its prefix, and returns its results.
+    /// Emits the body of a library function, given by name without the prefix `__oriole_`, and returns its results.
     pub fn expand(&mut self, name: &str, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
         let full_name = format!("__oriole_{name}");
         let Some(routine) = find(&full_name) else {
@@ -78,8 +79,9 @@ impl<'m> Select<'m> {
         self.inline(routine, arguments)
     }
 
+    /// Emits the body: copies the recording if there is one, otherwise selects the body and records it at its second use.
     fn inline(&mut self, routine: Routine, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
-        // Under a guard, code looks different.
+        // Under a guard the code is different, so no recording is used or made.
         let known = if self.b.guard.is_some() { Known::Nothing } else { recording::known(self.target, routine.number) };
         if let Known::Code(code) = known {
             return Ok(self.write_again(&code, arguments));
@@ -117,7 +119,7 @@ impl<'m> Select<'m> {
         Ok(results.into_iter().map(|value| self.b.whole(value)).collect())
     }
 
-    /// Writes a body that was selected before.
+    /// Emits a recorded body.
     fn write_again(&mut self, code: &Recording, arguments: &[Operand]) -> Vec<Operand> {
         let after = code.has_branches.then(|| self.b.new_block());
         let mut variables: SmallVec<[Value; 4]> = SmallVec::new();
@@ -133,7 +135,7 @@ impl<'m> Select<'m> {
         results.into_iter().map(|value| self.b.whole(value)).collect()
     }
 
-    /// Statements of a library function; without branches its `ret` at the end does nothing.
+    /// Selects the statements of a library function. In a body without branches the `ret` at the end is skipped.
     fn walk_library(&mut self, has_branches: bool) -> Vec<Unsupported> {
         if has_branches {
             return self.walk();
@@ -153,7 +155,7 @@ impl<'m> Select<'m> {
         errors
     }
 
-    /// Gives a variable a value, with signs applied by a move.
+    /// Assigns a value to an argument variable of the body, unguarded. The operand's signs are applied by a move.
     pub(crate) fn copy_to(&mut self, variable: Value, value: Operand) {
         let is_plain = matches!(value.kind, OperandKind::Value(_)) && value.signs.is_empty();
         let width = self.b.function.values[variable].width;

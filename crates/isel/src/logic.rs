@@ -1,4 +1,4 @@
-//! Logic, shifts, byte permutation.
+//! Bitwise logic, shifts, byte permutation.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
@@ -9,7 +9,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `and`, `or`, `xor`
+/// Selects `and`, `or`, `xor`.
 pub(crate) fn binary(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     if ty == ScalarType::Pred {
@@ -32,7 +32,7 @@ pub(crate) fn binary(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     select.assign_words(ptx.operand(0), &words)
 }
 
-/// `not`
+/// Selects `not`.
 pub(crate) fn invert(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     if ty == ScalarType::Pred {
@@ -45,7 +45,7 @@ pub(crate) fn invert(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     select.assign_words(ptx.operand(0), &words)
 }
 
-/// `cnot`: 1 where the source is zero, or else 0
+/// Selects `cnot`: 1 where the source is zero, 0 elsewhere.
 pub(crate) fn is_zero(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let word = if ty.bits() == 64 {
@@ -59,7 +59,7 @@ pub(crate) fn is_zero(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
     select.assign(ptx.operand(0), result)
 }
 
-/// `lop3`
+/// Selects `lop3`.
 pub(crate) fn any_of_three(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mut sources = [Operand::RZ; 3];
     for (number, source) in sources.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ pub(crate) fn any_of_three(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     select.assign(predicate, is_set)
 }
 
-/// The amount of a shift: numbers are clamped to the width, as the machine clamps the rest.
+/// Returns the amount of a shift. Constants are clamped to the width, as the machine clamps register operands.
 fn amount(select: &mut Select<'_>, operand: ast::Operand, width: u32) -> Result<Operand, Unsupported> {
     match select.literal(operand, ScalarType::U32) {
         Some(number) => Ok(Operand::from((number as u32).min(width))),
@@ -88,7 +88,7 @@ fn amount(select: &mut Select<'_>, operand: ast::Operand, width: u32) -> Result<
     }
 }
 
-/// `shl`
+/// Selects `shl`.
 pub(crate) fn shift_left(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let amount = amount(select, ptx.operand(2), ty.bits())?;
@@ -102,7 +102,7 @@ pub(crate) fn shift_left(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     select.assign_words(ptx.operand(0), &words)
 }
 
-/// `shr`
+/// Selects `shr`.
 pub(crate) fn shift_right(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let amount = amount(select, ptx.operand(2), ty.bits())?;
@@ -116,7 +116,7 @@ pub(crate) fn shift_right(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
     select.assign_words(ptx.operand(0), &words)
 }
 
-/// `shf`
+/// Selects `shf`.
 pub(crate) fn funnel_shift(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (low, high) = (select.source(ptx.operand(1), ScalarType::B32)?, select.source(ptx.operand(2), ScalarType::B32)?);
     let wraps = ptx.has(Modifier::Wrap);
@@ -134,7 +134,7 @@ pub(crate) fn funnel_shift(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     select.assign(ptx.operand(0), result)
 }
 
-/// `prmt`
+/// Selects `prmt`.
 pub(crate) fn permute_bytes(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let modes = [
         (Modifier::F4e, "PRMT.F4E $, {}, {}, {}"),

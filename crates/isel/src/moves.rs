@@ -1,4 +1,4 @@
-//! Moves, and the packing of vectors into registers.
+//! Handler of `mov`: moves, and packing and unpacking of vectors.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
@@ -10,7 +10,7 @@ use crate::operands::COMPONENTS;
 use crate::ptx::Ptx;
 use crate::select::{Select, class_of};
 
-/// `mov`
+/// Selects `mov`.
 pub(crate) fn mov(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     if ptx.get(Slot::Vec).is_some() {
@@ -36,7 +36,7 @@ pub(crate) fn mov(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
     }
 }
 
-/// `mov.v2`, `mov.v4`: every element is read before the first is written.
+/// Selects `mov.v2` and `mov.v4`. All elements are copied before the first is assigned, since the vectors may overlap.
 fn vector(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<(), Unsupported> {
     let destinations = lanes(select, ptx.operand(0));
     let sources = lanes(select, ptx.operand(1));
@@ -51,14 +51,14 @@ fn vector(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<(), 
     Ok(())
 }
 
-/// A copy that later assignments to the variable do not change.
+/// Copies a value into new registers, so that later assignments to the variable do not change the copy.
 fn snapshot(select: &mut Select<'_>, value: Operand) -> Operand {
     let count = value.part().map_or(1, |part| part.count);
     let words: Vec<Operand> = (0..count).map(|word| select.b.define(Class::R, "MOV $, {}", &[select.register_of(value, word)])).collect();
     if words.len() == 1 { words[0] } else { select.b.pack(Class::new(oriole_ir::File::General, count), &words) }
 }
 
-/// The elements of a vector in braces, in a vector register, or in a special register.
+/// Returns the elements of a vector in braces, of a vector register, or of a vector special register such as `%tid`.
 fn lanes(select: &Select<'_>, operand: ast::Operand) -> Vec<ast::Operand> {
     match operand {
         ast::Operand::Special(special) => COMPONENTS.map(|component| ast::Operand::Special(special.with_component(component))).to_vec(),
@@ -66,7 +66,7 @@ fn lanes(select: &Select<'_>, operand: ast::Operand) -> Vec<ast::Operand> {
     }
 }
 
-/// One register from its elements, the lowest first.
+/// Packs elements into one value, the first element in the lowest bits.
 fn pack(select: &mut Select<'_>, ty: ScalarType, elements: &[ast::Operand]) -> Result<Operand, Unsupported> {
     let bits = ty.bits() / elements.len() as u32;
     if bits == 64 {
@@ -94,13 +94,13 @@ fn pack(select: &mut Select<'_>, ty: ScalarType, elements: &[ast::Operand]) -> R
     Ok(joined(select, ty, &parts))
 }
 
-/// Words as one value.
+/// Joins 32-bit words into one value of type `ty`.
 fn joined(select: &mut Select<'_>, ty: ScalarType, words: &[Operand]) -> Operand {
     let words: Vec<Operand> = words.iter().map(|&word| select.in_register(word)).collect();
     if words.len() == 1 { words[0] } else { select.b.pack(class_of(ty), &words) }
 }
 
-/// The elements of one register, the lowest first.
+/// Splits a value into its elements, the first from the lowest bits, and assigns them. `_` as an element discards it.
 fn unpack(select: &mut Select<'_>, ty: ScalarType, elements: &[ast::Operand], source: ast::Operand) -> Result<(), Unsupported> {
     let value = select.any(source, ty)?;
     let value = if value.value().is_none() { select.in_register(value) } else { value };

@@ -1,4 +1,4 @@
-//! PTX operands as values, numbers and predicates, and assignments to them.
+//! Conversion of PTX operands to values, numbers and predicates, and assignment of results.
 
 use oriole_ir::{Class, Operand, OperandKind, Part};
 use oriole_ptx::ast::{self, Constant};
@@ -8,11 +8,11 @@ use oriole_ptx::types::ScalarType;
 use crate::error::Unsupported;
 use crate::select::Select;
 
-/// The elements of a vector register, in order.
+/// The components of a vector register, in order.
 pub(crate) const COMPONENTS: [Component; 4] = [Component::X, Component::Y, Component::Z, Component::W];
 
 impl<'m> Select<'m> {
-    /// The number that an operand is, in the bits of a type; none if it is not known now.
+    /// Returns the constant that an operand denotes, as the bits of type `ty`; `None` if it is not known at compile time.
     pub fn literal(&self, operand: ast::Operand, ty: ScalarType) -> Option<u64> {
         let bits = match operand {
             ast::Operand::Integer(number) => integer_bits(i64::from(number), ty),
@@ -24,8 +24,8 @@ impl<'m> Select<'m> {
         Some(if width >= 64 { bits } else { bits & ((1 << width) - 1) })
     }
 
-    /// A source of up to 32 bits: a register or a number. Of types narrower than 32 bits the upper bits are unspecified, those of
-    /// numbers zero.
+    /// Returns a source of up to 32 bits: a register or an immediate. If the type is narrower than 32 bits, the upper bits of a register
+    /// are unspecified and those of an immediate are zero.
     pub fn source(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         if let Some(bits) = self.literal(operand, ty) {
             return Ok(Operand::from(i64::from(bits as u32)));
@@ -50,23 +50,23 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// A variable as a 32-bit source: wider registers give their low part.
+    /// Returns a variable as a 32-bit source; of a wider register, the low part.
     fn narrow(&mut self, value: oriole_ir::Value) -> Operand {
         let whole = self.b.whole(value);
         self.low(whole)
     }
 
-    /// The lower 32 bits of a value.
+    /// Returns the lower 32 bits of a value.
     pub fn low(&self, operand: Operand) -> Operand {
         self.register_of(operand, 0)
     }
 
-    /// The upper 32 bits of a 64-bit value.
+    /// Returns the upper 32 bits of a 64-bit value.
     pub fn high(&self, operand: Operand) -> Operand {
         self.register_of(operand, 1)
     }
 
-    /// One register of a wider operand; numbers are cut likewise.
+    /// Returns register number `index` of a wider operand, or the corresponding 32 bits of an immediate or of a constant-bank operand.
     pub fn register_of(&self, operand: Operand, index: u8) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => {
@@ -80,7 +80,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// Both halves of a 64-bit source, each a register or a number.
+    /// Returns both halves of a 64-bit source, low half first, each a register or an immediate.
     pub fn halves(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<[Operand; 2], Unsupported> {
         if let Some(bits) = self.literal(operand, ty) {
             return Ok([Operand::from(i64::from(bits as u32)), Operand::from(i64::from((bits >> 32) as u32))]);
@@ -89,7 +89,7 @@ impl<'m> Select<'m> {
         Ok([self.low(wide), self.high(wide)])
     }
 
-    /// A 64-bit or 128-bit source in registers: numbers are put there.
+    /// Returns a 64-bit or 128-bit source in registers; constants are moved into registers.
     pub fn wide(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         if let Some(bits) = self.literal(operand, ty) {
             let number = self.wide_number(bits);
@@ -109,7 +109,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// A variable as a wide source: a narrower register is extended with zeros.
+    /// Returns a variable as a wide source; a 32-bit register is zero-extended to 64 bits.
     fn widened(&mut self, value: oriole_ir::Value) -> Operand {
         let whole = self.b.whole(value);
         if self.b.function.values[value].width > 1 {
@@ -118,21 +118,21 @@ impl<'m> Select<'m> {
         self.b.pack(Class::R2, &[whole, Operand::RZ])
     }
 
-    /// A 64-bit number in a pair of registers.
+    /// Emits moves of a 64-bit constant into a register pair.
     pub fn wide_number(&mut self, bits: u64) -> Operand {
         let low = self.b.define(Class::R, "MOV $, {}", &[Operand::from(i64::from(bits as u32))]);
         let high = self.b.define(Class::R, "MOV $, {}", &[Operand::from(i64::from((bits >> 32) as u32))]);
         self.b.pack(Class::R2, &[low, high])
     }
 
-    /// A 64-bit number in a pair of registers as a 128-bit one.
+    /// Sign-extends a 64-bit constant, which is in a register pair, to 128 bits.
     fn sign_extended_number(&mut self, pair: Operand, bits: u64) -> Operand {
         let sign = self.in_register(Operand::from(if (bits as i64) < 0 { u32::MAX } else { 0 }));
         let words = [self.low(pair), self.high(pair), sign, sign];
         self.b.pack(Class::R4, &words)
     }
 
-    /// A source as registers of its type's class, whatever its width; numbers of up to 32 bits stay numbers.
+    /// Returns a source of any width in registers of its type's class; constants of up to 32 bits stay immediates.
     pub fn any(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         match ty.bits() {
             1 if ty == ScalarType::Pred => self.predicate(operand),
@@ -141,7 +141,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// A predicate source, with `!` where it is negated.
+    /// Returns a predicate source, inverted if the operand has `!`.
     pub fn predicate(&mut self, operand: ast::Operand) -> Result<Operand, Unsupported> {
         match operand {
             ast::Operand::Register(register) => {
@@ -154,7 +154,7 @@ impl<'m> Select<'m> {
             }
             ast::Operand::Integer(number) => Ok(if number != 0 { Operand::PT } else { Operand::PT.inverted_predicate() }),
             ast::Operand::Special(special) => self.special_predicate(special),
-            // `!%is_explicit_cluster` is the register with a sign beside it.
+            // The parser represents `!%is_explicit_cluster` as the register followed by `Minus`.
             ast::Operand::Selected(list) => match *self.frame.body.list(list) {
                 [ast::Operand::Special(special), ast::Operand::Minus] => Ok(self.special_predicate(special)?.inverted_predicate()),
                 _ => Err(Unsupported::new("this operand as a predicate")),
@@ -164,8 +164,8 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// Assigns a result to a register, an element of one, or nothing (`_`). A narrower value than the register is extended with
-    /// zeros, a wider one is cut; sign extension is the handler's business.
+    /// Assigns a result to a register or an element of one; discards it for `_`. A value narrower than the register is zero-extended, a
+    /// wider one is truncated; the handler does sign extension itself.
     pub fn assign(&mut self, destination: ast::Operand, value: Operand) -> Result<(), Unsupported> {
         let (register, element) = match destination {
             ast::Operand::Register(register) => (register, 0),
@@ -180,7 +180,7 @@ impl<'m> Select<'m> {
         Ok(())
     }
 
-    /// A value with as many registers as wanted.
+    /// Zero-extends or truncates a value to `width` registers.
     fn fitted(&mut self, value: Operand, width: u8) -> Operand {
         let own = match value.kind {
             OperandKind::Value(part) => part.count,
@@ -204,7 +204,7 @@ impl<'m> Select<'m> {
         self.assign(destination, pair)
     }
 
-    /// The elements of `{a, b}` or of a vector register, or the operand itself.
+    /// Returns the elements of `{a, b}` or of a vector register; for other operands, the operand itself.
     pub fn elements(&self, operand: ast::Operand) -> Vec<ast::Operand> {
         match operand {
             ast::Operand::Register(register) if self.frame.body.declaration_of(register).lanes > 1 => {
@@ -218,7 +218,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// The two sides of `p|q`; the second is nothing where only one is written.
+    /// Returns the two sides of `p|q`; the second is `_` if only one is written.
     pub fn pair(&self, operand: ast::Operand) -> (ast::Operand, ast::Operand) {
         match operand {
             ast::Operand::Pair(list) => {
@@ -229,7 +229,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// A number in a register.
+    /// Returns an operand in a register: emits a move unless it is already a value without signs.
     pub fn in_register(&mut self, operand: Operand) -> Operand {
         match operand.kind {
             OperandKind::Value(_) if operand.signs.is_empty() => operand,
@@ -238,7 +238,7 @@ impl<'m> Select<'m> {
     }
 }
 
-/// A constant in the bits of a type.
+/// Returns the bits of a constant converted to a type.
 pub(crate) fn constant_bits(constant: Constant, ty: ScalarType) -> u64 {
     match constant {
         Constant::Integer(number, _) => integer_bits(number, ty),
@@ -248,6 +248,7 @@ pub(crate) fn constant_bits(constant: Constant, ty: ScalarType) -> u64 {
     }
 }
 
+/// Returns the bits of an integer converted to a type.
 fn integer_bits(number: i64, ty: ScalarType) -> u64 {
     use ScalarType::{F16, F32, F64};
     match ty {
@@ -256,7 +257,7 @@ fn integer_bits(number: i64, ty: ScalarType) -> u64 {
     }
 }
 
-/// A floating-point constant in the bits of a type; the bits of a single are kept as they are.
+/// Returns the bits of a floating-point constant converted to a type. A constant given as the bits of a single keeps these bits.
 fn float_bits(number: f64, single: Option<u32>, ty: ScalarType) -> u64 {
     match ty {
         _ if ty.bits() == 64 => number.to_bits(),

@@ -1,9 +1,12 @@
-//! `.param` variables of functions and calls: not memory, but values.
+//! `.param` variables of device functions and calls, which are kept in registers, not in memory.
 //!
-//! Each word of such a variable is a 32-bit variable; `st.param` and `ld.param` at fixed offsets assign and read them, and SSA
-//! construction makes moves of it all. Of a large variable only the words that the function touches exist: storing or loading the
-//! others would move undefined values. Only a parameter whose address a function takes is memory: it is stored into the frame
-//! when the function starts.
+//! Each 32-bit word of such a variable is a variable of its own. `st.param` and `ld.param` at constant offsets assign and read these
+//! words, and SSA construction turns them into plain moves. Of a large variable only the words that the function accesses exist, because
+//! storing or loading the others would move undefined values. Only a parameter whose address is taken lives in memory: it is stored into
+//! the frame at function entry.
+//!
+//! Example: for `.param .align 8 .b8 p[16]`, `st.param.b64 [p+8], %rd1` assigns words 2 and 3 of `p`, and `ld.param.b32 %r1, [p+12]` reads
+//! word 3.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -18,49 +21,53 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// Bytes of a register.
+/// Size of a register in bytes.
 const WORD: u32 = 4;
 
-/// Variables with at most this many words have all of them: they may travel in registers.
+/// A variable with at most this number of words has variables for all its words, since it may be passed in registers.
 const SMALL_WORDS: u32 = 16;
-/// Most words of a variable that a function passes on whole or keeps in its frame.
+/// Maximum number of words of a variable that a function passes on as a whole or keeps in its frame.
 const WHOLE_WORDS: u32 = 1 << 14;
-/// Bytes that the widest access touches.
+/// Number of bytes of the widest access.
 const WIDEST_ACCESS: i64 = 32;
 
-/// The words of a `.param` variable that a function touches, by number in ascending order.
+/// The words of a `.param` variable that exist, each with its number, in ascending order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Words(Vec<(u32, Value)>);
 
 impl Words {
+    /// Numbers the words from zero.
     pub(crate) fn new(values: impl IntoIterator<Item = Value>) -> Words {
         Words((0..).zip(values).collect())
     }
 
+    /// Returns the words with their numbers, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Value)> + '_ {
         self.0.iter().copied()
     }
 
+    /// Returns the numbers of the words.
     pub(crate) fn numbers(&self) -> Vec<u32> {
         self.0.iter().map(|(number, _)| *number).collect()
     }
 
+    /// Returns the word with a number, if it exists.
     fn get(&self, number: u32) -> Option<Value> {
         self.0.binary_search_by_key(&number, |(number, _)| *number).ok().map(|position| self.0[position].1)
     }
 }
 
-/// Which words of a function's `.param` variables exist.
+/// The words of each `.param` variable of a function that need to exist.
 #[derive(Default)]
 pub(crate) struct TouchedWords {
-    /// Words that accesses touch, or may touch.
+    /// The words that accesses touch, or may touch.
     accessed: FxHashMap<VariableId, BTreeSet<u32>>,
-    /// Variables that the function gets from elsewhere and passes on, or that it keeps in its frame: all words matter.
+    /// Variables that the function receives and passes on, or keeps in its frame, so that all words are needed.
     whole: FxHashSet<VariableId>,
 }
 
 impl TouchedWords {
-    /// Looks through a function. `calls` has the results and the arguments of each of its calls.
+    /// Collects the words that a function accesses. `calls` yields the results and the arguments of each call.
     pub(crate) fn of<'m>(
         module: &Module,
         id: FunctionId,
@@ -80,6 +87,7 @@ impl TouchedWords {
         let mut accessed: FxHashMap<VariableId, BTreeSet<u32>> = FxHashMap::default();
         for address in &body.addresses {
             let AddressBase::Variable(id) = address.base else { continue };
+            // The width of the access is not known here; the widest one is assumed.
             let end = address.offset.saturating_add(WIDEST_ACCESS - 1);
             if module.variables[id].space == StateSpace::Param && (0..i64::from(u32::MAX)).contains(&end) {
                 let words = address.offset.max(0) / i64::from(WORD)..=end / i64::from(WORD);
@@ -89,7 +97,7 @@ impl TouchedWords {
         TouchedWords { accessed, whole }
     }
 
-    /// The words of a variable of this size that exist.
+    /// Returns the numbers of the words of a variable that exist; `None` if there would be too many.
     fn of_variable(&self, id: VariableId, bytes: u32) -> Option<Vec<u32>> {
         let count = bytes.div_ceil(WORD);
         match self.whole.contains(&id) || count <= SMALL_WORDS {
@@ -100,25 +108,26 @@ impl TouchedWords {
     }
 }
 
-/// A variable and the byte of it at which an access starts, which may lie outside.
+/// A `.param` variable, and the byte offset at which an access starts; the offset may be outside of the variable.
 pub(crate) struct ParameterPlace {
     words: Rc<Words>,
     offset: i64,
 }
 
 impl ParameterPlace {
-    /// The number of the word with a byte of the access, and the byte's number in this word.
+    /// Returns the number of the word that contains byte `byte` of the access, and the position of the byte in that word.
     fn locate(&self, byte: u32) -> (i64, u32) {
         let at = self.offset.saturating_add(i64::from(byte));
         (at.div_euclid(i64::from(WORD)), at.rem_euclid(i64::from(WORD)) as u32)
     }
 
+    /// Returns the word with a number, if it exists.
     fn word(&self, number: i64) -> Option<Value> {
         u32::try_from(number).ok().and_then(|number| self.words.get(number))
     }
 }
 
-/// Parameters whose address a function's code takes.
+/// Returns the parameters whose address a function takes.
 pub(crate) fn address_taken(module: &Module, id: FunctionId, body: &Body) -> Vec<VariableId> {
     let mut unseen: FxHashSet<VariableId> = module.functions[id].parameters.iter().filter_map(parameter_variable).collect();
     let mut found = Vec::new();
@@ -143,12 +152,13 @@ pub(crate) fn address_taken(module: &Module, id: FunctionId, body: &Body) -> Vec
     found
 }
 
+/// Returns the variable of a `.param` parameter; `None` for a `.reg` parameter.
 pub(crate) fn parameter_variable(parameter: &Parameter) -> Option<VariableId> {
     if let Parameter::Variable(id) = *parameter { Some(id) } else { None }
 }
 
 impl Select<'_> {
-    /// The words of a `.param` variable.
+    /// Returns the words of a `.param` variable. Creates them at the first use.
     pub(crate) fn parameter_words(&mut self, id: VariableId) -> Result<Rc<Words>, Unsupported> {
         if let Some(words) = self.parameters.get(&id) {
             return Ok(words.clone());
@@ -168,9 +178,9 @@ impl Select<'_> {
         Ok(words)
     }
 
-    /// The variable that an access with `.param` means, if it is a value and not memory.
+    /// Returns the variable and offset that a `.param` access refers to; `None` if the variable is in memory.
     ///
-    /// An access may reach beyond the variable, as in ptxas: bytes outside read as zero there, and writes to them are lost.
+    /// As in ptxas, an access may extend beyond the variable: bytes outside read as zero, and writes to them have no effect.
     pub(crate) fn parameter_place(&mut self, operand: ast::Operand) -> Result<Option<ParameterPlace>, Unsupported> {
         let ast::Operand::Address(position) = operand else { return Ok(None) };
         let address = self.frame.body.addresses[position as usize];
@@ -183,7 +193,7 @@ impl Select<'_> {
         Ok(Some(ParameterPlace { words, offset: address.offset }))
     }
 
-    /// Reads a parameter, as registers in the order of memory; narrow values are extended.
+    /// Reads `bytes` bytes of a parameter, as registers in memory order; a value narrower than a word is extended.
     pub(crate) fn read_parameter(&mut self, place: &ParameterPlace, bytes: u32, is_signed: bool) -> Vec<Operand> {
         if bytes >= WORD {
             return (0..bytes / WORD).map(|word| self.read_word(place, WORD * word)).collect();
@@ -193,7 +203,7 @@ impl Select<'_> {
         vec![self.narrow_field(word, at, bytes, is_signed)]
     }
 
-    /// Four bytes of a parameter, wherever they start.
+    /// Reads four bytes of a parameter that may start at any byte.
     fn read_word(&mut self, place: &ParameterPlace, byte: u32) -> Operand {
         let (number, at) = place.locate(byte);
         let low = self.word_or_zero(place, number);
@@ -205,6 +215,7 @@ impl Select<'_> {
         self.b.define(Class::R, "PRMT $, {}, {}, {}", &[low, selector.into(), high])
     }
 
+    /// Returns the word with a number; a register with zero if the word does not exist.
     fn word_or_zero(&mut self, place: &ParameterPlace, number: i64) -> Operand {
         match place.word(number) {
             Some(word) => self.b.whole(word),
@@ -212,7 +223,7 @@ impl Select<'_> {
         }
     }
 
-    /// One or two bytes of a word, extended.
+    /// Extracts one or two bytes of a word and extends them to 32 bits.
     fn narrow_field(&mut self, word: Operand, at: u32, bytes: u32, is_signed: bool) -> Operand {
         let last = at + bytes - 1;
         let fill = if is_signed { last | 8 } else { 7 };
@@ -221,7 +232,7 @@ impl Select<'_> {
         self.b.define(Class::R, "PRMT $, {}, {}, RZ", &[word, selector.into()])
     }
 
-    /// Writes a parameter.
+    /// Writes `bytes` bytes of a value to a parameter.
     pub(crate) fn write_parameter(&mut self, place: &ParameterPlace, bytes: u32, value: Operand) {
         for start in (0..bytes).step_by(WORD as usize) {
             let word = self.register_of(value, (start / WORD) as u8);
@@ -235,7 +246,7 @@ impl Select<'_> {
         }
     }
 
-    /// Replaces bytes of a word, from `at` on, by those of another, from `first` on; nothing where there is no such word.
+    /// Replaces bytes of a word, starting at `at`, by bytes of `field`, starting at `first`; does nothing if the word does not exist.
     fn write_field(&mut self, word: Option<Value>, field: Operand, first: u32, at: u32, bytes: u32) {
         let Some(word) = word else { return };
         if bytes == WORD {
@@ -246,7 +257,7 @@ impl Select<'_> {
         self.assign_word(word, new);
     }
 
-    /// A word with some of its bytes, from `at` on, replaced by those of another, from `first` on.
+    /// Returns `word` with some bytes, starting at `at`, replaced by those of `field`, starting at `first`.
     fn with_field(&mut self, word: Operand, field: Operand, first: u32, at: u32, bytes: u32) -> Operand {
         let selector = (0..WORD).fold(0_u32, |selector, byte| {
             let source = if (at..at + bytes).contains(&byte) { WORD + first + byte - at } else { byte };
@@ -256,12 +267,14 @@ impl Select<'_> {
         self.b.define(Class::R, "PRMT $, {}, {}, {}", &[word, selector.into(), field])
     }
 
+    /// Assigns a value to a word; an immediate is moved to a register first.
     pub(crate) fn assign_word(&mut self, word: Value, value: Operand) {
         let value = if value.value().is_some() && value.signs.is_empty() { value } else { self.in_register(value) };
         self.b.assign(word, value);
     }
 
-    /// Stores words of an object with this many bytes to local memory; only the bytes that count are written.
+    /// Emits stores of words of an object to local memory at `base + offset`. The object has `bytes` bytes; nothing beyond them is
+    /// written.
     pub(crate) fn store_local(&mut self, words: &[(u32, Operand)], bytes: u32, base: Operand, offset: i64) {
         for &(number, word) in words {
             let word = self.in_register(word);
@@ -274,7 +287,7 @@ impl Select<'_> {
         }
     }
 
-    /// Loads words of an object with this many bytes from local memory. `place` makes the operand for an offset from its start.
+    /// Emits loads of words of an object of `bytes` bytes from local memory. `place` converts an offset into the operand added to `base`.
     pub(crate) fn load_local(
         &mut self,
         numbers: &[u32],
@@ -300,7 +313,7 @@ impl Select<'_> {
         words
     }
 
-    /// The words of an operand of a type, as a call passes them: a predicate is 0 or 1.
+    /// Returns the words of an operand as a call passes them; a predicate is passed as 0 or 1.
     pub(crate) fn operand_words(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
         if ty == ScalarType::Pred {
             let predicate = self.predicate(operand)?;
@@ -310,7 +323,7 @@ impl Select<'_> {
         Ok((0..(ty.bytes().div_ceil(WORD)) as u8).map(|word| self.register_of(value, word)).collect())
     }
 
-    /// The words of a register, as a call passes them: the elements of a vector follow one another as in memory.
+    /// Returns the words of a register as a call passes them; the elements of a vector are packed as in memory.
     pub(crate) fn register_words(&mut self, register: RegisterId) -> Result<Vec<Operand>, Unsupported> {
         let declaration = self.frame.body.declaration_of(register);
         let (ty, lanes) = (declaration.ty, u32::from(declaration.lanes.max(1)));
@@ -322,7 +335,7 @@ impl Select<'_> {
         Ok((0..(lanes * ty.bytes()).div_ceil(WORD) as u8).map(|word| self.register_of(value, word)).collect())
     }
 
-    /// Assigns words that a call passed to a register.
+    /// Assigns the words that a call passed to a register.
     pub(crate) fn assign_register_words(&mut self, register: RegisterId, words: &[Operand]) {
         let declaration = self.frame.body.declaration_of(register);
         let (ty, lanes) = (declaration.ty, declaration.lanes.max(1));
@@ -338,7 +351,7 @@ impl Select<'_> {
         }
     }
 
-    /// The bytes of an element that starts at a byte of some words.
+    /// Extracts an element of `bytes` bytes that starts at byte `at` of the words.
     fn element_of_words(&mut self, words: &[Operand], bytes: u32, at: u32) -> Operand {
         let first = (at / WORD) as usize;
         if bytes < WORD {
@@ -351,7 +364,8 @@ impl Select<'_> {
     }
 }
 
-/// Naturally aligned parts of a word of an object that starts at an offset: where each starts in the object, and its size.
+/// Splits word `number` of an object into naturally aligned parts: start of each part in the object, and its size, in bytes. The object
+/// starts at `offset` from an aligned base.
 fn pieces(number: u32, bytes: u32, offset: i64) -> Vec<(u32, u32)> {
     let mut found = Vec::new();
     let (mut at, end) = (number * WORD, bytes.min(number.saturating_add(1).saturating_mul(WORD)));
@@ -370,6 +384,7 @@ fn pieces(number: u32, bytes: u32, offset: i64) -> Vec<(u32, u32)> {
     found
 }
 
+/// Returns the modifier of a local load or store of this size in bytes.
 fn size_modifier(size: u32) -> &'static str {
     match size {
         1 => ".U8",
@@ -378,7 +393,7 @@ fn size_modifier(size: u32) -> &'static str {
     }
 }
 
-/// `ld.param` in a function, or of a call's parameters: the registers in the order of memory.
+/// Selects `ld.param` of a variable kept in registers; returns the registers in memory order, or `None` if the variable is in memory.
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, is_signed: bool) -> Result<Option<Vec<Operand>>, Unsupported> {
     let Some(place) = select.parameter_place(ptx.operand(1))? else { return Ok(None) };
     Ok(Some(select.read_parameter(&place, bytes, is_signed)))
@@ -388,7 +403,8 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, is_signed
 mod tests {
     use super::*;
 
-    /// Expected parts by hand: each starts at a multiple of its size, in the object and in memory, and ends inside the object.
+    /// The expected parts are worked out by hand: each starts at a multiple of its size, in the object and in memory, and ends inside the
+    /// object.
     #[test]
     fn parts_of_words_are_aligned() {
         assert_eq!(pieces(0, 8, 0), [(0, 4)]);

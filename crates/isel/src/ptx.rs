@@ -1,41 +1,41 @@
-//! A PTX instruction as handlers see it.
+//! The view of one PTX instruction that handlers receive.
 
 use oriole_ptx::ast::{self, Form};
 use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
-/// A PTX instruction with its form and operands at hand.
+/// A PTX instruction: its form and its operands.
 #[derive(Clone, Copy)]
 pub struct Ptx<'m> {
     /// Opcode, modifiers and types.
     pub form: &'m Form,
-    /// Operands in the order of the text.
+    /// Operands in source order; the destination is usually first.
     pub operands: &'m [ast::Operand],
 }
 
 impl<'m> Ptx<'m> {
-    /// Its opcode.
+    /// Returns the opcode.
     pub fn opcode(&self) -> Opcode {
         self.form.opcode
     }
 
-    /// Whether it has a modifier.
+    /// Returns whether the instruction has a modifier.
     pub fn has(&self, modifier: Modifier) -> bool {
         self.form.has(modifier)
     }
 
-    /// The modifier in a slot.
+    /// Returns the modifier in a slot of the instruction's syntax, if any.
     pub fn get(&self, slot: Slot) -> Option<Modifier> {
         self.form.get(slot)
     }
 
-    /// The type of the instruction: what its slot `type` holds, or else the only type among its modifiers.
+    /// Returns the type of the instruction: the content of the slot `type`, or else the first type among the modifiers, or `.b32`.
     pub fn ty(&self) -> ScalarType {
         let only = || self.form.modifiers.iter().find_map(|value| value.modifier.scalar_type());
         self.form.scalar_type(Slot::Type).or_else(only).unwrap_or(ScalarType::B32)
     }
 
-    /// An operand by position.
+    /// Returns the operand at a position. Panics if there is none.
     pub fn operand(&self, position: usize) -> ast::Operand {
         self.operands[position]
     }

@@ -1,9 +1,9 @@
-//! Library functions that were selected before, written again without reading them.
+//! Recordings of selected library functions, which can be emitted again without repeating selection.
 //!
-//! What selection writes for the body of a library function depends on the target alone: arguments come in variables of their own,
-//! and nothing in the body knows where it stands. So a body that is wanted again is copied with other values and blocks, numbered just
-//! as selection would number them. Recordings are kept as long as the thread lives; they are made when a function is wanted for the
-//! second time.
+//! The code selected for the body of a library function depends on the target only: arguments are passed in variables of the body, and the
+//! body refers to nothing outside. So a further use of the function copies the recorded code with new values and blocks, in the same
+//! numbering that selection would produce; the output is the same either way. A recording is made at the second use of a function, and
+//! kept per thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,26 +14,33 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// The code of a body. Values are numbered from zero, arguments first; blocks as well, after [`START`] and [`AFTER`].
+/// The code of a library function body. Values are numbered from zero, arguments first. Blocks are numbered from zero: [`START`],
+/// [`AFTER`], then the blocks of the body.
 pub(crate) struct Recording {
-    /// The classes of the arguments' variables.
+    /// The register classes of the argument variables.
     pub arguments: Vec<Class>,
-    /// The variables of the results.
+    /// The variables that hold the results.
     results: Vec<Value>,
-    /// Whether the body has branches, and leaves to the block after it.
+    /// Whether the body has branches and ends by jumping to the block after it.
     pub has_branches: bool,
+    /// The register classes of the body's own values.
     values: Vec<Class>,
+    /// The number of the body's own blocks.
     block_count: usize,
+    /// The body's own blocks in layout order.
     layout: Vec<Block>,
+    /// The instructions in the order of their numbers.
     insts: Vec<Recorded>,
 }
 
-/// The block in which the body starts.
+/// Number of the block in which the body starts.
 const START: usize = 0;
-/// The block after the body.
+/// Number of the block after the body.
 const AFTER: usize = 1;
+/// Number of the first block that belongs to the body only.
 const OWN_BLOCKS: usize = 2;
 
+/// One recorded instruction, with the block that contains it.
 struct Recorded {
     block: Block,
     op: Op,
@@ -43,7 +50,7 @@ struct Recorded {
     result_count: usize,
 }
 
-/// Where a function stood when a body began.
+/// The state of a function before a body was selected: its current block and the sizes of its tables.
 pub(crate) struct Beginning {
     start: Block,
     values: usize,
@@ -53,6 +60,7 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
+    /// Captures the current state of a function.
     pub fn of(builder: &Builder) -> Beginning {
         let function = &builder.function;
         Beginning {
@@ -66,7 +74,8 @@ impl Beginning {
 }
 
 impl Recording {
-    /// Records what was written since a beginning; nothing if it is not made of the body's own values and blocks only.
+    /// Records the code emitted since `beginning`. Returns `None` if the code refers to values or blocks outside of the body, or accesses
+    /// memory.
     pub fn new(
         function: &Function,
         beginning: &Beginning,
@@ -113,7 +122,7 @@ impl Recording {
         })
     }
 
-    /// Writes the body where the builder stands, without guard. Returns the variables of the results.
+    /// Emits the body at the current position of the builder, without guard. Returns the variables that hold the results.
     pub fn write(&self, builder: &mut Builder, arguments: &[Value], after: Option<Block>) -> Vec<Value> {
         let (first_value, first_block) = (builder.function.values.len(), builder.function.blocks.len());
         for &class in &self.values {
@@ -149,7 +158,8 @@ impl Recording {
     }
 }
 
-/// The block of each instruction since a beginning; none if one of them is elsewhere, or not in the order of its number.
+/// Returns the block of each instruction emitted since `beginning`. Returns `None` if one of them is in another block, or if the
+/// instructions of a block are not in ascending order.
 fn owners(function: &Function, beginning: &Beginning) -> Option<Vec<Block>> {
     let mut owners: Vec<Option<Block>> = vec![None; function.insts.len() - beginning.insts];
     let own = (beginning.blocks..function.blocks.len()).map(Block::new);
@@ -166,7 +176,7 @@ fn owners(function: &Function, beginning: &Beginning) -> Option<Vec<Block>> {
     owners.into_iter().collect()
 }
 
-/// An operand with other numbers; none if it means something that has no number here.
+/// Renumbers the value or block in an operand; `None` if it is not part of the recording, or if the operand is a symbol reference.
 fn renumbered(kind: OperandKind, value: impl Fn(Value) -> Option<Value>, block: impl Fn(Block) -> Option<Block>) -> Option<OperandKind> {
     Some(match kind {
         OperandKind::Value(part) => OperandKind::Value(Part { value: value(part.value)?, ..part }),
@@ -176,27 +186,28 @@ fn renumbered(kind: OperandKind, value: impl Fn(Value) -> Option<Value>, block: 
     })
 }
 
-/// What is known of a library function on a target.
+/// What is known about a library function on a target.
 #[derive(Clone)]
 pub(crate) enum Known {
-    /// It was not wanted yet.
+    /// It has not been used yet.
     Nothing,
-    /// It was wanted before.
+    /// It has been used, but was not recorded.
     Wanted,
-    /// Its code.
+    /// Its recorded code.
     Code(Rc<Recording>),
 }
 
 thread_local! {
+    /// Per thread: what is known about each library function, by target and number.
     static KNOWN: RefCell<FxHashMap<(Target, usize), Known>> = RefCell::default();
 }
 
-/// What is known of a function, by its number in the library.
+/// Returns what is known about a library function, given its number in the library.
 pub(crate) fn known(target: Target, number: usize) -> Known {
     KNOWN.with_borrow(|known| known.get(&(target, number)).cloned().unwrap_or(Known::Nothing))
 }
 
-/// Remembers something of a function.
+/// Stores what is known about a library function.
 pub(crate) fn remember(target: Target, number: usize, what: Known) {
     KNOWN.with_borrow_mut(|known| known.insert((target, number), what));
 }

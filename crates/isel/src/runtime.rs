@@ -1,8 +1,8 @@
-//! Functions that compiled code calls and no source has.
+//! Runtime functions: functions that generated code calls although the PTX source does not define them.
 //!
-//! `runtime/` has them in PTX. The driver compiles those that a file calls into that file, as weak functions, so that linked files share
-//! them. They follow the calling convention for arguments, results and return address, but change few registers
-//! ([`FIRST_LOST`], [`LOST`], [`LOST_PREDICATES`]), so that calling one costs its caller little.
+//! Their source is PTX in `runtime/`. The driver compiles those that a module calls into that module's file as weak functions, so that
+//! linked files share one copy. They follow the calling convention for arguments, results and return address, but clobber few registers
+//! ([`FIRST_LOST`], [`LOST`], [`LOST_PREDICATES`]), which makes a call cheap for the caller.
 
 use std::sync::OnceLock;
 
@@ -10,16 +10,16 @@ use oriole_ptx::ast::{FunctionId, Module};
 
 include!(concat!(env!("OUT_DIR"), "/runtime.rs"));
 
-/// What the name of each starts with.
+/// Common prefix of the names of all runtime functions.
 const PREFIX: &str = "__oriole_barrier_";
-/// The first general register that they change, the return address excepted.
+/// The first general register that a runtime function clobbers; it also clobbers the return address.
 pub const FIRST_LOST: u16 = 4;
-/// How many general registers they change.
+/// Number of general registers clobbered, starting at [`FIRST_LOST`].
 pub const LOST: u16 = 4;
-/// How many predicates they change, from P0 on.
+/// Number of predicate registers clobbered, starting at P0.
 pub const LOST_PREDICATES: u16 = 1;
 
-/// All of them.
+/// Returns the module with all runtime functions. Parses the module at the first call.
 pub fn runtime() -> &'static Module {
     static MODULE: OnceLock<Module> = OnceLock::new();
     MODULE.get_or_init(|| {
@@ -29,12 +29,12 @@ pub fn runtime() -> &'static Module {
     })
 }
 
-/// Whether a function is one of them, by name.
+/// Returns whether `name` is the name of a runtime function.
 pub fn is_runtime(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// One of them by name.
+/// Returns the runtime function of this name in the module [`runtime`], if there is one.
 pub fn runtime_function(name: &str) -> Option<FunctionId> {
     if !NAMES.contains(&name) {
         return None;
@@ -43,12 +43,12 @@ pub fn runtime_function(name: &str) -> Option<FunctionId> {
     module.functions.iter_enumerated().find(|(_, function)| module.name(function.name) == name).map(|(id, _)| id)
 }
 
-/// The names of all, known without reading them.
+/// Returns the names of all runtime functions without parsing the module.
 pub fn runtime_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().copied()
 }
 
-/// The name of the function for a kind of barrier.
+/// Returns the name of the runtime function for a kind of barrier, with or without a thread count.
 pub(crate) fn barrier_name(kind: &str, has_count: bool) -> String {
     format!("{PREFIX}{kind}{}", if has_count { "_count" } else { "" })
 }

@@ -1,4 +1,7 @@
-//! The context of selection, and the walk over a function's statements.
+//! The selection context [`Select`], and the traversal of a function's PTX statements in source order.
+//!
+//! A label starts a block, an unconditional jump ends one. Statements after such a jump and before the next label are unreachable; their
+//! code is put into a block without predecessors.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,32 +22,33 @@ use crate::ptx::Ptx;
 use crate::runtime;
 use crate::variables::Homes;
 
-/// A function after selection.
+/// The result of selecting one function.
 pub struct Selected {
-    /// The code.
+    /// The function in Ori, before SSA construction.
     pub function: Function,
-    /// Highest number of a named barrier plus one; 16 if one is known at run time only.
+    /// Highest number of a named barrier used, plus one; 16 if a barrier number is only known at run time.
     pub barriers: u32,
-    /// Names of the functions it calls.
+    /// Names of the functions that are called directly, each once, in the order of the first call.
     pub callees: Vec<String>,
-    /// Prototypes of the functions it calls through pointers.
+    /// Prototype strings of the indirect calls, each once ([`crate::prototype`]).
     pub indirect_calls: Vec<String>,
-    /// Names of the functions whose addresses it takes.
+    /// Names of the functions whose address is taken, each once.
     pub taken_functions: Vec<String>,
-    /// Whether its stack has no fixed size.
+    /// Whether the function uses `alloca`, `stacksave` or `stackrestore`, so that the size of its stack is only known at run time.
     pub has_dynamic_stack: bool,
 }
 
-/// One function body being read: the function itself, or a library function inlined into it.
+/// State kept for one function body: that of the function being selected, or that of a library function inlined into it.
 pub(crate) struct Frame<'m> {
     pub module: &'m Module,
     pub body: &'m Body,
-    /// The variable of each register, made when it is first mentioned; elements of vector registers follow one another.
+    /// The variable of each PTX register, created at the first use. The elements of a vector register have consecutive value numbers.
     registers: FxHashMap<RegisterId, Value>,
+    /// The block of each label, created at the first use.
     labels: Vec<Option<Block>>,
-    /// Where `ret` goes, in an inlined function.
+    /// The block that `ret` jumps to in an inlined function; `None` in the function being selected.
     pub exit: Option<Block>,
-    /// The carry flag.
+    /// The variable that holds the PTX carry flag.
     pub carry: Carry,
 }
 
@@ -54,7 +58,7 @@ impl<'m> Frame<'m> {
     }
 }
 
-/// Texts in the order in which they were first mentioned.
+/// A set of strings that keeps the order of insertion.
 #[derive(Default)]
 pub(crate) struct Mentioned {
     names: Vec<String>,
@@ -62,6 +66,7 @@ pub(crate) struct Mentioned {
 }
 
 impl Mentioned {
+    /// Adds `name` unless the set already contains it.
     pub fn add(&mut self, name: String) {
         if !self.known.contains(&name) {
             self.known.insert(name.clone());
@@ -74,56 +79,63 @@ impl Mentioned {
     }
 }
 
-/// Selection of one function.
+/// The context that handlers work on: the state of selecting one function.
 pub struct Select<'m> {
-    /// Writes the code.
+    /// Appends instructions to the current block.
     pub b: Builder,
-    /// What it is compiled for.
+    /// The GPU to compile for.
     pub target: Target,
-    /// Where variables live.
+    /// Locations of the variables.
     pub homes: &'m Homes,
+    /// The body being traversed.
     pub(crate) frame: Frame<'m>,
+    /// Whether the function is a kernel (`.entry`).
     pub(crate) is_kernel: bool,
+    /// Highest number of a named barrier used so far, plus one.
     pub(crate) barriers: u32,
+    /// Names of the functions called directly so far.
     pub(crate) callees: Mentioned,
+    /// Prototype strings of the indirect calls so far.
     pub(crate) indirect_calls: Mentioned,
+    /// Names of the functions whose address has been taken so far.
     pub(crate) taken_functions: Mentioned,
-    /// `.param` variables of functions and calls, word by word.
+    /// The 32-bit words of each `.param` variable that is kept in registers: parameters of this function, and arguments and results of its
+    /// calls.
     pub(crate) parameters: FxHashMap<VariableId, Rc<Words>>,
-    /// Which words of them exist.
+    /// The words of `.param` variables that some instruction accesses; the other words need no variable.
     pub(crate) touched_words: TouchedWords,
-    /// The same for `.reg` parameters.
+    /// The 32-bit words of each `.reg` parameter.
     pub(crate) register_words: FxHashMap<RegisterDeclarationId, Vec<Value>>,
-    /// Parameters in the frame: offset from the stack pointer.
+    /// Offset from the stack pointer, in bytes, of each parameter whose address is taken and which therefore lives in the frame.
     pub(crate) parameter_slots: FxHashMap<VariableId, u32>,
-    /// Variable arguments: offset from the caller's stack pointer.
+    /// The parameter that holds variable arguments, and its offset from the caller's stack pointer in bytes.
     pub(crate) open_parameter: Option<(VariableId, u32)>,
-    /// Where in the frame results in memory go; parameters of calls are below.
+    /// Offset of the buffer for results returned in memory, in bytes from the stack pointer. Stack arguments of calls are below it.
     pub(crate) result_buffer: u32,
-    /// Where in the frame variables start.
+    /// Offset of the local variables, in bytes from the stack pointer.
     pub(crate) locals_start: u32,
-    /// Whether `alloca` and its like are used.
+    /// Whether `alloca`, `stacksave` or `stackrestore` is used.
     pub(crate) has_dynamic_stack: bool,
-    /// The end of the stack, where it has no fixed size.
+    /// The variable that holds the current end of the stack, if the stack has no fixed size; created at the first use.
     pub(crate) dynamic_stack: Option<Value>,
-    /// The end of a function that is called.
+    /// The block that returns from a device function; created at the first `ret`.
     pub(crate) return_block: Option<Block>,
-    /// The descriptor for global memory, loaded where it is first needed in the entry block.
+    /// The descriptor for global memory, loaded in the entry block at the first use.
     pub(crate) descriptor: Option<Value>,
-    /// Where this block's shared memory starts, worked out likewise.
+    /// Start address of this thread block's shared memory, computed in the entry block at the first use.
     pub(crate) shared_start: Option<Value>,
-    /// Blocks that are rarely reached, which go behind all others.
+    /// Blocks that are rarely executed; they are moved to the end of the function.
     pub(crate) unlikely: Vec<Block>,
-    /// Whether the current block has ended.
+    /// Whether the current block has ended with an unconditional jump, so that the next instruction is unreachable unless a block starts.
     ended: bool,
 }
 
 thread_local! {
-    /// Answers of [`Select::encodes`], as long as the thread lives: handlers ask for a handful of instructions.
+    /// Cache of [`Select::encodes`] per thread. Handlers ask about a small, fixed set of instructions.
     static ENCODINGS: RefCell<FxHashMap<Target, FxHashMap<String, bool>>> = RefCell::default();
 }
 
-/// Selects one function with a body.
+/// Selects the function `id`, which must have a body. Returns every unsupported construct found, not only the first.
 pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &Homes) -> Result<Selected, Vec<Unsupported>> {
     let function = &module.functions[id];
     let Some(body) = function.body.as_deref() else { return Err(vec![Unsupported::new("a function without body")]) };
@@ -154,7 +166,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
         unlikely: Vec::new(),
         ended: false,
     };
-    // What is no single statement's fault is reported at the first one.
+    // Errors that belong to no single statement are reported at the first statement.
     let start = (0..body.statements.len()).find_map(|number| body.position(number));
     let at_start = |error: Unsupported| Unsupported { span: error.span.or(start), ..error };
     if let Some(name) = opaque_parameter(module, id) {
@@ -168,14 +180,14 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
 }
 
-/// The name of a parameter that is a texture, sampler or surface.
+/// Returns the name of the first parameter that is a texture, sampler or surface, if any.
 fn opaque_parameter(module: &Module, id: FunctionId) -> Option<&str> {
     let mut variables = module.functions[id].parameters.iter().filter_map(parameter_variable).map(|id| &module.variables[id]);
     variables.find(|variable| is_opaque(variable)).map(|variable| module.name(variable.name))
 }
 
 impl<'m> Select<'m> {
-    /// Reads every statement of the current body, and goes on after errors.
+    /// Selects every statement of the current body. Continues after an unsupported instruction, and returns all errors.
     pub(crate) fn walk(&mut self) -> Vec<Unsupported> {
         let body = self.frame.body;
         let mut errors = Vec::new();
@@ -186,6 +198,7 @@ impl<'m> Select<'m> {
                 Statement::Location(position) => line = position + 1,
                 Statement::Instruction(id) => {
                     let span = body.position(number);
+                    // Instructions of an inlined library function keep the location of the PTX instruction that they implement.
                     if self.frame.exit.is_none() {
                         self.b.location = Location { statement: span.map_or(0, |span| span.start + 1), line };
                     }
@@ -203,11 +216,12 @@ impl<'m> Select<'m> {
         errors
     }
 
+    /// Moves unlikely blocks to the end and collects the results.
     fn finish(mut self) -> Selected {
         self.b.function.layout.retain(|block| !self.unlikely.contains(block));
         self.b.function.layout.append(&mut self.unlikely);
         Selected {
-            // Whoever calls a function of the runtime says which barriers that may use.
+            // A runtime function reports no barriers; its callers report the ones that it may use.
             barriers: if runtime::is_runtime(&self.b.function.name) { 0 } else { self.barriers },
             function: self.b.function,
             callees: self.callees.names,
@@ -217,6 +231,7 @@ impl<'m> Select<'m> {
         }
     }
 
+    /// Selects one PTX instruction under its guard. Code after an unconditional jump starts a new, unreachable block.
     pub(crate) fn instruction(&mut self, instruction: &'m ast::Instruction) -> Result<(), Unsupported> {
         if self.ended {
             let unreachable = self.b.new_block();
@@ -227,7 +242,8 @@ impl<'m> Select<'m> {
             None => None,
             Some(guard) => Some(self.guard(guard)?),
         };
-        // An inlined function's own guard cannot be combined with that of the instruction it stands for: `expand` branches then.
+        // Two guards cannot be combined. This is no problem, because `expand` branches around a guarded library call, so no guard is in
+        // force there.
         let saved = self.b.guard;
         self.b.guard = guard.or(saved);
         let result = dispatch::select(self, &ptx);
@@ -235,6 +251,7 @@ impl<'m> Select<'m> {
         result
     }
 
+    /// Converts a PTX guard.
     fn guard(&mut self, guard: ast::Guard) -> Result<Guard, Unsupported> {
         let kind = match guard.source {
             GuardSource::Register(register) => {
@@ -246,7 +263,7 @@ impl<'m> Select<'m> {
         Ok(Guard { kind, negated: guard.negated })
     }
 
-    /// The variable of a register or of one element of a vector register.
+    /// Returns the variable of a register, or of one element of a vector register. Creates the variables of all elements at the first use.
     pub fn variable(&mut self, register: RegisterId, element: u8) -> Value {
         if let Some(&first) = self.frame.registers.get(&register) {
             return Value::new(first.position() + usize::from(element));
@@ -261,7 +278,7 @@ impl<'m> Select<'m> {
         Value::new(first.position() + usize::from(element))
     }
 
-    /// The block a label stands for.
+    /// Returns the block that starts at a label. Creates the block at the first use.
     pub fn label(&mut self, label: LabelId) -> Block {
         if let Some(block) = self.frame.labels[label.position()] {
             return block;
@@ -271,6 +288,7 @@ impl<'m> Select<'m> {
         block
     }
 
+    /// Ends the current block with a branch to the label's block, if it has not ended yet, and continues in that block.
     fn start_label(&mut self, label: LabelId) {
         let block = self.label(label);
         if !self.ended {
@@ -279,18 +297,18 @@ impl<'m> Select<'m> {
         self.start(block);
     }
 
-    /// Goes on in a block.
+    /// Makes `block` the current block, to which code is appended.
     pub fn start(&mut self, block: Block) {
         self.b.start(block);
         self.ended = false;
     }
 
-    /// Ends the current block: what is written next cannot be reached unless a block starts.
+    /// Marks the current block as ended: code emitted next is unreachable unless [`Select::start`] is called first.
     pub fn end_block(&mut self) {
         self.ended = true;
     }
 
-    /// Jumps, always or where the guard in force holds, in which case the code goes on in a new block.
+    /// Emits a jump to `target`. If a guard is in force, the jump is conditional and the code continues in a new block.
     pub fn jump(&mut self, target: Block) {
         match self.b.guard {
             None => {
@@ -301,7 +319,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// Jumps where a predicate holds and goes on in a new block elsewhere.
+    /// Emits a jump to `target` that is taken where `condition` holds. The code continues in a new block.
     pub fn jump_if(&mut self, condition: Guard, target: Block) {
         let next = self.b.new_block();
         self.b.branch(Some(condition), target);
@@ -309,7 +327,8 @@ impl<'m> Select<'m> {
         self.start(next);
     }
 
-    /// Writes something without guard that may contain control flow: where a guard is in force, it is branched around.
+    /// Calls `write`, which may emit control flow, with no guard in force. If a guard is in force, emits a branch around that code first.
+    /// Needed because a guard on straight-line instructions cannot cover several blocks.
     pub fn branch_around<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
         let Some(guard) = self.b.guard.take() else { return write(self) };
         let after = self.b.new_block();
@@ -323,12 +342,12 @@ impl<'m> Select<'m> {
         result
     }
 
-    /// The guard that a predicate operand makes.
+    /// Converts a predicate operand, possibly inverted, into a guard.
     pub fn condition(&self, predicate: Operand) -> Guard {
         Guard { kind: predicate.kind, negated: predicate.signs.has(oriole_ir::Signs::NOT) }
     }
 
-    /// Whether the target has an encoding for an instruction, given as text.
+    /// Returns whether the target has an encoding for an instruction, given in the syntax of nvdisasm.
     pub fn encodes(&self, text: &str) -> bool {
         ENCODINGS.with_borrow_mut(|targets| {
             let answers = targets.entry(self.target).or_default();
@@ -341,15 +360,15 @@ impl<'m> Select<'m> {
         })
     }
 
-    /// Refuses the instruction by name.
+    /// Returns the error that the PTX instruction is not supported, with the opcode and modifiers in the message.
     pub fn unsupported<T>(&self, ptx: &Ptx<'_>) -> Result<T, Unsupported> {
         Err(Unsupported::new(spelling(ptx)))
     }
 }
 
-/// The head of an instruction as it is written.
+/// Returns the opcode and modifiers of an instruction as PTX spells them.
 fn spelling(ptx: &Ptx<'_>) -> String {
-    // The modifiers that are part of the opcode's name stand among the modifiers too.
+    // An opcode such as `cvt.pack` contains a modifier; the list of modifiers has it too.
     let mut text = ptx.opcode().spelling().split('.').next().unwrap_or_default().to_owned();
     for value in &ptx.form.modifiers {
         text.push('.');
@@ -358,7 +377,7 @@ fn spelling(ptx: &Ptx<'_>) -> String {
     text
 }
 
-/// The registers that a PTX type lives in.
+/// Returns the register class that holds a value of a PTX type.
 pub fn class_of(ty: ScalarType) -> Class {
     match ty {
         ScalarType::Pred => Class::P,

@@ -1,12 +1,14 @@
-//! Places of shared variables in a file that is complete.
+//! Offsets of shared variables, for files that are not relocatable.
 //!
-//! A function that is not a kernel is compiled once for all kernels, so a variable that such a function mentions has the same
-//! offset in every kernel that reaches the function. Variables that no kernel uses together may overlap: each variable starts
-//! where the variables before it end in the kernels that use it. For example, kernel `a` calls `f`, kernel `b` calls `g`, and
-//! each function has an array of its own: both arrays start at offset 0.
+//! A device function is compiled once for all kernels, so a shared variable that a device function refers to must have the same offset in
+//! every kernel that reaches this function. Variables that no kernel uses together may overlap. The variables of device functions are
+//! placed first, greedily in module order: each starts at the largest end of shared memory so far over the kernels that use it. For
+//! example, kernel `a` calls `f`, kernel `b` calls `g`, and each of the two functions has an array: both arrays start at offset 0.
 //!
-//! A kernel's other variables follow. Dynamic arrays start where a kernel's static variables end. Kernels that reach a function
-//! with a dynamic array agree on its start: their static parts are as large as the largest of them.
+//! The other variables of each kernel follow. Dynamic arrays start at the end of the kernel's static variables. All kernels that reach a
+//! device function with a dynamic array use the same start: the largest end of their static variables.
+//!
+//! Cost: one pass over the call graph's strongly connected components, and one over pairs of kernel and reached function.
 
 use std::rc::Rc;
 
@@ -19,23 +21,23 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::calls::aliases;
 use crate::layout::{aligned, mentioned, total_bytes};
 
-/// Shared memory as one function sees it.
+/// The shared memory as one function sees it.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct FunctionShared {
-    /// Static variables and their offsets.
+    /// Static variables with their byte offsets.
     pub places: Vec<(VariableId, u64)>,
-    /// Dynamic arrays.
+    /// Dynamic arrays (`.extern .shared v[]`).
     pub dynamic: Vec<VariableId>,
-    /// The offset at which dynamic arrays start, before it is aligned.
+    /// Byte offset at which dynamic arrays start, before alignment.
     pub end: u64,
     /// The largest alignment of a variable, in bytes.
     pub align: u64,
 }
 
-/// Shared memory of all functions of a module that use it.
+/// The shared memory of all functions of a module that use any.
 pub(crate) type SharedPlan = FxHashMap<FunctionId, FunctionShared>;
 
-/// Places the shared variables of a module.
+/// Assigns offsets to the shared variables of a module.
 pub(crate) fn plan(module: &Module) -> SharedPlan {
     let uses: FxHashMap<FunctionId, Vec<VariableId>> = module
         .functions
@@ -49,15 +51,16 @@ pub(crate) fn plan(module: &Module) -> SharedPlan {
     Planner::new(module, &uses).run()
 }
 
+/// The state of the computation.
 struct Planner<'m> {
     module: &'m Module,
-    /// Variables that each function mentions; a kernel also has those that it only declares.
+    /// The shared variables that each function refers to; for a kernel also those that it only declares.
     uses: &'m FxHashMap<FunctionId, Vec<VariableId>>,
-    /// For each kernel, the functions with shared variables that it reaches, the kernel itself excluded.
+    /// For each kernel, the device functions with shared variables that it reaches.
     reached: Vec<(FunctionId, Rc<[FunctionId]>)>,
-    /// Offsets of variables that functions mention.
+    /// Byte offsets of the variables that device functions refer to.
     common: FxHashMap<VariableId, u64>,
-    /// Where shared memory ends so far, by kernel.
+    /// For each kernel, the end of shared memory so far, in bytes.
     ends: FxHashMap<FunctionId, u64>,
 }
 
@@ -66,6 +69,7 @@ impl<'m> Planner<'m> {
         Planner { module, uses, reached: reached_by_kernels(module, uses), common: FxHashMap::default(), ends: FxHashMap::default() }
     }
 
+    /// Computes the layout of all functions.
     fn run(mut self) -> SharedPlan {
         self.place_common();
         let mut plan = SharedPlan::default();
@@ -83,7 +87,7 @@ impl<'m> Planner<'m> {
         plan
     }
 
-    /// Places the variables that functions mention, in the order of the functions.
+    /// Places the variables that device functions refer to, in the order of the functions in the module.
     fn place_common(&mut self) {
         let mut kernels_of: FxHashMap<VariableId, Vec<FunctionId>> = FxHashMap::default();
         for (kernel, reached) in &self.reached {
@@ -107,11 +111,13 @@ impl<'m> Planner<'m> {
         }
     }
 
+    /// Returns the shared memory of a device function.
     fn of_function(&self, variables: &[VariableId]) -> FunctionShared {
         let places = variables.iter().filter_map(|&variable| Some((variable, *self.common.get(&variable)?))).collect();
         self.shared(variables, places, 0)
     }
 
+    /// Places the remaining variables of a kernel and returns its shared memory.
     fn of_kernel(&self, kernel: FunctionId, reached: &[FunctionId]) -> FunctionShared {
         let own = self.uses.get(&kernel).map_or(&[][..], Vec::as_slice);
         let mut end = self.ends.get(&kernel).copied().unwrap_or(0);
@@ -130,13 +136,14 @@ impl<'m> Planner<'m> {
         shared
     }
 
+    /// Builds the result for a function from its variables, the offsets of the static ones, and the end of static memory.
     fn shared(&self, variables: &[VariableId], places: Vec<(VariableId, u64)>, end: u64) -> FunctionShared {
         let dynamic = variables.iter().copied().filter(|&variable| !is_static(self.module, variable)).collect();
         let align = variables.iter().map(|&variable| self.module.variables[variable].align_bytes()).fold(1, u64::max);
         FunctionShared { places, dynamic, end, align }
     }
 
-    /// Gives dynamic arrays of functions one start in all kernels that reach those functions.
+    /// Gives the dynamic arrays of device functions the same start in all kernels that reach these functions.
     fn agree_on_dynamic_start(&self, plan: &mut SharedPlan) {
         let has_dynamic = |plan: &SharedPlan, id: &FunctionId| plan.get(id).is_some_and(|shared| !shared.dynamic.is_empty());
         let functions: FxHashSet<FunctionId> =
@@ -155,19 +162,20 @@ impl<'m> Planner<'m> {
     }
 }
 
-/// The offset of a variable that is placed after others, and where it ends.
+/// Returns the offset of a variable placed after `end`, and its own end, in bytes.
 fn place(module: &Module, variable: VariableId, end: u64) -> (u64, u64) {
     let variable = &module.variables[variable];
     let offset = aligned(end, variable.align_bytes());
     (offset, offset.saturating_add(total_bytes(variable)))
 }
 
+/// Returns whether the size of a variable is known at compile time; otherwise it is a dynamic array.
 fn is_static(module: &Module, id: VariableId) -> bool {
     let variable = &module.variables[id];
     variable.linkage != Linkage::Extern && variable.size_bytes().is_some()
 }
 
-/// The shared variables that a function mentions, and those that a kernel declares, in order of declaration.
+/// Returns the shared variables that a function refers to, for a kernel also those that it declares, in order of declaration.
 fn shared_variables(module: &Module, function: &Function) -> Vec<VariableId> {
     let Some(body) = function.body.as_deref() else { return Vec::new() };
     let mut found = mentioned(function);
@@ -183,10 +191,10 @@ fn shared_variables(module: &Module, function: &Function) -> Vec<VariableId> {
     found
 }
 
-/// Returns, for each kernel, the functions with shared variables that it reaches, in the order of the module.
+/// Returns, for each kernel, the device functions with shared variables that it reaches, in module order.
 ///
-/// Sets are built once for each group of functions that call each other, callees first. A group that adds nothing to the set of
-/// its callees shares that set, so a long chain of calls before one function with shared variables costs no copies.
+/// The sets are built once per strongly connected component of the call graph, callees first. A component that adds nothing to the only
+/// set of its callees shares that set, so a long chain of calls to one function with shared variables copies nothing.
 fn reached_by_kernels(module: &Module, uses: &FxHashMap<FunctionId, Vec<VariableId>>) -> Vec<(FunctionId, Rc<[FunctionId]>)> {
     let is_sharer = |id: FunctionId| uses.contains_key(&id) && module.functions[id].kind == FunctionKind::Function;
     let kernels = module.functions.iter_enumerated().filter(|(_, function)| function.kind == FunctionKind::Entry);
@@ -206,7 +214,7 @@ fn reached_by_kernels(module: &Module, uses: &FxHashMap<FunctionId, Vec<Variable
     kernels.map(|(kernel, _)| (kernel, Rc::clone(&sets[kernel.position()]))).collect()
 }
 
-/// Returns the sorted union of a group's own functions and the sets that its callees reach.
+/// Returns the sorted union of a component's own functions and the sets that its callees reach.
 fn union(own: Vec<FunctionId>, mut reached: Vec<Rc<[FunctionId]>>) -> Rc<[FunctionId]> {
     reached.dedup_by(|left, right| Rc::ptr_eq(left, right));
     if let ([], [only]) = (own.as_slice(), reached.as_slice()) {
@@ -219,8 +227,8 @@ fn union(own: Vec<FunctionId>, mut reached: Vec<Rc<[FunctionId]>>) -> Rc<[Functi
     Rc::from(all)
 }
 
-/// Returns the functions that each function may call, by position. One more node after the functions stands for all functions that
-/// are not kernels; a call through a pointer may reach each of them.
+/// Returns the functions that each function may call, by position. One extra node after the functions represents all device functions; an
+/// indirect call may reach each of them.
 fn callees(module: &Module) -> Vec<Vec<usize>> {
     let is_callable = |function: &Function| function.body.is_some() && function.kind == FunctionKind::Function;
     let callable = module.functions.iter_enumerated().filter(|(_, function)| is_callable(function));
@@ -249,6 +257,7 @@ fn callees(module: &Module) -> Vec<Vec<usize>> {
     callees
 }
 
+/// Returns whether a body contains an indirect call.
 fn calls_by_pointer(module: &Module, body: &Body) -> bool {
     body.instructions.iter().filter(|instruction| module.forms[instruction.form].opcode == Opcode::Call).any(|call| {
         let callee = body.operands_of(call).iter().find(|operand| !matches!(operand, Operand::Arguments(_)));

@@ -1,7 +1,7 @@
 //! Special registers.
 //!
-//! Some are registers of the machine, read with `S2R` or `CS2R`; others are words of constant bank 0 that the driver fills
-//! ([`oriole_isa::Launch`]), and a few are computed from those.
+//! Some are hardware registers, read with `S2R` or `CS2R`. Others are words of constant bank 0 that the CUDA driver fills at launch
+//! ([`oriole_isa::Launch`]). A few are computed from these.
 
 use oriole_ir::{Class, MemoryAccess, Operand, Space, Symbol};
 use oriole_isa::{LaunchWord, Opcode, ReservedShared};
@@ -10,7 +10,7 @@ use oriole_ptx::table::{Component, SpecialRegister};
 use crate::error::Unsupported;
 use crate::select::Select;
 
-/// Registers that `S2R` reads as they are.
+/// PTX special registers that `S2R` reads directly, with their hardware names.
 const READ: &[(&str, &str)] = &[
     ("%laneid", "SR_LANEID"),
     ("%smid", "SR_VIRTUALSMID"),
@@ -22,7 +22,7 @@ const READ: &[(&str, &str)] = &[
     ("%cluster_ctarank", "SR_CgaCtaId"),
 ];
 
-/// Registers that `CS2R` reads: clocks and counters.
+/// PTX special registers that `CS2R` reads: clocks and timers.
 const CLOCKS: &[(&str, &str)] = &[
     ("%clock", "SR_CLOCKLO"),
     ("%clock_hi", "SR_CLOCKHI"),
@@ -32,12 +32,13 @@ const CLOCKS: &[(&str, &str)] = &[
     ("%globaltimer", "SR_GLOBALTIMERLO"),
 ];
 
+/// Returns the hardware name of a PTX special register in a table.
 fn find(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
     table.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
 }
 
 impl Select<'_> {
-    /// The value of a special register, as wide as it is.
+    /// Emits a read of a special register. The result is as wide as the special register.
     pub(crate) fn special_register(&mut self, special: SpecialRegister) -> Result<Operand, Unsupported> {
         let row = special.row();
         let refused = || Unsupported::new(format!("the special register {special}"));
@@ -62,6 +63,7 @@ impl Select<'_> {
         self.computed_register(special).ok_or_else(refused)
     }
 
+    /// Emits a read of a hardware register; `None` if the machine does not have it.
     fn machine_register(&mut self, head: &str, name: &str, is_wide: bool) -> Option<Operand> {
         let symbol = Symbol::find(name)?.into();
         Some(match (head, is_wide) {
@@ -71,7 +73,7 @@ impl Select<'_> {
         })
     }
 
-    /// Registers that are words of constant bank 0, or computed.
+    /// Emits a read of a special register that is a word of constant bank 0, or that is computed.
     fn computed_register(&mut self, special: SpecialRegister) -> Option<Operand> {
         let launch = self.target.launch();
         let component = special.component.index().unwrap_or(0);
@@ -115,7 +117,7 @@ impl Select<'_> {
         })
     }
 
-    /// Registers about the cluster a block belongs to.
+    /// Emits a read of a special register that describes the thread block's cluster; `None` on targets without clusters.
     fn cluster_register(&mut self, name: &str, axis: &str, offset: u32) -> Option<Operand> {
         let cluster = self.target.launch().cluster?;
         Some(match name {
@@ -140,7 +142,8 @@ impl Select<'_> {
         })
     }
 
-    /// The number of a cluster along an axis: that of the block divided by the cluster's size, whose reciprocal the driver gives.
+    /// Returns the number of the cluster along an axis: the block number divided by the cluster size. The driver supplies the reciprocal
+    /// of the size as a float.
     fn cluster_number(&mut self, axis: &str, reciprocal: LaunchWord) -> Option<Operand> {
         let block = self.machine_register("S2R", &format!("SR_CTAID.{axis}"), false)?;
         let reciprocal = self.launch_word(reciprocal);
@@ -149,7 +152,7 @@ impl Select<'_> {
         Some(self.b.define(Class::R, "F2I.U32.TRUNC.NTZ $, {}", &[quotient]))
     }
 
-    /// `%is_explicit_cluster`
+    /// Returns `%is_explicit_cluster`, the only special register that is a predicate.
     pub(crate) fn special_predicate(&mut self, special: SpecialRegister) -> Result<Operand, Unsupported> {
         let Some(cluster) = self.target.launch().cluster.filter(|_| special.row().name == "%is_explicit_cluster") else {
             return Err(Unsupported::new(format!("the special register {special} as a predicate")));
@@ -158,7 +161,7 @@ impl Select<'_> {
         Ok(self.compare_words("EQ", false, word, 1.into()))
     }
 
-    /// Shared memory of the block without what the system reserves at its end or start.
+    /// Returns the size in bytes of the block's shared memory, without the part that the system reserves at its start or end.
     fn total_shared(&mut self) -> Option<Operand> {
         let all = self.machine_register("S2R", "SR_SMEMSZ", false)?;
         Some(match self.target.launch().reserved_shared_size {
@@ -170,22 +173,24 @@ impl Select<'_> {
         })
     }
 
-    /// Some bits of a word, from bit 8 on.
+    /// Extracts `count` bits of a word, starting at bit 8.
     fn bits_from_8(&mut self, word: Operand, count: u32) -> Operand {
         let shifted = self.shift_right(word, 8.into(), false);
         self.b.define(Class::R, "SGXT.U32 $, {}, {}", &[shifted, count.into()])
     }
 
+    /// Emits a read of a 32-bit word of constant bank 0.
     fn constant_word(&mut self, offset: u32) -> Operand {
         self.b.define(Class::R, "MOV $, {}", &[Operand::constant(0, offset)])
     }
 
+    /// Emits a read of a 64-bit number in constant bank 0.
     fn constant_pair(&mut self, offset: u32) -> Operand {
         let words = [self.constant_word(offset), self.constant_word(offset + 4)];
         self.b.pack(Class::R2, &words)
     }
 
-    /// A word that the driver fills, at a fixed place or at one that depends on the size of the cluster.
+    /// Emits a read of a launch word, which is at a fixed offset of constant bank 0 or at one that depends on the cluster size.
     fn launch_word(&mut self, word: LaunchWord) -> Operand {
         match word {
             LaunchWord::At(offset) => self.constant_word(offset),

@@ -1,8 +1,8 @@
-//! Memory on the stack whose size is known when the code runs.
+//! Stack memory whose size is only known at run time: `alloca`, `stacksave`, `stackrestore`.
 //!
-//! The frame stays where it is, and so does the stack pointer while this function's own code runs. A value, the *dynamic stack*, says
-//! where the stack ends: it moves with `alloca`, and a call passes it to its callee as stack pointer. Where the function calls
-//! something, the place for parameters of its calls is at the end of the stack, so what `alloca` gives is above it.
+//! The frame and the stack pointer do not move while the code of this function runs. A variable, the *dynamic stack*, holds the current
+//! end of the stack. `alloca` lowers the end, and a call passes it to its callee as the stack pointer. In a function with calls, the area
+//! for the stack arguments of the calls is at the end of the stack, so memory from `alloca` lies above that area.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::types::ScalarType;
@@ -11,15 +11,16 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// The alignment of `alloca` without one.
+/// Alignment in bytes of an `alloca` that does not specify one.
 const DEFAULT_ALIGN: u64 = 16;
 
-/// `alloca`
+/// Selects `alloca`.
 pub(crate) fn alloca(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let size = select.source(ptx.operand(1), ScalarType::U32)?;
     let align = ptx.operands.get(2).and_then(|&align| select.literal(align, ScalarType::U32)).unwrap_or(DEFAULT_ALIGN);
     let end = select.dynamic_stack();
     let below = Operand::from(select.locals_start);
+    // The area below `locals_start` (arguments and results of calls) has to stay below the new memory.
     let start = select.b.define(Class::R, "IADD3 $, PT, PT, {}, -{}, {}", &[end, size, below]);
     let mask = Operand::from(-(align as i64) as u32);
     let start = select.both(start, mask);
@@ -29,13 +30,13 @@ pub(crate) fn alloca(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     select.assign(ptx.operand(0), start)
 }
 
-/// `stacksave`
+/// Selects `stacksave`.
 pub(crate) fn save(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let end = select.dynamic_stack();
     select.assign(ptx.operand(0), end)
 }
 
-/// `stackrestore`
+/// Selects `stackrestore`.
 pub(crate) fn restore(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let end = select.source(ptx.operand(0), ScalarType::U32)?;
     let end = select.in_register(end);
@@ -45,12 +46,13 @@ pub(crate) fn restore(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
 }
 
 impl Select<'_> {
-    /// Where the stack ends.
+    /// Returns the current end of the stack.
     pub(crate) fn dynamic_stack(&mut self) -> Operand {
         let variable = self.dynamic_stack_variable();
         self.b.whole(variable)
     }
 
+    /// Returns the variable that holds the end of the stack; its initial value is the stack pointer.
     fn dynamic_stack_variable(&mut self) -> oriole_ir::Value {
         if let Some(variable) = self.dynamic_stack {
             return variable;

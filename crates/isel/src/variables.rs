@@ -1,8 +1,9 @@
-//! Where variables live, and their addresses as values.
+//! Locations of variables, and the computation of their addresses.
 //!
-//! Every space counts addresses from its own start: parameters of a kernel from the first one, shared memory from what a special
-//! register and the system's reserved part give, local memory from the stack pointer, constants from the start of bank 3. Addresses of
-//! global variables are in constant bank 4, one slot of eight bytes each, or references that the linker fills in.
+//! Every memory space has its own base: kernel parameters are counted from the first parameter, local variables from the stack pointer,
+//! constants from the start of constant bank 3. Shared memory starts after the part that the system reserves; on targets with clusters a
+//! special register contributes the upper bits of the address. The address of a global variable is read from a table in constant bank 4
+//! (eight bytes per variable), or is a relocation that the linker resolves.
 
 use std::sync::Arc;
 
@@ -15,116 +16,117 @@ use rustc_hash::FxHashMap;
 use crate::error::Unsupported;
 use crate::select::Select;
 
-/// The bank with the addresses of global variables.
+/// The constant bank that holds the addresses of global variables.
 pub const ADDRESS_BANK: u8 = 4;
-/// The bank with the variables in `.const`.
+/// The constant bank that holds the `.const` variables.
 pub const CONSTANT_BANK: u8 = 3;
 
-/// Where a variable lives.
+/// The location of a variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// A kernel's parameter: offset from the first one.
+    /// A kernel parameter: byte offset from the first parameter.
     Parameter(u32),
-    /// In the frame: offset from the stack pointer.
+    /// In the frame: byte offset from the start of the local variables.
     Local(u32),
-    /// In shared memory: offset from its start, what the system reserves excluded.
+    /// In shared memory: byte offset from the end of the part that the system reserves.
     Shared(u32),
-    /// In constant bank 3, at this offset.
+    /// In constant bank 3: byte offset.
     Constant(u32),
-    /// In global memory; its address is at this offset of constant bank 4.
+    /// In global memory: byte offset in constant bank 4 of the slot that holds the address.
     Table(u32),
-    /// At an address that the linker fills in.
+    /// At an address that the linker or loader resolves.
     Symbol {
-        /// The name.
+        /// The symbol name.
         name: String,
-        /// What kind of address it is.
+        /// The memory space, which decides the kind of address.
         space: SymbolSpace,
     },
 }
 
-/// The space of a variable whose address the linker knows.
+/// The memory space of a variable that is addressed by symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolSpace {
-    /// 64-bit addresses.
+    /// 64-bit address in global memory.
     Global,
-    /// Offsets in shared memory, what the system reserves excluded.
+    /// Offset in shared memory, from the end of the part that the system reserves.
     Shared,
-    /// Offsets in constant bank 3.
+    /// Offset in constant bank 3.
     Constant,
 }
 
-/// What is the same for all functions of a module. Functions share it: a copy for each would make the time to compile a module grow with the
-/// product of its functions and variables.
+/// Locations that are the same for all functions of a module. The functions share one copy: a copy per function would make compile time
+/// proportional to the product of the numbers of functions and variables.
 #[derive(Default, Debug)]
 pub(crate) struct ModuleHomes {
-    /// Variables in `.const` and `.global`.
+    /// Locations of the `.const` and `.global` variables.
     pub(crate) statics: FxHashMap<VariableId, Home>,
-    /// Distance between the variables of a parameterized declaration (`.shared .b32 v<4>`).
+    /// Distance in bytes between the variables of a parameterized declaration (`.shared .b32 v<4>`).
     pub(crate) strides: FxHashMap<VariableId, u32>,
-    /// What the aliases of the module stand for.
+    /// The target of each `.alias`.
     pub(crate) aliases: FxHashMap<Name, Name>,
 }
 
-/// Where the variables of a module, as one function sees them, live, and what they take.
+/// Locations of all variables as seen by one function, and the amount of memory that they take.
 #[derive(Clone, Default, Debug)]
 pub struct Homes {
-    /// Variables of this function only.
+    /// Locations of this function's parameters, local and shared variables.
     homes: FxHashMap<VariableId, Home>,
+    /// Locations shared by all functions of the module.
     pub(crate) module: Arc<ModuleHomes>,
-    /// Bytes of parameters.
+    /// Size of the kernel parameters in bytes.
     pub parameter_bytes: u64,
-    /// Bytes of static shared memory, what the system reserves excluded.
+    /// Size of static shared memory in bytes, without the part that the system reserves.
     pub shared_bytes: u64,
-    /// The largest alignment in shared memory, dynamic arrays included.
+    /// Largest alignment in shared memory in bytes, dynamic arrays included.
     pub shared_align: u32,
-    /// Whether it uses dynamic shared memory.
+    /// Whether the function uses dynamic shared memory.
     pub uses_dynamic_shared: bool,
-    /// Bytes of the variables in the frame.
+    /// Size of the local variables in the frame, in bytes.
     pub frame_bytes: u64,
-    /// Their largest alignment.
+    /// Largest alignment of the local variables, in bytes.
     pub frame_align: u32,
-    /// Bytes of constant bank 3.
+    /// Size of constant bank 3 in bytes.
     pub constant_bytes: u64,
 }
 
 impl Homes {
-    /// Those of the module only.
+    /// Creates a table that knows the locations of module-scope variables only.
     pub(crate) fn of(module: Arc<ModuleHomes>) -> Homes {
         Homes { module, ..Homes::default() }
     }
 
-    /// Says where a variable lives.
+    /// Records the location of a variable.
     pub fn insert(&mut self, variable: VariableId, home: Home) {
         self.homes.insert(variable, home);
     }
 
-    /// How far the variables of a parameterized declaration are apart.
+    /// Returns the distance in bytes between the variables of a parameterized declaration; `None` for an ordinary one.
     pub(crate) fn stride(&self, variable: VariableId) -> Option<u32> {
         self.module.strides.get(&variable).copied()
     }
 
-    /// Where a variable lives.
+    /// Returns the location of a variable, if it has one.
     pub fn get(&self, variable: VariableId) -> Option<&Home> {
         self.homes.get(&variable).or_else(|| self.module.statics.get(&variable))
     }
 }
 
-/// An address split into what the machine adds up.
+/// An address as the sum of a base and an offset.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// A register or pair; none for a fixed place.
+    /// A register (32-bit address) or a register pair (64-bit address); `None` for an absolute address.
     pub base: Option<Operand>,
-    /// What is added to it.
+    /// Byte offset added to the base.
     pub offset: i64,
 }
 
 impl<'m> Select<'m> {
-    /// The stack pointer.
+    /// Returns R1, the stack pointer.
     pub fn stack_pointer(&self) -> Operand {
         Operand::new(OperandKind::Register { file: File::General, first: 1, count: 1 })
     }
 
-    /// The address that an operand without brackets means, as a 64-bit value in its variable's space.
+    /// Returns the address denoted by an operand without brackets, as a 64-bit value in the memory space of its variable.
     pub fn address_value(&mut self, operand: ast::Operand) -> Result<Operand, Unsupported> {
         let (base, offset) = match operand {
             ast::Operand::Variable(id) => (AddressBase::Variable(id), 0),
@@ -139,7 +141,7 @@ impl<'m> Select<'m> {
         Ok(self.place_sum(place))
     }
 
-    /// A place as one 64-bit value.
+    /// Returns base plus offset as one 64-bit value.
     pub(crate) fn place_sum(&mut self, place: Place) -> Operand {
         let Some(base) = place.base else { return self.wide_number(place.offset as u64) };
         if self.register_count(base) == 1 {
@@ -153,7 +155,7 @@ impl<'m> Select<'m> {
         self.add_to_pair(base, place.offset)
     }
 
-    /// How many registers an operand is; numbers count as one.
+    /// Returns the number of registers in an operand; an immediate counts as one.
     pub(crate) fn register_count(&self, operand: Operand) -> u8 {
         match operand.kind {
             OperandKind::Value(part) => part.count,
@@ -162,7 +164,7 @@ impl<'m> Select<'m> {
         }
     }
 
-    /// A 64-bit value plus a number.
+    /// Emits a 64-bit addition of a constant.
     pub(crate) fn add_to_pair(&mut self, base: Operand, offset: i64) -> Operand {
         if offset == 0 {
             return base;
@@ -171,21 +173,21 @@ impl<'m> Select<'m> {
         self.add_pairs([self.low(base), self.high(base)], [low, high])
     }
 
-    /// The sum of two 64-bit values in halves.
+    /// Emits a 64-bit addition of values given as 32-bit halves, low half first.
     pub(crate) fn add_pairs(&mut self, a: [Operand; 2], b: [Operand; 2]) -> Operand {
         let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3 $, $, PT, {}, {}, RZ", &[a[0], b[0]]);
         let high = self.b.define(Class::R, "IADD3.X $, PT, PT, {}, {}, RZ, {}, !PT", &[a[1], b[1], carry]);
         self.b.pack(Class::R2, &[low, high])
     }
 
-    /// The difference of two 64-bit values in halves.
+    /// Emits a 64-bit subtraction of values given as 32-bit halves, low half first.
     pub(crate) fn subtract_pairs(&mut self, a: [Operand; 2], b: [Operand; 2]) -> Operand {
         let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3 $, $, PT, {}, -{}, RZ", &[a[0], b[0]]);
         let high = self.b.define(Class::R, "IADD3.X $, PT, PT, {}, ~{}, RZ, {}, !PT", &[a[1], b[1], carry]);
         self.b.pack(Class::R2, &[low, high])
     }
 
-    /// An address as base and offset, in the space of its variable.
+    /// Returns an address as base and offset, in the memory space of its variable.
     pub fn place(&mut self, base: AddressBase, offset: i64) -> Result<Place, Unsupported> {
         match base {
             AddressBase::Register(register) => {
@@ -206,6 +208,7 @@ impl<'m> Select<'m> {
         }
     }
 
+    /// Returns the base and offset of a variable's location plus `offset`.
     fn variable_place(&mut self, id: VariableId, offset: i64) -> Result<Place, Unsupported> {
         match self.homes.get(id).cloned() {
             Some(Home::Parameter(start) | Home::Constant(start)) => Ok(Place { base: None, offset: offset.wrapping_add(i64::from(start)) }),
@@ -218,6 +221,8 @@ impl<'m> Select<'m> {
                 Ok(Place { base: Some(self.b.pack(Class::R2, &halves)), offset })
             }
             Some(Home::Symbol { name, space }) => Ok(self.symbol_place(&name, space, offset)),
+            // Variable arguments are in the caller's frame. Their distance from the stack pointer depends on the size of this frame, which
+            // is unknown until registers are allocated, so the offset is a reference that is resolved later.
             None if self.open_parameter.is_some_and(|(open, _)| open == id) => {
                 let start = self.open_parameter.map_or(0, |(_, start)| start);
                 let own = self.b.function.name.clone();
@@ -226,6 +231,7 @@ impl<'m> Select<'m> {
                 let base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.stack_pointer(), incoming.into()]);
                 Ok(Place { base: Some(base), offset })
             }
+            // A parameter of a device function whose address is taken: the function entry stores it into the frame.
             None if self.parameter_slots.contains_key(&id) => {
                 let start = self.parameter_slots[&id];
                 Ok(Place { base: Some(self.stack_pointer()), offset: offset.wrapping_add(i64::from(start)) })
@@ -237,6 +243,7 @@ impl<'m> Select<'m> {
         }
     }
 
+    /// Returns the address of a symbol as relocations.
     fn symbol_place(&mut self, name: &str, space: SymbolSpace, offset: i64) -> Place {
         let symbol = self.b.symbol(name);
         let mut part = |kind| {
@@ -260,9 +267,11 @@ impl<'m> Select<'m> {
         Place { base: Some(base), offset }
     }
 
-    /// Where this block's shared memory starts, what the system reserves included; none where that is 0.
+    /// Returns the start of this thread block's shared memory, after the part that the system reserves; `None` on targets without
+    /// clusters, where shared addresses start at 0.
     ///
-    /// Blocks of a cluster see each other's shared memory: the upper eight bits of an address are the number of the block.
+    /// In a cluster, blocks can access each other's shared memory: the upper eight bits of a shared address are the rank of the block in
+    /// the cluster.
     pub(crate) fn shared_start(&mut self) -> Option<Operand> {
         let profile = self.target.profile();
         if profile.shared_window != SharedWindow::Cluster {
@@ -285,7 +294,7 @@ impl<'m> Select<'m> {
         Some(self.b.whole(value))
     }
 
-    /// The upper half of generic addresses of shared memory, where that is in a special register.
+    /// Returns the upper half of generic addresses of shared memory, on targets that have it in a special register.
     pub(crate) fn shared_window_high(&mut self) -> Operand {
         let name = Symbol::find("SR_SWINHI").expect("the table of special registers has it");
         self.b.define(Class::R, "S2R $, {}", &[name.into()])

@@ -1,9 +1,9 @@
-//! What the threads of a warp do together: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`, `bar.warp.sync`
+//! Warp-level operations: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`, `bar.warp.sync`.
 //!
-//! The machine's instructions work on the threads that are active together. PTX names the threads that take part by a mask, wherever
-//! they are, so `WARPSYNC` brings these together first; [`converge`](oriole_opt::converge) takes it away where the whole warp still is.
-//! Threads with other masks may still be active with them: votes and matches count only those in the mask, reductions and elections
-//! need `WARPSYNC.EXCLUSIVE`, which keeps the others away.
+//! The machine's instructions operate on the threads that are active together. PTX names the participating threads by a mask, even if they
+//! have diverged, so `WARPSYNC` reconverges these threads first. The pass `opt::converge` deletes the `WARPSYNC` where the whole warp is
+//! still converged. Threads that are not in the mask may be active at the same time. Votes and matches mask their result to ignore such
+//! threads; reductions and elections need `WARPSYNC.EXCLUSIVE`, which excludes them.
 
 use oriole_ir::{Class, MemoryAccess, Operand, Order, Scope, Space};
 use oriole_isa::Opcode;
@@ -16,35 +16,37 @@ use crate::memory::has_clusters;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
+/// The mask of all threads of a warp.
 const EVERYBODY: i64 = 0xffff_ffff;
 
-/// The threads that take part.
+/// The threads that participate.
 #[derive(Clone, Copy)]
 enum Members {
-    /// All, known now.
+    /// All threads of the warp, known at compile time.
     All,
-    /// Those in a mask.
+    /// The threads in a mask.
     Mask(Operand),
 }
 
+/// Reads the operand that is the mask of the participating threads.
 fn members(select: &mut Select<'_>, operand: ast::Operand) -> Result<Members, Unsupported> {
     let mask = select.source(operand, ScalarType::U32)?;
     Ok(if mask.integer() == Some(EVERYBODY) { Members::All } else { Members::Mask(mask) })
 }
 
 impl Select<'_> {
-    /// Whether no thread can have gone another way yet.
+    /// Returns whether the warp cannot have diverged yet: this is the entry block of a kernel, without guard or call so far.
     pub(crate) fn is_warp_together(&self) -> bool {
         let has_called = !self.callees.is_empty() || !self.indirect_calls.is_empty();
         self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel && !has_called
     }
 
-    /// Brings the whole warp together.
+    /// Emits a reconvergence of the whole warp.
     pub(crate) fn bring_warp_together(&mut self) {
         self.synchronize(Members::All, false);
     }
 
-    /// Brings threads together.
+    /// Emits a reconvergence of the participating threads; with `exclusive` no other threads are active afterwards.
     fn synchronize(&mut self, members: Members, exclusive: bool) {
         match members {
             Members::All if has_clusters(self.target) => {
@@ -60,17 +62,18 @@ impl Select<'_> {
         }
     }
 
-    /// The threads for which a predicate holds.
+    /// Emits a ballot: the mask of the active threads in which a predicate holds.
     fn ballot(&mut self, predicate: Operand) -> Operand {
         self.b.define(Class::R, "VOTE.ANY $, PT, {}", &[predicate])
     }
 
+    /// Emits `bits & mask`.
     fn masked(&mut self, bits: Operand, mask: Operand) -> Operand {
         self.b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0xc0, !PT", &[bits, mask])
     }
 }
 
-/// `bar.warp.sync`: orders memory too, so it is there even if the threads are together already.
+/// Selects `bar.warp.sync`. The barrier also orders memory accesses, so it is kept even if the warp is already converged.
 pub(crate) fn warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let members = members(select, ptx.operand(0))?;
     select.synchronize(members, false);
@@ -79,7 +82,7 @@ pub(crate) fn warp_barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     Ok(())
 }
 
-/// `shfl`
+/// Selects `shfl`.
 pub(crate) fn shuffle(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mode = match () {
         () if ptx.has(Modifier::Up) => "UP",
@@ -102,13 +105,13 @@ pub(crate) fn shuffle(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
     select.assign(in_range, is_valid)
 }
 
-/// The lane and the clamp of a shuffle have few bits, the rest does not count.
+/// Returns the lane or segment operand of a shuffle. Constants are reduced to the bits that the machine reads.
 fn lane_operand(select: &mut Select<'_>, operand: ast::Operand, bits: i64) -> Result<Operand, Unsupported> {
     let value = select.source(operand, ScalarType::B32)?;
     Ok(value.integer().map_or(value, |number| (number & bits).into()))
 }
 
-/// `vote`
+/// Selects `vote`.
 pub(crate) fn vote(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let predicate = select.predicate(ptx.operand(1))?;
     let members = match ptx.operands.get(2) {
@@ -151,13 +154,13 @@ pub(crate) fn vote(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     select.assign(ptx.operand(0), result)
 }
 
-/// `activemask`
+/// Selects `activemask`.
 pub(crate) fn activemask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mask = select.ballot(Operand::PT);
     select.assign(ptx.operand(0), mask)
 }
 
-/// `match`
+/// Selects `match`.
 pub(crate) fn matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let value = select.any(ptx.operand(1), ty)?;
@@ -189,7 +192,7 @@ pub(crate) fn matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     }
 }
 
-/// `redux`
+/// Selects `redux`.
 pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let value = select.source(ptx.operand(1), ty)?;
@@ -212,7 +215,7 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
         }
         ScalarType::F32 => return select.unsupported(ptx),
         _ if !select.target.has(Opcode::REDUX) => return select.unsupported(ptx),
-        // As ptxas does: minima and maxima by the newer instruction where there is one.
+        // Like ptxas, uses the newer instruction for minima and maxima on targets that have it.
         _ if matches!(name, "MIN" | "MAX") && select.target.has(Opcode::CREDUX) => format!("CREDUX.{name}{sign} $, {{}}"),
         _ if name.is_empty() => "REDUX $, {}".to_owned(),
         _ => format!("REDUX.{name}{sign} $, {{}}"),
@@ -223,7 +226,7 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
     select.assign(ptx.operand(0), result)
 }
 
-/// `elect`
+/// Selects `elect`.
 pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if !select.target.has(Opcode::ELECT) {
         return select.unsupported(ptx);

@@ -1,4 +1,4 @@
-//! Small operations that several handlers write: extension of narrow values, arithmetic on pairs of registers, selection.
+//! Operations that several handlers emit: extension of narrow values, arithmetic on register pairs, comparison, selection.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
@@ -7,14 +7,14 @@ use oriole_ptx::types::ScalarType;
 use crate::error::Unsupported;
 use crate::select::Select;
 
-/// A 64-bit value as two words, the lower one first.
+/// A 64-bit value as two words, low word first.
 pub(crate) type Pair = [Operand; 2];
 
-/// The number of a word's sign bit.
+/// The position of a word's sign bit.
 pub(crate) const SIGN_BIT: u32 = 31;
 
 impl Select<'_> {
-    /// A source of up to 32 bits as a 32-bit number: narrower types are extended as their sign says.
+    /// Returns a source of up to 32 bits, extended to 32 bits with zeros or copies of the sign as its type requires.
     pub(crate) fn extended(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         if let Some(bits) = self.literal(operand, ty) {
             return Ok(Operand::from(extended_bits(bits, ty) as u32));
@@ -23,9 +23,10 @@ impl Select<'_> {
         Ok(self.extend(value, ty))
     }
 
-    /// A narrow value whose upper bits are unspecified, as a 32-bit number.
+    /// Extends a narrow value, whose upper bits are unspecified, to 32 bits.
     pub(crate) fn extend(&mut self, value: Operand, ty: ScalarType) -> Operand {
-        // Bytes of the value are 0 to 3, those of RZ 4 to 7; 8 more means copies of the byte's sign.
+        // Selector of `PRMT`, a nibble per result byte: 0 to 3 are the bytes of the value, 4 to 7 those of RZ; adding 8 replicates the
+        // byte's sign.
         let bytes: u32 = match (ty.bits(), ty.is_signed()) {
             (8, true) => 0x8880,
             (8, false) => 0x7770,
@@ -36,12 +37,13 @@ impl Select<'_> {
         self.b.define(Class::R, "PRMT $, {}, {}, RZ", &[value, bytes.into()])
     }
 
-    /// The words of an integer source, the lowest first: one, or two of 64 bits. Upper bits of narrow types are unspecified.
+    /// Returns the words of an integer source, low word first: two for a 64-bit type, otherwise one. The upper bits of narrow types are
+    /// unspecified.
     pub(crate) fn words(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
         if ty.bits() == 64 { Ok(self.halves(operand, ty)?.to_vec()) } else { Ok(vec![self.source(operand, ty)?]) }
     }
 
-    /// Assigns one word, or two to a 64-bit register.
+    /// Assigns one word, or two words to a 64-bit register.
     pub(crate) fn assign_words(&mut self, destination: ast::Operand, words: &[Operand]) -> Result<(), Unsupported> {
         match *words {
             [low, high] => self.assign_halves(destination, low, high),
@@ -50,86 +52,88 @@ impl Select<'_> {
         }
     }
 
-    /// `a + b` in one word.
+    /// Emits a 32-bit `a + b`.
     pub(crate) fn sum(&mut self, a: Operand, b: Operand) -> Operand {
         self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[a, b])
     }
 
-    /// `a - b` in one word.
+    /// Emits a 32-bit `a - b`.
     pub(crate) fn difference(&mut self, a: Operand, b: Operand) -> Operand {
         self.b.define(Class::R, "IADD3 $, PT, PT, {}, -{}, RZ", &[a, b])
     }
 
-    /// `a + b` in two words.
+    /// Emits a 64-bit `a + b`.
     pub(crate) fn pair_sum(&mut self, a: Pair, b: Pair) -> Pair {
         let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3 $, $, PT, {}, {}, RZ", &[a[0], b[0]]);
         [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, {}, RZ, {}, !PT", &[a[1], b[1], carry])]
     }
 
-    /// `a - b` in two words. The low word is `a + ~b + 1`, whose carry is right for `b = 0` too, also once `b` is an immediate.
+    /// Emits a 64-bit `a - b`. The low word is `a + ~b + 1`, whose carry is correct for every `b`. An addition of the immediate `-b`, into
+    /// which a later pass may turn `a - b`, would not carry for `b = 0`.
     pub(crate) fn pair_difference(&mut self, a: Pair, b: Pair) -> Pair {
         let (low, carry) = self.b.define_two([Class::R, Class::P], "IADD3.X $, $, PT, {}, ~{}, RZ, PT, !PT", &[a[0], b[0]]);
         [low, self.b.define(Class::R, "IADD3.X $, PT, PT, {}, ~{}, RZ, {}, !PT", &[a[1], b[1], carry])]
     }
 
-    /// A word shifted left; nothing is left for amounts above 31.
+    /// Emits a 32-bit left shift; the result is 0 for amounts above 31.
     pub(crate) fn shift_left(&mut self, a: Operand, amount: Operand) -> Operand {
         self.b.define(Class::R, "SHF.L.U32 $, {}, {}, RZ", &[a, amount])
     }
 
-    /// A word shifted right; for amounts above 31 nothing but copies of the sign is left.
+    /// Emits a 32-bit right shift; for amounts above 31 the result is 0, or all copies of the sign.
     pub(crate) fn shift_right(&mut self, a: Operand, amount: Operand, is_signed: bool) -> Operand {
         let template = if is_signed { "SHF.R.S32.HI $, RZ, {}, {}" } else { "SHF.R.U32.HI $, RZ, {}, {}" };
         self.b.define(Class::R, template, &[amount, a])
     }
 
-    /// Two words shifted left; nothing is left for amounts above 63.
+    /// Emits a 64-bit left shift; the result is 0 for amounts above 63.
     pub(crate) fn pair_shift_left(&mut self, a: Pair, amount: Operand) -> Pair {
         let high = self.b.define(Class::R, "SHF.L.U64.HI $, {}, {}, {}", &[a[0], amount, a[1]]);
         [self.shift_left(a[0], amount), high]
     }
 
-    /// Two words shifted right; for amounts above 63 nothing but copies of the sign is left.
+    /// Emits a 64-bit right shift; for amounts above 63 the result is 0, or all copies of the sign.
     pub(crate) fn pair_shift_right(&mut self, a: Pair, amount: Operand, is_signed: bool) -> Pair {
         let template = if is_signed { "SHF.R.S64 $, {}, {}, {}" } else { "SHF.R.U64 $, {}, {}, {}" };
         let low = self.b.define(Class::R, template, &[a[0], amount, a[1]]);
         [low, self.shift_right(a[1], amount, is_signed)]
     }
 
-    /// All ones where a word is negative, or else zero.
+    /// Returns all ones where a word is negative, 0 elsewhere.
     pub(crate) fn sign_mask(&mut self, a: Operand) -> Operand {
         self.shift_right(a, SIGN_BIT.into(), true)
     }
 
-    /// Any function of three words, bit by bit: bit `4a + 2b + c` of the table is its value.
+    /// Emits a bitwise function of three words, given by its truth table: bit `4a + 2b + c` of the table is its value.
     pub(crate) fn logic(&mut self, table: u8, a: Operand, b: Operand, c: Operand) -> Operand {
         self.b.define(Class::R, "LOP3.LUT $, {}, {}, {}, {}, !PT", &[a, b, c, u32::from(table).into()])
     }
 
-    /// `a & b`
+    /// Emits `a & b`.
     pub(crate) fn both(&mut self, a: Operand, b: Operand) -> Operand {
         self.logic(0xc0, a, b, Operand::RZ)
     }
 
-    /// `a` where the predicate holds, or else `b`.
+    /// Emits a select: `a` where the predicate holds, `b` elsewhere.
     pub(crate) fn choose(&mut self, predicate: Operand, a: Operand, b: Operand) -> Operand {
+        // Only the second source of `SEL` can be an immediate.
         if a.integer().is_some() {
             return self.b.define(Class::R, "SEL $, {}, {}, {}", &[b, a, predicate.inverted_predicate()]);
         }
         self.b.define(Class::R, "SEL $, {}, {}, {}", &[a, b, predicate])
     }
 
-    /// `a` where the predicate holds, or else `b`, of two words.
+    /// Emits a 64-bit select: `a` where the predicate holds, `b` elsewhere.
     pub(crate) fn choose_pair(&mut self, predicate: Operand, a: Pair, b: Pair) -> Pair {
         [self.choose(predicate, a[0], b[0]), self.choose(predicate, a[1], b[1])]
     }
 
-    /// A comparison of words, such as `LT`.
+    /// Emits a 32-bit comparison, such as `LT`.
     pub(crate) fn compare_words(&mut self, comparison: &str, is_signed: bool, a: Operand, b: Operand) -> Operand {
         self.compare_words_and(comparison, is_signed, a, b, "AND", Operand::PT)
     }
 
-    /// A comparison of words combined with a predicate.
+    /// Emits a 32-bit comparison combined with a predicate by `operation` (`AND`, `OR`, `XOR`).
     pub(crate) fn compare_words_and(
         &mut self,
         comparison: &str,
@@ -144,12 +148,12 @@ impl Select<'_> {
         self.b.define(Class::P, &template, &[a, b, with])
     }
 
-    /// A comparison of pairs.
+    /// Emits a 64-bit comparison.
     pub(crate) fn compare_pairs(&mut self, comparison: &str, is_signed: bool, a: Pair, b: Pair) -> Operand {
         self.compare_pairs_and(comparison, is_signed, a, b, "AND", Operand::PT)
     }
 
-    /// A comparison of pairs combined with a predicate.
+    /// Emits a 64-bit comparison combined with a predicate by `operation` (`AND`, `OR`, `XOR`).
     pub(crate) fn compare_pairs_and(
         &mut self,
         comparison: &str,
@@ -159,20 +163,21 @@ impl Select<'_> {
         operation: &str,
         with: Operand,
     ) -> Operand {
+        // The unsigned comparison of the low words decides where the high words are equal (`.EX`).
         let low = self.compare_words(comparison, false, a[0], b[0]);
         let sign = if is_signed { "" } else { ".U32" };
         let template = format!("ISETP.{comparison}{sign}.{operation}.EX $, PT, {{}}, {{}}, {{}}, {{}}");
         self.b.define(Class::P, &template, &[a[1], b[1], with, low])
     }
 
-    /// A function of two predicates: bit `2a + b` of the table is its value.
+    /// Emits a function of two predicates, given by its truth table: bit `2a + b` of the table is its value.
     pub(crate) fn predicate_logic(&mut self, table: u8, a: Operand, b: Operand) -> Operand {
-        // The machine's table has three inputs; the third is true.
+        // `PLOP3` has three inputs. The third is PT, so each bit of the table is doubled.
         let wide = (0..4).filter(|bit| table >> bit & 1 == 1).fold(0_u32, |wide, bit| wide | 0b11 << (2 * bit));
         self.b.define(Class::P, "PLOP3.LUT $, PT, {}, {}, PT, {}, 0x0", &[a, b, wide.into()])
     }
 
-    /// A predicate without sign and not a constant, so that it can be copied.
+    /// Returns a predicate as a value without inversion, so that it can be copied.
     pub(crate) fn plain_predicate(&mut self, predicate: Operand) -> Operand {
         if predicate.value().is_some() && predicate.signs.is_empty() {
             return predicate;
@@ -181,7 +186,7 @@ impl Select<'_> {
     }
 }
 
-/// The bits of a number of a type, extended to 64 bits as its sign says.
+/// Extends the bits of a number of a type to 64 bits, with zeros or copies of the sign as the type requires.
 pub(crate) fn extended_bits(bits: u64, ty: ScalarType) -> u64 {
     let unused = 64 - ty.bits().min(64);
     if ty.is_signed() { ((bits << unused) as i64 >> unused) as u64 } else { bits << unused >> unused }

@@ -1,4 +1,5 @@
-//! Every form of the instructions that need no memory is selected for every target that has it, and what comes out has an encoding.
+//! Selects every form of the instructions without memory access for every target that supports it, and checks that each resulting
+//! instruction has an encoding.
 
 use oriole_ir::Target;
 use oriole_isel::{Homes, select_function};
@@ -8,6 +9,7 @@ use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};
 use oriole_ptx::types::ScalarType;
 
+/// The opcodes that are tested.
 const OPCODES: &[Opcode] = &[
     Opcode::Abs,
     Opcode::Activemask,
@@ -54,10 +56,10 @@ const OPCODES: &[Opcode] = &[
     Opcode::Xor,
 ];
 
-/// How many forms of a row are tried.
+/// Maximum number of forms tried per table row.
 const FORMS_PER_ROW: usize = 60;
 
-/// One target of each kind.
+/// One target per architecture.
 const TARGETS: &[&str] =
     &["sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"];
 
@@ -68,7 +70,7 @@ fn is_floating(ty: ScalarType) -> bool {
     )
 }
 
-/// The forms that are integer instructions, comparisons or moves: arithmetic on floats has tests of its own.
+/// Returns the forms of integer instructions, comparisons and moves; floating-point arithmetic has separate tests.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (index, row) in ROWS.iter().enumerate() {
@@ -84,7 +86,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The types that a head names.
+/// The types named in the opcode and modifiers of an instruction.
 struct ScalarTypes<'a>(&'a str);
 
 impl ScalarTypes<'_> {
@@ -100,7 +102,7 @@ fn checked(text: &str) -> Option<Module> {
     checked.is_valid().then_some(checked.module)
 }
 
-/// Selects every kernel of a module and returns how many instructions they have, or what is wrong with them.
+/// Selects every kernel of a module. Returns the number of instructions; appends errors to `faults`.
 fn try_module(module: &Module, target: Target, texts: &[String], faults: &mut Vec<String>) -> usize {
     let mut count = 0;
     let kernels = module.functions.iter_enumerated().filter(|(_, function)| module.name(function.name).starts_with('k'));
@@ -130,6 +132,7 @@ fn try_module(module: &Module, target: Target, texts: &[String], faults: &mut Ve
     count
 }
 
+/// Fails with the first 40 faults, if there are any.
 fn report(faults: &[String]) {
     let shown: Vec<&str> = faults.iter().take(40).map(String::as_str).collect();
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), shown.join("\n"));
@@ -170,7 +173,7 @@ fn every_form_has_encodings() {
     report(&faults);
 }
 
-/// Sources that enumeration does not give: numbers, elements nobody wants, special registers, the same register twice.
+/// Operands that the enumeration does not produce: immediates, discarded elements, special registers, the same register twice.
 const MORE: &str = "
 add.s16 %s16_1, %s16_2, -5; add.s32 %s32_1, 7, %s32_2; add.s64 %s64_1, %s64_1, -1; add.sat.s32 %s32_1, %s32_2, 0x7fffffff;
 sub.u32 %u32_1, 5, %u32_2; sub.u64 %u64_1, %u64_2, 0x123456789abcdef; sub.sat.s32 %s32_1, 3, %s32_2;
@@ -196,7 +199,7 @@ mov.v2.b32 {%b32_1, %b32_2}, {%b32_2, %b32_1}; mov.v4.u32 {%u32_1, %u32_2, _, %u
 @%pred_1 add.cc.u64 %u64_1, %u64_2, %u64_3; @!%pred_1 subc.cc.u32 %u32_1, %u32_2, %u32_3; @%pred_1 div.s64 %s64_1, %s64_2, %s64_3; @%pred_1 setp.lt.s32 %pred_1, %s32_1, %s32_2; @%pred_1 fns.b32 %b32_1, %b32_2, %b32_3, %b32_4;
 ";
 
-/// Special registers that all targets have, and those that came later.
+/// Special registers by type; the later lines are not supported by all targets.
 const SPECIAL: &[(&str, &str)] = &[
     ("u32", "tid.x tid.y tid.z tid.w ntid.x ntid.y ntid.z ntid.w ctaid.x ctaid.y ctaid.z ctaid.w nctaid.x nctaid.y nctaid.z nctaid.w"),
     ("u32", "laneid warpid nwarpid smid nsmid lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock clock_hi"),

@@ -1,4 +1,4 @@
-//! Bodies of library functions come out the same whether they are selected or copied from an earlier selection.
+//! The code of a library function is the same whether its body is selected or copied from a recording.
 
 use oriole_isa::Target;
 use oriole_isel::{Layout, Linking, select_function};
@@ -22,7 +22,7 @@ const INSTRUCTIONS: &[(&str, &str)] = &[
     ("lg2.approx.f32", "f"),
 ];
 
-/// A kernel that has the instruction plainly, in a loop, and under a guard.
+/// Returns a kernel that contains the instruction three times: in straight-line code, in a loop, and under a guard.
 fn kernel(instruction: &str, letter: &str) -> String {
     let sources = if instruction.starts_with("div") || instruction.starts_with("rem") || instruction.starts_with("min") { 2 } else { 1 };
     let line = |to: u8| {
@@ -53,7 +53,7 @@ fn copies_of_a_body_are_what_selection_writes() {
     let target = Target::parse("sm_90").expect("the target exists");
     for (instruction, letter) in INSTRUCTIONS {
         let text = kernel(instruction, letter);
-        // Another thread has no recordings yet, so the first body there is selected.
+        // A new thread has no recordings yet, so its first body is selected.
         let first = std::thread::spawn({
             let text = text.clone();
             move || selected(&text, target)

@@ -1,7 +1,7 @@
-//! Selected code of integer instructions, comparisons and moves gives the results that the manual says, for boundary values.
+//! Checks the results of code selected for integer instructions, comparisons and moves, on boundary values.
 //!
-//! The code is interpreted as it comes from selection ([`machine`]); the expected results are those of `oriole_sem`, which knows
-//! nothing of selection.
+//! The code is interpreted directly after selection ([`machine`]). The expected results are those of `oriole_sem`, which shares no code
+//! with selection.
 
 mod machine;
 
@@ -15,14 +15,16 @@ use oriole_sem::bits::{self, Permute};
 use oriole_sem::format::{BF16, F16, F32, F64};
 use oriole_sem::{Comparison, Int, compare};
 
-/// One target for each way that code can come out.
+/// One target for each variant of the selected code.
 const TARGETS: &[&str] = &["sm_75", "sm_90a", "sm_100a", "sm_110a", "sm_120a"];
 
-/// Where the parameters of the test kernels are put in constant bank 0, on every target.
+/// Byte offset of the test kernels' parameters in constant bank 0, on every target.
 const PARAMETERS: u32 = 0x400;
 
+/// Computes the expected result from the arguments.
 type Reference<'a> = &'a dyn Fn(&[u64]) -> u64;
 
+/// Returns the width of a type in bits.
 fn width(ty: &str) -> u32 {
     match ty {
         "pred" => 1,
@@ -30,7 +32,7 @@ fn width(ty: &str) -> u32 {
     }
 }
 
-/// A kernel that reads `%a`, `%b`, ... from its parameters, executes the text, and stores `%r`.
+/// Returns a kernel that reads `%a`, `%b`, ... from its parameters, executes `text`, and stores `%r`.
 fn kernel(text: &str, inputs: &[&str], output: &str) -> String {
     let mut ptx =
         String::from(".version 9.0\n.target sm_90a\n.address_size 64\n.entry k(.param .align 8 .b8 p[64])\n{\n.reg .b64 %address;\n");
@@ -40,7 +42,7 @@ fn kernel(text: &str, inputs: &[&str], output: &str) -> String {
         let place = 8 * number;
         let _ = match *ty {
             "pred" => writeln!(loads, "{{ .reg .b32 %w; ld.param.b32 %w, [p+{place}]; setp.ne.u32 %{name}, %w, 0; }}"),
-            // What a 16-bit register has above its bits is the upper half of the word.
+            // A word with arbitrary upper half: the upper bits of a 16-bit register are unspecified, and code must not depend on them.
             "b16" => writeln!(loads, "{{ .reg .b32 %w; ld.param.b32 %w, [p+{place}]; mov.b32 {{%{name}, _}}, %w; }}"),
             _ => writeln!(loads, "ld.param.{ty} %{name}, [p+{place}];"),
         };
@@ -69,7 +71,7 @@ fn select(ptx: &str, target: Target) -> Function {
     select_function(&module, id, target, &homes).unwrap_or_else(|errors| panic!("{ptx}\n{}", errors[0])).function
 }
 
-/// Interesting numbers of a width.
+/// Returns boundary values of a type.
 fn boundaries(ty: &str) -> Vec<u64> {
     let bits = width(ty);
     if bits == 1 {
@@ -85,7 +87,7 @@ fn boundaries(ty: &str) -> Vec<u64> {
     numbers
 }
 
-/// Compares code and reference for all combinations of some numbers.
+/// Compares the results of the selected code with the reference for combinations of the given numbers.
 fn check_with(text: &str, inputs: &[&str], output: &str, numbers: &dyn Fn(&str) -> Vec<u64>, reference: Reference<'_>) {
     let ptx = kernel(text, inputs, output);
     let mut known = Vec::new();
@@ -98,7 +100,8 @@ fn check_with(text: &str, inputs: &[&str], output: &str, numbers: &dyn Fn(&str) 
         known.push(code);
         let choices: Vec<Vec<u64>> = inputs.iter().map(|ty| numbers(ty)).collect();
         let combinations: usize = choices.iter().map(Vec::len).product();
-        // All of up to two numbers, a part of more; an odd step meets all values of each.
+        // At most about 500 combinations: all of them for up to two inputs, a sample for more. With an odd step the sample contains every
+        // value of each input.
         let step = combinations.div_ceil(500) | 1;
         for index in (0..combinations).step_by(step) {
             let mut rest = index;
@@ -222,7 +225,7 @@ fn carries_and_borrows() {
         let subtract = |n: &[u64]| kind.sub_borrow(n[0], n[1], false).1;
         check(&chain("add.cc", "addc"), &inputs, bits, &|n| kind.add_carry(n[2], n[3], add(n)).0);
         check(&chain("sub.cc", "subc"), &inputs, bits, &|n| kind.sub_borrow(n[2], n[3], subtract(n)).0);
-        // The flag is the machine's carry: the opposite of a borrow.
+        // After a subtraction the flag is the machine's carry, which is the inverse of the borrow.
         check(&chain("sub.cc", "addc"), &inputs, bits, &|n| kind.add_carry(n[2], n[3], !subtract(n)).0);
         check(&chain("add.cc", "subc"), &inputs, bits, &|n| kind.sub_borrow(n[2], n[3], !add(n)).0);
         let out = |operation: &str, set: &str, get: &str| {
@@ -234,7 +237,7 @@ fn carries_and_borrows() {
             kind.wrap(-i128::from(borrow))
         });
         check(&out("subc", "add.cc", "addc"), &inputs, bits, &|n| u64::from(!kind.sub_borrow(n[2], n[3], !add(n)).1));
-        // The flag stays what it was where a guard does not hold, and comes through a branch.
+        // The flag keeps its value where the guard does not hold, and is available after a branch.
         let guarded = format!(
             "{{ .reg .{bits} %t; .reg .pred %p; setp.lt.u{w} %p, %a, %b; sub.cc.{ty} %t, %a, %b; @%p add.cc.{ty} %t, %c, %d; bra M; M: subc.{ty} %r, 0, 0; }}",
             w = kind.bits
@@ -379,7 +382,8 @@ fn logic_and_shifts() {
     }
 }
 
-/// Amounts above the width of the type are clamped to the width (manual, 9.7.8.8 and 9.7.8.9), whatever the machine makes of them.
+/// Shift amounts above the width of the type are clamped to the width (PTX manual, 9.7.8.8 and 9.7.8.9), independently of the machine's
+/// behaviour.
 #[test]
 fn immediate_amounts_of_shifts_are_clamped() {
     let code = |text: &str, bits: &str, target: &str| {
@@ -391,7 +395,7 @@ fn immediate_amounts_of_shifts_are_clamped() {
         heads.extend((!kind.signed).then(|| format!("shl.{bits}")));
         for (head, target) in heads.iter().flat_map(|head| TARGETS.iter().map(move |target| (head, target))) {
             let width = width(bits);
-            // Of one length, because code has the places of statements in it.
+            // Padded to the same length, because the printed code contains the byte offsets of statements.
             let by = |amount: u32| code(&format!("{head} %r, %a, {amount:>10};"), bits, target);
             let clamped = by(width);
             assert_ne!(clamped, by(width - 1), "{head} on {target}");
@@ -467,7 +471,7 @@ const UNORDERED: [(&str, Comparison); 8] = [
     ("nan", Comparison::Nan),
 ];
 
-/// `.and`, `.or`, `.xor` of an answer and a predicate.
+/// Returns a comparison result combined with a predicate by `.and`, `.or` or `.xor`.
 fn combined(operation: &str, holds: bool, with: bool) -> u64 {
     u64::from(match operation {
         "and" => holds && with,
@@ -503,7 +507,7 @@ fn comparisons_of_integers() {
             compare::int(oriole_sem::int::U32, relation, n[0], n[1]).into()
         });
     }
-    // The predicate that is combined may be the one that is written.
+    // The predicate to combine with may be the destination.
     check("{ .reg .pred %q; mov.pred %q, %c; setp.lt.and.s32 %q|%r, %a, %b, %q; }", &["b32", "b32", "pred"], "pred", &|n| {
         combined("and", !compare::int(oriole_sem::int::S32, Comparison::Lt, n[0], n[1]), n[2] == 1)
     });
@@ -612,7 +616,7 @@ fn moves() {
     check("xor.b64 %r, %a, 0d8000000000000000;", &["b64"], "b64", &|n| n[0] ^ 1 << 63);
 }
 
-/// Policies without a fraction are constants. These are the ones in ptxas' code for sm_100a.
+/// Cache policies without a fraction are constants. The expected ones are those in ptxas' code for sm_100a.
 #[test]
 fn cache_policies() {
     let policies = [
@@ -627,7 +631,7 @@ fn cache_policies() {
     }
 }
 
-/// Where the machine has no instruction for two sums at once, there is one for each half.
+/// On targets without an instruction for two additions, there is one instruction for each half.
 #[test]
 fn sums_of_pairs() {
     let ptx = kernel("add.rn.f32x2 %r, %a, %b;", &["b64", "b64"], "b64").replace("sm_90a", "sm_100a");

@@ -1,9 +1,11 @@
-//! Every form of the memory and warp instructions has machine code on every target.
+//! Selects every form of the memory and warp instructions on every target, and checks that the result can be encoded.
 
 mod common;
 
 use common::try_forms;
 
+/// Tries all forms of some opcodes; fails on errors, or if fewer than `at_least` forms are selected. `refused` tells the forms that are
+/// known to be unsupported.
 fn check(opcodes: &[&str], limit: usize, at_least: usize, refused: impl Fn(&str) -> bool) {
     let (selected, problems) = try_forms(opcodes, limit, refused);
     let shown = problems.iter().take(40).cloned().collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! Code of instructions that the interpreter of selected code does not know, and input that selection refuses.
+//! Checks the code of instructions that the interpreter in `machine` does not support, and errors for unsupported input.
 //!
 //! The expected machine instructions are those in the listings of ptxas 13.0 for the same PTX.
 
@@ -11,7 +11,8 @@ use oriole_isel::{Layout, Linking, select_function};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_support::Index;
 
-/// A module with a kernel that has the parameters p (64 bits), a, b and c (32 bits each), each of them in a register of its name.
+/// Returns a module with a kernel that has the parameters p (64 bits), a, b and c (32 bits each), each loaded into a register of the same
+/// name.
 fn kernel(target: &str, body: &str) -> Module {
     let text = format!(
         ".version 9.0\n.target {target}\n.address_size 64\n\
@@ -21,6 +22,7 @@ fn kernel(target: &str, body: &str) -> Module {
     read(&text).unwrap_or_else(|| panic!("not valid:\n{text}"))
 }
 
+/// Selects a kernel with this body.
 fn code(target: &str, body: &str) -> Function {
     match select(&kernel(target, body), 0, Target::parse(target).unwrap(), Linking::Whole) {
         Outcome::Code(code) => *code,
@@ -28,18 +30,20 @@ fn code(target: &str, body: &str) -> Function {
     }
 }
 
+/// Returns all instructions with an opcode.
 fn all(code: &Function, opcode: Opcode) -> Vec<Inst> {
     let insts = code.layout.iter().flat_map(|&block| &code.blocks[block].insts);
     insts.copied().filter(|&inst| code.insts[inst].is_machine(opcode)).collect()
 }
 
+/// Returns the only instruction with an opcode.
 fn only(code: &Function, opcode: Opcode) -> Inst {
     let found = all(code, opcode);
     assert_eq!(found.len(), 1, "{}", oriole_ir::text::print(code));
     found[0]
 }
 
-/// The offset in constant bank 0 that a source was loaded from.
+/// Returns the offset in constant bank 0 from which a source was loaded, following copies.
 fn origin(code: &Function, operand: Operand) -> Option<u32> {
     let part = match operand.kind {
         OperandKind::Constant { bank: 0, offset } => return Some(offset),
@@ -66,7 +70,7 @@ fn stochastic_rounding_takes_its_sources_in_order() {
     }
 }
 
-/// `FHFMA R19, R17, R17, R8` and `FHFMA.BF16 R17, R17, R17, R8`
+/// ptxas emits `FHFMA R19, R17, R17, R8` and `FHFMA.BF16 R17, R17, R17, R8`.
 #[test]
 fn mixed_precision_has_the_format_of_its_factors() {
     for (ty, expected) in [("f16", None), ("bf16", Some(".BF16"))] {
@@ -78,7 +82,7 @@ fn mixed_precision_has_the_format_of_its_factors() {
     }
 }
 
-/// `LDG.E.ENL2.256 RZ, R4, desc[UR14][R2.64], 0xc` for the second of four elements: a bit for each word.
+/// ptxas emits `LDG.E.ENL2.256 RZ, R4, desc[UR14][R2.64], 0xc` to load the second of four elements: the mask has a bit for each word.
 #[test]
 fn wide_loads_name_the_words_that_are_wanted() {
     let masks = [("v4.b64 {_, %d1, _, _}", 0x0c), ("v4.b64 {_, _, %d1, %d2}", 0xf0), ("v8.b32 {_, %r1, _, _, _, _, %r2, _}", 0x42)];
@@ -90,8 +94,8 @@ fn wide_loads_name_the_words_that_are_wanted() {
     }
 }
 
-/// `barrier.sync` allows threads of a warp to arrive apart. At the start of a kernel none can be apart yet, so the code is that of the
-/// aligned form, one instruction (`BAR.SYNC.DEFER_BLOCKING 0x0`).
+/// Without `.aligned`, threads of a warp may arrive at `barrier.sync` separately. At the start of a kernel the warp is still converged, so
+/// the code is the same as with `.aligned`: one instruction (`BAR.SYNC.DEFER_BLOCKING 0x0`).
 #[test]
 fn barriers_at_the_start_find_the_warp_together() {
     let opcodes = |body: &str| {
@@ -106,7 +110,7 @@ fn barriers_at_the_start_find_the_warp_together() {
     assert_ne!(opcodes(&format!("{branch}barrier.sync 0;\nret;\n}}")), opcodes(&format!("{branch}barrier.sync.aligned 0;\nret;\n}}")));
 }
 
-/// The end of a function's body returns (`RET.ABS.NODEC R20 0x0`), that of a kernel's body exits.
+/// The end of a device function's body returns (`RET.ABS.NODEC R20 0x0`), that of a kernel's body exits.
 #[test]
 fn bodies_without_ret_end() {
     let module = module_without_ret();
@@ -127,7 +131,7 @@ fn module_without_ret() -> Module {
     read(text).unwrap_or_else(|| panic!("not valid"))
 }
 
-/// Shapes of matrices that exist in PTX and are not supported get an error, not the code of another shape.
+/// Matrix shapes that PTX has and Oriole does not support give an error, not the code of another shape.
 #[test]
 fn unsupported_shapes_of_matrices_are_refused() {
     let forms = [
@@ -141,7 +145,7 @@ fn unsupported_shapes_of_matrices_are_refused() {
     }
 }
 
-/// Cache policies are descriptors, which sm_75 does not have.
+/// Cache policies are memory descriptors, which sm_75 does not have.
 #[test]
 fn cache_policies_need_descriptors() {
     let body =
@@ -152,7 +156,7 @@ fn cache_policies_need_descriptors() {
     assert!(matches!(&outcome("sm_75"), Outcome::Unsupported(why) if why.contains("cache_hint")), "{:?}", outcome("sm_75"));
 }
 
-/// The line of an instruction is the number of the `.loc` before it in its body, counted from 1.
+/// The line of an instruction is the number of the preceding `.loc` directive in its body, counted from 1; 0 if there is none.
 #[test]
 fn instructions_have_the_line_of_the_directive_before_them() {
     let text = ".version 8.0\n.target sm_90\n.address_size 64\n.file 1 \"a.cu\"\n.global .b32 g[3];\n.entry k()\n{\n\

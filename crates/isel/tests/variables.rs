@@ -1,7 +1,7 @@
-//! Places and first bytes of variables, and control flow that the enumeration of forms does not reach.
+//! Locations and initial contents of variables, and control flow that the enumeration of forms does not cover.
 //!
-//! Expected places follow from the sizes and alignments in the PTX manual; that dynamic shared memory starts behind the static variables,
-//! at its own alignment, is what ptxas does.
+//! The expected locations follow from the sizes and alignments in the PTX manual. As in ptxas, dynamic shared memory starts after the
+//! static variables, at its own alignment.
 
 mod common;
 
@@ -67,7 +67,8 @@ fn shared_variables_of_functions_have_one_place() {
     assert_eq!(place("alone", "own"), Some(Home::Shared(0)));
 }
 
-/// Kernels have the variables of functions that they reach. Those of functions that no kernel reaches together overlap.
+/// Kernels contain the variables of the device functions that they reach. Variables of device functions that no kernel reaches together
+/// overlap.
 #[test]
 fn shared_variables_of_functions_that_no_kernel_reaches_together_overlap() {
     let function_with = |name: &str, variable: &str, calls: &str| {
@@ -94,7 +95,7 @@ fn shared_variables_of_functions_that_no_kernel_reaches_together_overlap() {
         (Some(Home::Shared(0)), Some(Home::Shared(0)), Some(Home::Shared(400)))
     );
     assert_eq!((homes("one").shared_bytes, homes("both").shared_bytes), (400, 800));
-    // The array of the function starts at the same place in both kernels, after what either has.
+    // The dynamic array starts at the same offset in both kernels, after the static variables of each.
     assert_eq!(place("dynamic", "e"), Some(Home::Shared(400)));
     assert_eq!((homes("far").shared_bytes, homes("further").shared_bytes), (400, 400));
 }
@@ -130,7 +131,7 @@ fn first_bytes() {
     assert_eq!(layout.addresses, ["table", "pair", "generic_where", "offset", "half", "zero"]);
 }
 
-/// Variables that another module defines take no place here.
+/// Variables that another module defines get no location here.
 #[test]
 fn variables_of_other_modules() {
     let module = module(
@@ -143,7 +144,8 @@ fn variables_of_other_modules() {
     assert_eq!(globals, [("here", 4)]);
 }
 
-/// ptxas gives textures no bytes among variables and parameters. They are not supported, so that they must not get any either.
+/// ptxas reserves no bytes for textures among variables and parameters. Oriole does not support textures and must not reserve bytes
+/// either.
 #[test]
 fn textures_as_parameters_are_refused() {
     let module =

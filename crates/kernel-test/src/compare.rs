@@ -1,4 +1,4 @@
-//! Judging outputs.
+//! Comparison of the outputs of a kernel with the expected values.
 
 use crate::{Element, Expectation, Expected, Tolerance};
 use oriole_sem::Format;
@@ -7,22 +7,25 @@ use oriole_sem::float::{Mode, order_key};
 use oriole_sem::format::F64;
 use std::fmt;
 
-/// The first element that is wrong, and how many are.
+/// The first wrong element of a buffer, and the number of wrong ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
+    /// Name of the buffer.
     pub parameter: String,
+    /// Position of the element; among the sorted elements if the order does not matter.
     pub index: usize,
     pub expected: Option<Expected>,
+    /// The bits found.
     pub got: u64,
     pub wrong_elements: usize,
     pub elements: usize,
     element: Element,
 }
 
-/// An element that is not what it must be.
+/// An element that does not have its expected value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WrongElement {
-    /// Its position; among the sorted elements if order does not matter.
+    /// Position of the element; among the sorted elements if the order does not matter.
     pub index: usize,
     pub expected: Expected,
     pub got: u64,
@@ -44,7 +47,7 @@ impl fmt::Display for Difference {
 }
 
 impl Expectation {
-    /// Compares a buffer's bytes after the launch; `None` if all is well.
+    /// Compares the bytes of a buffer after the launch; `None` if all elements are as expected.
     pub fn compare(&self, element: Element, bytes: &[u8]) -> Option<Difference> {
         let wrong = self.wrong_elements(element, bytes);
         let first = wrong.first()?;
@@ -59,7 +62,7 @@ impl Expectation {
         })
     }
 
-    /// All elements of a buffer's bytes that are wrong.
+    /// Returns all wrong elements of a buffer, given its bytes after the launch.
     pub fn wrong_elements(&self, element: Element, bytes: &[u8]) -> Vec<WrongElement> {
         let got = element.values_of(bytes);
         if self.tolerance == Tolerance::AnyOrder {
@@ -71,6 +74,7 @@ impl Expectation {
         pairs.map(|(index, (&expected, got))| WrongElement { index, expected, got }).collect()
     }
 
+    /// Returns whether an element has its expected value, within the tolerance.
     fn accepts(&self, element: Element, expected: Expected, got: u64) -> bool {
         match expected {
             Expected::Any => true,
@@ -87,7 +91,7 @@ impl Expectation {
 }
 
 impl Expectation {
-    /// Puts what the interpreter left in the buffer where the test asks for it.
+    /// Replaces [`Expected::Interpreter`] by the values that the interpreter left in the buffer.
     pub fn resolve(&mut self, element: Element, bytes: &[u8]) {
         for (expected, got) in self.values.iter_mut().zip(element.values_of(bytes)) {
             if *expected == Expected::Interpreter {
@@ -98,6 +102,7 @@ impl Expectation {
 }
 
 impl Expected {
+    /// Returns the expected bits; `None` if the expectation is not a single value.
     fn bits(self) -> Option<u64> {
         match self {
             Expected::Bits(bits) => Some(bits),
@@ -112,10 +117,12 @@ fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     values
 }
 
+/// Returns whether two numbers are close by at least one of the three measures. NaN is close to nothing.
 fn is_near(format: Format, expected: u64, got: u64, ulp: u64, absolute: f64, relative: f64) -> bool {
     if format.is_nan(expected) || format.is_nan(got) {
         return false;
     }
+    // Maps both zeros to 0, so that the difference of two keys is the distance in units in the last place.
     let steps = |bits: u64| {
         let key = order_key(format, bits);
         if key < 0 { key + 1 } else { key }

@@ -1,10 +1,11 @@
-//! Element types of buffers and scalars.
+//! Element types of buffers and scalar parameters.
 
 use oriole_sem::Format;
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::Mode;
 use oriole_sem::format::{BF16, F16, F32, F64};
 
+/// The type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     U8,
@@ -21,6 +22,7 @@ pub enum Element {
     F64,
 }
 
+/// Type, name and size in bytes, in the order of the enum.
 const NAMES: [(Element, &str, usize); 12] = [
     (Element::U8, "u8", 1),
     (Element::S8, "s8", 1),
@@ -37,6 +39,7 @@ const NAMES: [(Element, &str, usize); 12] = [
 ];
 
 impl Element {
+    /// Returns the type of a name such as `f32`.
     pub fn from_name(name: &str) -> Option<Element> {
         NAMES.iter().find(|row| row.1 == name).map(|row| row.0)
     }
@@ -49,6 +52,7 @@ impl Element {
         self.row().1
     }
 
+    /// Returns the size in bytes.
     pub fn bytes(self) -> usize {
         self.row().2
     }
@@ -57,11 +61,12 @@ impl Element {
         self.bytes() as u32 * 8
     }
 
+    /// Returns a mask of all bits of an element.
     pub fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
 
-    /// The floating-point format, if it is one.
+    /// Returns the floating-point format; `None` for integers.
     pub fn format(self) -> Option<Format> {
         match self {
             Element::F16 => Some(F16),
@@ -76,13 +81,13 @@ impl Element {
         matches!(self, Element::S8 | Element::S16 | Element::S32 | Element::S64)
     }
 
-    /// The elements in a buffer's bytes.
+    /// Returns the elements of a buffer as bits, given its bytes (little endian).
     pub fn values_of(self, bytes: &[u8]) -> Vec<u64> {
         let value = |chunk: &[u8]| chunk.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
         bytes.chunks_exact(self.bytes()).map(value).collect()
     }
 
-    /// The number that bits stand for, as people write it.
+    /// Returns the number that the bits represent, in decimal notation.
     pub fn number(self, bits: u64) -> String {
         match self.format() {
             Some(F32) => format!("{:?}", f32::from_bits(bits as u32)),

@@ -1,31 +1,35 @@
-//! How buffers are filled: explicit values, sets of boundary values, seeded random values.
+//! Initial contents of buffers: explicit values, sets of boundary values, seeded random values.
 //!
-//! A fill is a list of segments, one after the other. Everything is a function of the element type, the seed and the
-//! position inside the segment, so a header of a few words stands for thousands of values.
+//! A fill is a list of consecutive segments. Every value is a function of the element type, the seed and the position in the segment, so a
+//! header of a few words describes thousands of values.
 
 use crate::Element;
 use oriole_sem::Format;
 
+/// The initial contents of a buffer. Elements after the last segment are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fill(pub Vec<Segment>);
 
+/// A run of elements from one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub source: Source,
-    /// `None` fills what is left.
+    /// Number of elements; `None` for all remaining ones.
     pub count: Option<usize>,
 }
 
+/// The source of the values of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Value(u64),
     /// The position in the buffer.
     Index,
-    /// The boundary set of the type, each value `stride` times, over and over. Strides 1 and n make all pairs.
+    /// The boundary values of the type, cyclically, each repeated `stride` times. Two buffers with strides 1 and n (the number of values)
+    /// contain all pairs.
     Boundary {
         stride: usize,
     },
-    /// Random members of the boundary set.
+    /// Random boundary values.
     Pick {
         seed: u32,
     },
@@ -33,25 +37,29 @@ pub enum Source {
     Random {
         seed: u32,
     },
-    /// Integers of random length; floats between 1/16 and 16 of either sign.
+    /// Integers of random bit length; floats with magnitudes between 1/16 and 16 and random sign.
     Sized {
         seed: u32,
     },
 }
 
 impl Fill {
+    /// Returns a fill with zeros.
     pub fn zero() -> Fill {
         Fill(vec![Segment { source: Source::Value(0), count: None }])
     }
 
+    /// Returns a fill from sources with element counts.
     pub fn of(segments: &[(Source, usize)]) -> Fill {
         Fill(segments.iter().map(|&(source, count)| Segment { source, count: Some(count) }).collect())
     }
 
+    /// Returns a fill from one source.
     pub fn all(source: Source) -> Fill {
         Fill(vec![Segment { source, count: None }])
     }
 
+    /// Returns the elements of a buffer of `count` elements, as bits.
     pub fn values(&self, element: Element, count: usize) -> Vec<u64> {
         let set = boundary(element);
         let mut values = Vec::with_capacity(count);
@@ -74,7 +82,7 @@ impl Fill {
     }
 }
 
-/// SplitMix64 of seed and position.
+/// Returns a random number: SplitMix64 of seed and position.
 pub fn random(seed: u32, position: usize) -> u64 {
     let mut z = (u64::from(seed) << 32 | position as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -82,6 +90,7 @@ pub fn random(seed: u32, position: usize) -> u64 {
     z ^ z >> 31
 }
 
+/// Returns a random integer of random bit length, or a random float with magnitude between 1/16 and 16.
 fn sized(element: Element, seed: u32, position: usize) -> u64 {
     let bits = random(seed, position);
     let choice = random(!seed, position);
@@ -98,7 +107,7 @@ fn sized(element: Element, seed: u32, position: usize) -> u64 {
     }
 }
 
-/// The values where things go wrong.
+/// Returns the boundary values of a type: zeros, ones, ends of the range, values next to them, bit patterns, NaNs.
 pub fn boundary(element: Element) -> Vec<u64> {
     let values = match element.format() {
         Some(format) => float_boundary(format),

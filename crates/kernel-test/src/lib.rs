@@ -1,8 +1,8 @@
-//! Kernel tests: one PTX file whose comment header says how to run it and what must come out.
+//! Kernel tests: PTX files whose comment header specifies a launch and the expected results.
 //!
-//! The header's grammar is in `docs/kernel-tests.md`. This crate reads it ([`parse`]), writes it ([`KernelTest::header`]),
-//! makes the inputs ([`fill`]) and judges the outputs ([`Expectation::compare`]). It launches nothing: a GPU harness, an
-//! interpreter and a simulator all run the same [`KernelTest`].
+//! The grammar of the header is in `docs/kernel-tests.md`. This crate parses it ([`parse`]), writes it ([`KernelTest::header`]), generates
+//! the inputs ([`fill`]) and compares the outputs ([`Expectation::compare`]). It launches nothing: a GPU harness, an interpreter and a
+//! simulator all run the same [`KernelTest`].
 
 mod compare;
 mod element;
@@ -14,28 +14,30 @@ pub use element::Element;
 pub use fill::{Fill, Segment, Source};
 pub use text::{FIRST_LINE, parse};
 
-/// A launch and its outcome.
+/// A kernel launch and its expected results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelTest {
     pub kernel: String,
     pub grid: [u32; 3],
     pub block: [u32; 3],
-    /// Dynamic shared memory.
+    /// Size of dynamic shared memory in bytes.
     pub shared_bytes: u32,
-    /// In the order of the kernel's parameters.
+    /// The arguments, in the order of the kernel's parameters.
     pub parameters: Vec<Parameter>,
     pub expectations: Vec<Expectation>,
 }
 
+/// An argument of the launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     pub name: String,
     pub value: Value,
 }
 
+/// The value of an argument.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A pointer to memory of its own.
+    /// A pointer to a buffer that is allocated for this argument.
     Buffer {
         element: Element,
         count: usize,
@@ -45,11 +47,11 @@ pub enum Value {
         element: Element,
         bits: u64,
     },
-    /// A parameter passed by value, such as a structure.
+    /// A parameter passed by value that is not a scalar, such as a structure.
     Bytes(Vec<u8>),
 }
 
-/// What a buffer must hold after the launch.
+/// The expected contents of a buffer after the launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     pub parameter: String,
@@ -57,10 +59,11 @@ pub struct Expectation {
     pub values: Vec<Expected>,
 }
 
+/// How exactly the expected values must be met.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     Exact,
-    /// Right if close by any measure: units in the last place, absolutely, or relative to the expected value.
+    /// Accepted if close by at least one measure: units in the last place, absolute error, or error relative to the expected value.
     Near {
         ulp: u64,
         absolute: f64,
@@ -70,6 +73,7 @@ pub enum Tolerance {
     AnyOrder,
 }
 
+/// The expected value of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expected {
     Bits(u64),
@@ -77,19 +81,20 @@ pub enum Expected {
     Either(u64, u64),
     /// Any NaN.
     Nan,
-    /// Not specified.
+    /// Not specified: any value is accepted.
     Any,
-    /// What the PTX interpreter computes; to be replaced by that before outputs are judged ([`Expectation::resolve`]).
+    /// The value that the PTX interpreter computes; must be replaced by it before outputs are compared ([`Expectation::resolve`]).
     Interpreter,
 }
 
 impl KernelTest {
-    /// The bytes of a buffer before the launch.
+    /// Returns the bytes of a buffer before the launch.
     pub fn initial_bytes(element: Element, count: usize, fill: &Fill) -> Vec<u8> {
         let values = fill.values(element, count);
         values.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(element.bytes())).collect()
     }
 
+    /// Returns the element type and the number of elements of a buffer.
     pub fn buffer(&self, name: &str) -> Option<(Element, usize)> {
         self.parameters.iter().find(|parameter| parameter.name == name).and_then(|parameter| match parameter.value {
             Value::Buffer { element, count, .. } => Some((element, count)),
@@ -97,7 +102,7 @@ impl KernelTest {
         })
     }
 
-    /// Whether the interpreter must be asked before outputs can be judged.
+    /// Returns whether the interpreter must run before outputs can be compared.
     pub fn needs_interpreter(&self) -> bool {
         self.expectations.iter().any(|expectation| expectation.values.contains(&Expected::Interpreter))
     }

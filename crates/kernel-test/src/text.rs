@@ -1,22 +1,23 @@
-//! The header's text: `// key: value` lines, continued by lines that start with `//  `.
+//! Parser and printer of the header: lines `// key: value`, continued by lines that start with `//  `.
 
 use crate::{Element, Expectation, Expected, Fill, KernelTest, Parameter, Segment, Source, Tolerance, Value};
 use std::fmt::Write;
 
-/// How every kernel test begins.
+/// The first line of every kernel test.
 pub const FIRST_LINE: &str = "// kernel-test 1";
+/// Maximum line length of printed headers, in characters.
 const WIDTH: usize = 116;
-/// Elements of all buffers of a test together, so that a header cannot ask for more memory than tests need.
+/// Limit on the total number of elements of all buffers of a test, so that a header cannot request arbitrary amounts of memory.
 const MOST_ELEMENTS: usize = 1 << 26;
-/// Blocks of a grid in each direction, and threads of a block, as every GPU since sm_30 has them.
+/// Limits on the grid size and the block size in each dimension, as for all GPUs since sm_30.
 const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 0xffff, 0xffff];
 const MOST_THREADS: [u32; 3] = [1024, 1024, 64];
-/// Bytes of shared memory of a block that a header may ask for.
+/// Limit on the dynamic shared memory of a block, in bytes.
 const MOST_SHARED_BYTES: u32 = 1 << 20;
-/// Expected values that the interpreter gives.
+/// The word for expected values that the interpreter computes.
 const INTERPRETER: &str = "interpreter";
 
-/// Reads the header of a file.
+/// Parses the header of a file.
 pub fn parse(text: &str) -> Result<KernelTest, String> {
     let mut lines = text.lines();
     if lines.next().map(str::trim_end) != Some(FIRST_LINE) {
@@ -46,7 +47,7 @@ fn shortened(entry: &str) -> String {
     entry.chars().take(60).collect()
 }
 
-/// Joins continued lines; stops at the first line that is no comment.
+/// Joins continuation lines; stops at the first line that is not a comment.
 fn entries<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut entries: Vec<String> = Vec::new();
     for line in lines.map_while(|line| line.strip_prefix("//")) {
@@ -61,6 +62,7 @@ fn entries<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     entries
 }
 
+/// Parses one entry and adds it to the test.
 fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
     let (key, value) = entry.split_once(':').ok_or("no colon")?;
     let value = value.trim();
@@ -87,7 +89,7 @@ fn read_entry(test: &mut KernelTest, entry: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if the buffers of a test have more elements than tests need.
+/// Fails if the buffers of a test have more elements than the limit.
 fn check_elements(test: &KernelTest) -> Result<(), String> {
     let counts = test.parameters.iter().filter_map(|parameter| match parameter.value {
         Value::Buffer { count, .. } => Some(count),
@@ -99,6 +101,7 @@ fn check_elements(test: &KernelTest) -> Result<(), String> {
     }
 }
 
+/// Parses a grid or block size.
 fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
     let mut shape = [1; 3];
     for (i, word) in text.split_whitespace().enumerate() {
@@ -112,6 +115,7 @@ fn read_shape(text: &str, most: [u32; 3]) -> Result<[u32; 3], String> {
     Ok(shape)
 }
 
+/// Parses the value of a parameter: `f32[4] = FILL`, `bytes[3] = 01 02 ff` or `u16 = ffff`.
 fn read_parameter(text: &str) -> Result<Value, String> {
     let (kind, value) = text.split_once('=').ok_or("no `=`")?;
     let (kind, value) = (kind.trim(), value.trim());
@@ -142,6 +146,7 @@ fn read_fill(text: &str) -> Result<Fill, String> {
     text.split_whitespace().map(read_segment).collect::<Result<_, _>>().map(Fill)
 }
 
+/// Parses one word of a fill, such as `random:7*100`.
 fn read_segment(word: &str) -> Result<Segment, String> {
     let (body, count) = match word.split_once('*') {
         Some((body, count)) => (body, Some(count.parse::<usize>().map_err(|_| "a repeat count is no number")?)),
@@ -160,6 +165,7 @@ fn read_segment(word: &str) -> Result<Segment, String> {
     Ok(Segment { source, count })
 }
 
+/// Parses the expectation of a buffer with `count` elements: `interpreter`, or `TOLERANCE = VALUES`.
 fn read_expectation(name: &str, text: &str, count: usize) -> Result<Expectation, String> {
     if text == INTERPRETER {
         let values = vec![Expected::Interpreter; count];
@@ -213,7 +219,7 @@ fn read_expected(body: &str) -> Result<Expected, String> {
 }
 
 impl KernelTest {
-    /// The header as comment lines, as [`parse`] reads it.
+    /// Returns the header as comment lines that [`parse`] accepts.
     pub fn header(&self, about: &str) -> String {
         let mut out = format!("{FIRST_LINE}\n");
         push_wrapped(&mut out, &format!("about: {about}"));
@@ -254,7 +260,7 @@ impl Fill {
         for segment in &self.0 {
             let length = segment.count.unwrap_or(left).min(left);
             left -= length;
-            // A value without a count stands for one element, so "the rest" must be counted.
+            // A value without a count stands for one element, so a count is printed for a value that fills the rest.
             let counted = matches!(segment.source, Source::Value(bits) if bits != 0);
             let count = if counted { Some(length) } else { segment.count };
             words.push(Segment { count, ..segment.clone() }.text());
@@ -315,6 +321,7 @@ impl Expectation {
     }
 }
 
+/// Appends an entry as comment lines of limited length.
 fn push_wrapped(out: &mut String, text: &str) {
     let mut line = String::from("//");
     let mut first = true;
@@ -399,7 +406,7 @@ mod tests {
         assert!(parse(".version 8.0").is_err());
     }
 
-    /// Memory follows what a test can use, not what its header says.
+    /// Sizes above the limits are refused before any memory is allocated for them.
     #[test]
     fn sizes_that_no_test_needs_are_refused() {
         let refused = |old: &str, new: &str, why: &str| {

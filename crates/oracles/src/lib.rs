@@ -1,18 +1,18 @@
-//! The vendor's tools ("oracles") that tests compare with. For tests only.
+//! Locates NVIDIA's tools ("oracles"), with which tests compare. For tests only.
 //!
-//! A tool is looked for in the folder that `ORIOLE_ORACLES` names, or in `.oracles/bin`, where `tools/oracles.sh` installs it. If it is not
-//! there, the test is skipped, and says so where people see it. But if `ORIOLE_ORACLES` is set, somebody wants the comparison: then a tool
-//! that is missing is a failure.
+//! A tool is searched in the folder that `ORIOLE_ORACLES` names, or else in `.oracles/bin`, where `tools/oracles.sh` installs it. If the
+//! tool is missing, the test is skipped with a visible message. But if `ORIOLE_ORACLES` is set, the comparison is requested, and a missing
+//! tool is a failure.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::{env, fs, thread};
 
-/// The variable that names the folder.
+/// The environment variable that names the folder.
 const VARIABLE: &str = "ORIOLE_ORACLES";
 
-/// A tool that `tools/oracles.sh` installs. Without it, the test that asks is to return.
+/// Returns the path of a tool that `tools/oracles.sh` installs. If it returns `None`, the calling test should return.
 ///
 /// # Panics
 ///
@@ -28,7 +28,8 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     }
 }
 
-/// A tool that only some installations have, such as nvlink. Tools next to the one that a link to ptxas leads to count, too.
+/// Returns the path of a tool that only some installations have, such as nvlink. Also searches the folder of the file that the link
+/// `ptxas` points to.
 pub fn optional_tool(name: &str) -> Option<PathBuf> {
     let folder = env::var_os(VARIABLE).map_or_else(installed, PathBuf::from);
     let beside = fs::canonicalize(folder.join("ptxas")).ok().and_then(|ptxas| Some(ptxas.parent()?.join(name)));
@@ -39,26 +40,29 @@ pub fn optional_tool(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Says that the test that runs is skipped. `println!` and `eprintln!` show nothing of tests that pass; this does.
+/// Prints that the current test is skipped. Writes to standard error directly, because the test harness captures the output of `println!`
+/// and `eprintln!` of passing tests.
 pub fn skip(why: &str) {
     let current = thread::current();
     let line = format!("skipped: {}: {why}\n", current.name().unwrap_or("a test"));
-    // There is nobody left to tell if this fails.
+    // An error here cannot be reported anywhere.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// The folder in which `tools/oracles.sh` installs.
+/// Returns the folder into which `tools/oracles.sh` installs.
 fn installed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.oracles/bin")
 }
 
+/// A tool that was not found.
 #[derive(PartialEq, Eq, Debug)]
 struct Missing {
     folder: PathBuf,
-    /// Whether somebody asked for the comparison.
+    /// Whether `ORIOLE_ORACLES` is set, so that the comparison is requested.
     is_wanted: bool,
 }
 
+/// Searches a tool in the folder `named`, or else in `installed`.
 fn find(name: &str, named: Option<OsString>, installed: &Path) -> Result<PathBuf, Missing> {
     let is_wanted = named.is_some();
     let folder = named.map_or_else(|| installed.to_owned(), PathBuf::from);

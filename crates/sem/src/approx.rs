@@ -1,7 +1,7 @@
-//! Reference values for the approximate functions, which the manual specifies by an error bound.
+//! Reference values of the approximate functions, for which the PTX manual specifies an error bound.
 //!
-//! These are the only functions that use native arithmetic: they are computed in f64 and rounded once, which is far more exact than
-//! any of the bounds. Domain errors give NaN.
+//! These are the only functions that use native floating-point arithmetic: they are computed in f64 and rounded once, which is far more
+//! precise than the bounds. Domain errors give NaN.
 
 use crate::convert::{Overflow, float_to_float};
 use crate::float::Mode;
@@ -20,7 +20,7 @@ pub enum Function {
     Rcp,
 }
 
-/// The function's value rounded to nearest in the operand's format, operands and results flushed with `ftz`.
+/// Returns the value of the function rounded to nearest in the operand's format. With `ftz` subnormal operands and results become zero.
 pub fn evaluate(function: Function, format: Format, bits: u64, ftz: bool) -> u64 {
     let bits = if ftz { format.flush(bits) } else { bits };
     let x = f64::from_bits(float_to_float(F64, format, bits, Mode::RN, Overflow::Ieee));
@@ -38,7 +38,7 @@ pub fn evaluate(function: Function, format: Format, bits: u64, ftz: bool) -> u64
     if ftz { format.flush(result) } else { result }
 }
 
-/// The value as f64, for range checks.
+/// Returns the value as f64, for range checks.
 pub fn value(format: Format, bits: u64) -> f64 {
     f64::from_bits(float_to_float(F64, format, bits, Mode::RN, Overflow::Ieee))
 }

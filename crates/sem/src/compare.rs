@@ -1,4 +1,4 @@
-//! Comparisons and classification.
+//! Comparisons and classification of numbers.
 
 use crate::exact::Number;
 use crate::float::order_key;
@@ -15,26 +15,26 @@ pub enum Comparison {
     Le,
     Gt,
     Ge,
-    /// Unsigned spellings: lower, lower or same, higher, higher or same.
+    /// `lo`, `ls`, `hi`, `hs`: unsigned lower, lower or same, higher, higher or same.
     Lo,
     Ls,
     Hi,
     Hs,
-    /// Unordered: true if an operand is NaN.
+    /// `equ` to `geu`: unordered comparisons, which also hold if an operand is NaN.
     Equ,
     Neu,
     Ltu,
     Leu,
     Gtu,
     Geu,
-    /// Both operands are numbers.
+    /// Both operands are numbers (not NaN).
     Num,
-    /// An operand is NaN.
+    /// At least one operand is NaN.
     Nan,
 }
 
 impl Comparison {
-    /// Whether the relation holds, given the order of the operands; `None` means unordered.
+    /// Returns whether the relation holds for operands in this order; `None` means unordered (NaN).
     pub fn holds(self, order: Option<Ordering>) -> bool {
         use Comparison as C;
         let Some(order) = order else {
@@ -53,11 +53,12 @@ impl Comparison {
     }
 }
 
+/// Compares two floats.
 pub fn float(format: Format, comparison: Comparison, a: u64, b: u64, ftz: bool) -> bool {
     comparison.holds(float_order(format, a, b, ftz))
 }
 
-/// The order of two floats; zeros are equal, NaN has none.
+/// Returns the order of two floats; the two zeros are equal, and NaN has no order.
 pub fn float_order(format: Format, a: u64, b: u64, ftz: bool) -> Option<Ordering> {
     let prepare = |x: u64| if ftz { format.flush(x) } else { x & format.mask() };
     let (a, b) = (prepare(a), prepare(b));
@@ -68,11 +69,12 @@ pub fn float_order(format: Format, a: u64, b: u64, ftz: bool) -> Option<Ordering
     }
 }
 
+/// Compares two integers.
 pub fn int(kind: Int, comparison: Comparison, a: u64, b: u64) -> bool {
     comparison.holds(Some(kind.value(a).cmp(&kind.value(b))))
 }
 
-/// The properties `testp` asks for.
+/// The properties that `testp` tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
     Finite,
@@ -83,6 +85,7 @@ pub enum Property {
     Subnormal,
 }
 
+/// Tests a property of a float.
 pub fn test(format: Format, property: Property, a: u64) -> bool {
     let (nan, infinite) = (format.is_nan(a), format.is_infinite(a));
     match property {
@@ -90,7 +93,7 @@ pub fn test(format: Format, property: Property, a: u64) -> bool {
         Property::Infinite => infinite,
         Property::Number => !nan,
         Property::NotANumber => nan,
-        // The manual counts zeros as normal.
+        // The PTX manual counts zeros as normal.
         Property::Normal => !nan && !infinite && !format.is_subnormal(a),
         Property::Subnormal => format.is_subnormal(a),
     }

@@ -1,20 +1,20 @@
-//! Conversions between all types, as `cvt` does them.
+//! Conversions between all types, with the semantics of `cvt`.
 
 use crate::exact::{Exact, Number};
 use crate::float::Mode;
 use crate::format::{F32, F64, Format, Rounding, TF32};
 use crate::int::Int;
 
-/// What happens to values beyond the destination's range.
+/// The treatment of values beyond the destination's range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// Infinity, or the largest number where the rounding mode says so.
+    /// Infinity, or the largest finite number, depending on the rounding mode.
     Ieee,
-    /// `.satfinite`: the largest number of the sign; NaN becomes the canonical NaN.
+    /// `.satfinite`: the largest finite number with the same sign. NaN becomes the canonical NaN.
     SatFinite,
 }
 
-/// Float to float. `.ftz` concerns f32 operands and results only.
+/// Converts float to float. `.ftz` applies to f32 operands and f32 results only.
 pub fn float_to_float(to: Format, from: Format, bits: u64, mode: Mode, overflow: Overflow) -> u64 {
     let bits = if mode.ftz && from == F32 { F32.flush(bits) } else { bits };
     let value = Number::unpack(from, bits);
@@ -24,7 +24,7 @@ pub fn float_to_float(to: Format, from: Format, bits: u64, mode: Mode, overflow:
     if finite_only { flush.clamp(to, to.largest(to.is_negative(result))) } else { result }
 }
 
-/// f32 to the register form of tf32: the lower 13 bits are zero, in the canonical NaN too (seen on an H200).
+/// Converts f32 to tf32 as it is held in a register: the lower 13 bits are zero, also for the canonical NaN (observed on an H200).
 pub fn tf32_register(bits: u64, mode: Mode, overflow: Overflow) -> u64 {
     float_to_float(TF32, F32, bits, mode, overflow) << (F32.fraction_bits - TF32.fraction_bits)
 }
@@ -48,8 +48,8 @@ pub fn to_integral(format: Format, bits: u64, mode: Mode) -> u64 {
     mode.clamp(format, result)
 }
 
-/// Float to integer, clamped to the destination's range. NaN gives zero, or the top bit alone if a 64-bit type takes
-/// part, as the manual says.
+/// Converts float to integer, clamped to the destination's range. As the manual specifies, NaN gives 0, or only the top bit set if the
+/// source is f64 or the destination has 64 bits.
 pub fn float_to_int(to: Int, from: Format, bits: u64, rounding: Rounding, ftz: bool) -> u64 {
     let bits = if ftz && from == F32 { F32.flush(bits) } else { bits };
     match Number::unpack(from, bits) {
@@ -64,24 +64,26 @@ pub fn float_to_int(to: Int, from: Format, bits: u64, rounding: Rounding, ftz: b
     }
 }
 
-/// Integer to float.
+/// Converts integer to float.
 pub fn int_to_float(to: Format, from: Int, bits: u64, mode: Mode) -> u64 {
     let value = Exact::from_integer(from.value(bits)).map_or(Number::Zero { negative: false }, Number::Finite);
     mode.finish(to, value)
 }
 
-/// Integer to integer: truncation or extension, or clamping with `.sat`.
+/// Converts integer to integer: truncates or extends; with `saturate` clamps.
 pub fn int_to_int(to: Int, from: Int, bits: u64, saturate: bool) -> u64 {
     let value = from.value(bits);
     if saturate { to.clamp(value) } else { to.wrap(value) }
 }
 
-/// The exponent that stands for one in ue8m0, the format of scale factors: eight bits of exponent, no sign, no fraction.
+/// The exponent bias of ue8m0, the format of scale factors: eight bits of exponent, no sign, no fraction.
 const UE8M0_BIAS: i32 = 127;
+/// The NaN of ue8m0.
 const UE8M0_NAN: u64 = 0xff;
+/// The largest number of ue8m0.
 const UE8M0_LARGEST: u64 = 0xfe;
 
-/// Float to ue8m0. The sign is ignored, and what is below the least power becomes that.
+/// Converts float to ue8m0. The sign is ignored; a value below the smallest power of two becomes that power.
 pub fn to_ue8m0(from: Format, bits: u64, rounding: Rounding, overflow: Overflow) -> u64 {
     let too_large = if overflow == Overflow::SatFinite { UE8M0_LARGEST } else { UE8M0_NAN };
     match Number::unpack(from, bits) {
@@ -97,7 +99,7 @@ pub fn to_ue8m0(from: Format, bits: u64, rounding: Rounding, overflow: Overflow)
     }
 }
 
-/// ue8m0 to a float, which must have the range of f32.
+/// Converts ue8m0 to a float format, which must have the exponent range of f32.
 pub fn from_ue8m0(to: Format, bits: u64) -> u64 {
     if bits & 0xff == UE8M0_NAN {
         return to.canonical_nan();

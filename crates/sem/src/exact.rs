@@ -1,12 +1,15 @@
-//! Numbers taken apart, and the one rounding function.
+//! Exact representation of floating-point numbers, and the rounding function that all operations share.
 //!
-//! An [`Exact`] is `significand * 2^exponent` with a sign. Results that do not fit into 128 bits keep their lost part as
-//! a sticky last bit: it is set if anything below was nonzero. Rounding only asks whether the lost part is zero, below,
-//! at or above one half, so the sticky bit is enough as long as the significand keeps two more bits than the target.
+//! An [`Exact`] is `significand * 2^exponent` with a sign. If a result does not fit into 128 bits, the lost part is kept as a sticky last
+//! bit, which is set if any lost bit was set. Rounding depends only on whether the lost part is zero, below, at, or above one half, so the
+//! sticky bit is sufficient as long as the significand has at least two more bits than the target format.
+//!
+//! Example: rounding 0b1011.01 (significand 0b101101, exponent -2) at last place 1 keeps 0b101 and loses 0b101, which is above one half
+//! (0b100); `NearestEven` gives 0b110, that is 12.
 
 use crate::format::{Format, Rounding, Specials};
 
-/// A nonzero number, or one that was rounded up to the precision of its sticky bit.
+/// A nonzero number, exact except for what its sticky bit stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
     pub negative: bool,
@@ -15,7 +18,7 @@ pub struct Exact {
     pub significand: u128,
 }
 
-/// What the bits of a format stand for.
+/// The value that the bits of a format represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     Nan,
@@ -24,10 +27,11 @@ pub enum Number {
     Finite(Exact),
 }
 
-/// Bits a normalized significand has: room for a carry above, and for any product of two f64.
+/// Number of bits of a normalized significand: any product of two f64 fits, and a carry above.
 const NORMALIZED_BITS: u32 = 126;
 
 impl Number {
+    /// Decodes the bits of a format.
     pub fn unpack(format: Format, bits: u64) -> Number {
         let negative = format.is_negative(bits);
         if format.is_nan(bits) {
@@ -46,6 +50,7 @@ impl Number {
         Number::Finite(Exact { negative, exponent, significand: u128::from(fraction | hidden) })
     }
 
+    /// Returns the negated number; NaN stays NaN.
     pub fn negated(self) -> Number {
         match self {
             Number::Nan => Number::Nan,
@@ -55,6 +60,7 @@ impl Number {
         }
     }
 
+    /// Returns whether the sign is negative; false for NaN.
     pub(crate) fn is_negative(self) -> bool {
         match self {
             Number::Nan => false,
@@ -65,11 +71,12 @@ impl Number {
 }
 
 impl Exact {
+    /// Returns an integer as an exact number; `None` for zero.
     pub fn from_integer(value: i128) -> Option<Exact> {
         (value != 0).then(|| Exact { negative: value < 0, exponent: 0, significand: value.unsigned_abs() })
     }
 
-    /// Same value with the leading one at a fixed place.
+    /// Returns the same value with the leading one at a fixed position, bit `NORMALIZED_BITS - 1`.
     pub(crate) fn normalized(self) -> Exact {
         let shift = self.significand.leading_zeros() as i32 - (128 - NORMALIZED_BITS as i32);
         if shift >= 0 {
@@ -79,12 +86,12 @@ impl Exact {
         }
     }
 
-    /// Position of the leading one as a power of two.
+    /// Returns the exponent of the leading one: the value is in `[2^m, 2^(m+1))`.
     pub(crate) fn magnitude(self) -> i32 {
         self.exponent + 127 - self.significand.leading_zeros() as i32
     }
 
-    /// Exact product; both significands must have at most 64 bits.
+    /// Returns the exact product; both significands must have at most 64 bits.
     pub(crate) fn times(self, other: Exact) -> Exact {
         debug_assert!(self.significand >> 64 == 0 && other.significand >> 64 == 0);
         Exact {
@@ -94,7 +101,7 @@ impl Exact {
         }
     }
 
-    /// Sum, sticky below 2^-124 of the larger operand; `None` if it is exactly zero.
+    /// Returns the sum, with a sticky bit below 2^-124 of the larger operand; `None` if the sum is exactly zero.
     pub(crate) fn plus(self, other: Exact) -> Option<Exact> {
         let (a, b) = (self.normalized(), other.normalized());
         let (large, small) = if (a.exponent, a.significand) >= (b.exponent, b.significand) { (a, b) } else { (b, a) };
@@ -103,8 +110,8 @@ impl Exact {
         (significand != 0).then_some(Exact { significand, ..large })
     }
 
-    /// The bits of the nearest number of a format in the given direction. Overflow gives infinity or the largest number as
-    /// IEEE 754 says; formats without infinity saturate.
+    /// Rounds to a format and returns the bits. Overflow gives infinity or the largest finite number as IEEE 754 specifies; formats
+    /// without infinity saturate.
     pub fn round(self, format: Format, rounding: Rounding) -> u64 {
         let (least, fraction_bits) = (format.least_exponent(), format.fraction_bits as i32);
         let last_place = (self.magnitude() - fraction_bits).max(least);
@@ -125,6 +132,7 @@ impl Exact {
         magnitude | format.sign_of(self.negative)
     }
 
+    /// Returns the bits for a number beyond the range of the format.
     fn overflow(self, format: Format, rounding: Rounding) -> u64 {
         let away = match rounding {
             Rounding::NearestEven | Rounding::NearestAway => true,
@@ -138,7 +146,7 @@ impl Exact {
         }
     }
 
-    /// Magnitude in units of `2^last_place`, rounded to an integer, and whether that was exact.
+    /// Rounds the magnitude to an integer multiple of `2^last_place`. Returns the multiple, and whether the result is exact.
     pub fn round_at(self, last_place: i32, rounding: Rounding) -> (u128, bool) {
         let shift = last_place - self.exponent;
         if shift <= 0 {
@@ -162,7 +170,7 @@ impl Exact {
     }
 }
 
-/// Shifts right and keeps in the last bit whether anything was lost.
+/// Shifts right; sets the last bit if any lost bit was set.
 pub(crate) fn shift_right_sticky(value: u128, shift: u32) -> u128 {
     match shift {
         0 => value,

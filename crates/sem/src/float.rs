@@ -1,4 +1,4 @@
-//! Floating-point arithmetic, correctly rounded in every mode and format.
+//! Floating-point arithmetic, correctly rounded in every rounding mode and format.
 
 use crate::exact::{Exact, Number};
 use crate::format::{Format, Rounding};
@@ -7,19 +7,21 @@ use crate::format::{Format, Rounding};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     pub rounding: Rounding,
-    /// Subnormal operands and results become zeros of their sign.
+    /// `.ftz`: subnormal operands and results become zeros of the same sign.
     pub ftz: bool,
-    /// Results are clamped to [0, 1]; NaN becomes +0.
+    /// `.sat`: results are clamped to [0, 1]; NaN becomes +0.
     pub sat: bool,
-    /// Negative results become +0; NaN stays NaN.
+    /// `.relu`: negative results become +0; NaN stays NaN.
     pub relu: bool,
 }
 
 impl Mode {
+    /// Returns a mode with this rounding and no other modifier.
     pub const fn new(rounding: Rounding) -> Mode {
         Mode { rounding, ftz: false, sat: false, relu: false }
     }
 
+    /// Rounding to nearest even, without other modifiers.
     pub const RN: Mode = Mode::new(Rounding::NearestEven);
 
     pub const fn ftz(self, ftz: bool) -> Mode {
@@ -34,15 +36,16 @@ impl Mode {
         Mode { relu, ..self }
     }
 
+    /// Decodes an operand, flushed if the mode says so.
     fn unpack(self, format: Format, bits: u64) -> Number {
         Number::unpack(format, if self.ftz { format.flush(bits) } else { bits })
     }
 
-    /// Rounds and applies flushing and clamping.
+    /// Rounds a result to a format, and applies flushing and clamping.
     ///
-    /// With `.ftz` a result is flushed if it is below the smallest normal number after rounding to the format's precision with
-    /// an unbounded exponent, as IEEE 754 defines "tiny after rounding"; seen on an H200 (`fma.rn.ftz`: 2^-126 - 2^-252 stays 2^-126,
-    /// `mul.rn.ftz`: 2^-126 - 2^-150 becomes zero).
+    /// With `.ftz` a result is flushed if it is below the smallest normal number after rounding to the format's precision with unbounded
+    /// exponent range; IEEE 754 calls this "tininess detected after rounding". Observed on an H200: `fma.rn.ftz` gives 2^-126 for 2^-126 -
+    /// 2^-252, and `mul.rn.ftz` gives zero for 2^-126 - 2^-150.
     pub fn finish(self, format: Format, value: Number) -> u64 {
         let bits = match value {
             Number::Nan => format.canonical_nan(),
@@ -54,6 +57,7 @@ impl Mode {
         self.clamp(format, bits)
     }
 
+    /// Returns whether a number is below the smallest normal number after rounding with unbounded exponent range.
     fn is_tiny(self, format: Format, x: Exact) -> bool {
         let fraction_bits = format.fraction_bits as i32;
         let (kept, _) = x.round_at(x.magnitude() - fraction_bits, self.rounding);
@@ -61,7 +65,7 @@ impl Mode {
         x.magnitude() + i32::from(carried) < 1 - format.bias()
     }
 
-    /// `.sat` and `.relu` on a finished result.
+    /// Applies `.sat` and `.relu` to a rounded result.
     pub fn clamp(self, format: Format, bits: u64) -> u64 {
         let nan = format.is_nan(bits);
         if self.sat && (nan || format.is_negative(bits)) || self.relu && !nan && format.is_negative(bits) {
@@ -74,6 +78,7 @@ impl Mode {
     }
 }
 
+/// Returns the exact product.
 fn product(a: Number, b: Number) -> Number {
     let negative = a.is_negative() != b.is_negative();
     match (a, b) {
@@ -85,6 +90,7 @@ fn product(a: Number, b: Number) -> Number {
     }
 }
 
+/// Returns the sum; `rounding` determines the sign of an exact zero.
 fn sum(a: Number, b: Number, rounding: Rounding) -> Number {
     let zero_of_sum = Number::Zero { negative: rounding == Rounding::Down };
     match (a, b) {
@@ -105,27 +111,31 @@ fn sum(a: Number, b: Number, rounding: Rounding) -> Number {
     }
 }
 
+/// Computes `a + b`.
 pub fn add(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, sum(mode.unpack(format, a), mode.unpack(format, b), mode.rounding))
 }
 
+/// Computes `a - b`.
 pub fn sub(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, sum(mode.unpack(format, a), mode.unpack(format, b).negated(), mode.rounding))
 }
 
+/// Computes `a * b`.
 pub fn mul(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, product(mode.unpack(format, a), mode.unpack(format, b)))
 }
 
-/// `a * b + c` with one rounding.
+/// Computes `a * b + c` with one rounding.
 pub fn fma(format: Format, a: u64, b: u64, c: u64, mode: Mode) -> u64 {
     let ab = product(mode.unpack(format, a), mode.unpack(format, b));
     mode.finish(format, sum(ab, mode.unpack(format, c), mode.rounding))
 }
 
-/// Quotient bits beyond the divisor's precision: 53 + 72 bits fit into 128.
+/// Number of quotient bits beyond the precision of the operands. The numerator has 53 + 72 bits, which fit into 128.
 const QUOTIENT_SHIFT: u32 = 72;
 
+/// Returns the quotient, with a sticky bit.
 fn quotient(a: Number, b: Number) -> Number {
     let negative = a.is_negative() != b.is_negative();
     match (a, b) {
@@ -144,14 +154,17 @@ fn quotient(a: Number, b: Number) -> Number {
     }
 }
 
+/// Computes `a / b`.
 pub fn div(format: Format, a: u64, b: u64, mode: Mode) -> u64 {
     mode.finish(format, quotient(mode.unpack(format, a), mode.unpack(format, b)))
 }
 
+/// Computes `1 / a`.
 pub fn rcp(format: Format, a: u64, mode: Mode) -> u64 {
     div(format, format.one(), a, mode)
 }
 
+/// Computes the square root; NaN for negative numbers, -0 for -0.
 pub fn sqrt(format: Format, a: u64, mode: Mode) -> u64 {
     let root = match mode.unpack(format, a) {
         Number::Finite(x) if x.negative => Number::Nan,
@@ -169,22 +182,22 @@ pub fn sqrt(format: Format, a: u64, mode: Mode) -> u64 {
     mode.finish(format, root)
 }
 
-/// The sign bit cleared; what happens to NaN payloads is unspecified in PTX.
+/// Clears the sign bit. PTX leaves the result for NaN unspecified.
 pub fn abs(format: Format, a: u64, ftz: bool) -> u64 {
     (if ftz { format.flush(a) } else { a & format.mask() }) & !format.sign_bit()
 }
 
-/// The sign bit inverted; what happens to NaN payloads is unspecified in PTX.
+/// Inverts the sign bit. PTX leaves the result for NaN unspecified.
 pub fn neg(format: Format, a: u64, ftz: bool) -> u64 {
     (if ftz { format.flush(a) } else { a & format.mask() }) ^ format.sign_bit()
 }
 
-/// `copysign d, a, b`: the magnitude of `b` with the sign of `a`.
+/// Computes `copysign d, a, b`: the magnitude of `b` with the sign of `a`.
 pub fn copysign(format: Format, a: u64, b: u64) -> u64 {
     a & format.sign_bit() | b & (format.sign_bit() - 1)
 }
 
-/// Which of two numbers `min` and `max` give.
+/// Selects the operation of [`min_max`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extreme {
     Min,
@@ -195,12 +208,13 @@ pub enum Extreme {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtremeMode {
     pub ftz: bool,
-    /// `.NaN`: a NaN operand makes the result NaN; otherwise the other operand wins.
+    /// `.NaN`: the result is NaN if an operand is NaN. Otherwise the result is the operand that is a number.
     pub nan: bool,
-    /// `.xorsign.abs`: magnitudes are compared, the result's sign is the operands' signs combined.
+    /// `.xorsign.abs`: compares magnitudes; the sign of the result is the exclusive or of the operands' signs.
     pub xorsign_abs: bool,
 }
 
+/// Computes `min` or `max`; -0 is less than +0.
 pub fn min_max(format: Format, which: Extreme, a: u64, b: u64, mode: ExtremeMode) -> u64 {
     let prepare = |x: u64| {
         let x = if mode.ftz { format.flush(x) } else { x & format.mask() };
@@ -223,7 +237,7 @@ pub fn min_max(format: Format, which: Extreme, a: u64, b: u64, mode: ExtremeMode
     }
 }
 
-/// An integer that orders numbers as their values do, with -0 below +0.
+/// Returns an integer that orders numbers by value, with -0 below +0.
 pub fn order_key(format: Format, bits: u64) -> i64 {
     let magnitude = (bits & (format.sign_bit() - 1)) as i64;
     if format.is_negative(bits) { -magnitude - 1 } else { magnitude }

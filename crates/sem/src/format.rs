@@ -1,17 +1,17 @@
-//! Floating-point formats and rounding modes, as data.
+//! Descriptions of floating-point formats and rounding modes.
 
-/// What the top exponent means.
+/// The meaning of the largest exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
-    /// Infinities and NaNs as in IEEE 754.
+    /// Infinities and NaNs, as in IEEE 754.
     Ieee,
-    /// No infinities; all ones is NaN, the rest of the top exponent are numbers (e4m3).
+    /// No infinities. All ones is NaN; the other codes with the largest exponent are numbers (e4m3).
     NanOnly,
     /// Numbers only (e2m3, e3m2, e2m1).
     Finite,
 }
 
-/// A binary floating-point format: one sign bit, then exponent, then fraction.
+/// A binary floating-point format: sign bit, exponent, fraction, from the top bit down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     pub exponent_bits: u32,
@@ -19,7 +19,7 @@ pub struct Format {
     pub specials: Specials,
 }
 
-/// How an exact value becomes a representable one.
+/// A rounding mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// `.rn`: to nearest, ties to even.
@@ -36,7 +36,7 @@ pub enum Rounding {
 
 pub const F16: Format = Format::ieee(5, 10);
 pub const BF16: Format = Format::ieee(8, 7);
-/// 19 bits; in a register they are the upper bits of a `.b32` ([`crate::convert::tf32_register`]).
+/// tf32 has 19 bits; a register holds them in the upper bits of a `.b32` ([`crate::convert::tf32_register`]).
 pub const TF32: Format = Format::ieee(8, 10);
 pub const F32: Format = Format::ieee(8, 23);
 pub const F64: Format = Format::ieee(11, 52);
@@ -51,7 +51,7 @@ impl Format {
         Format { exponent_bits, fraction_bits, specials: Specials::Ieee }
     }
 
-    /// Bits of a whole number, the sign included.
+    /// Returns the number of bits, including the sign.
     pub const fn width(self) -> u32 {
         1 + self.exponent_bits + self.fraction_bits
     }
@@ -60,6 +60,7 @@ impl Format {
         1 << (self.width() - 1)
     }
 
+    /// Returns a mask of all bits of a number.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.width())
     }
@@ -76,11 +77,12 @@ impl Format {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
-    /// Weight of the last fraction bit of subnormals, as a power of two.
+    /// Returns the exponent of the last fraction bit of subnormal numbers.
     pub(crate) const fn least_exponent(self) -> i32 {
         1 - self.bias() - self.fraction_bits as i32
     }
 
+    /// Returns infinity with the given sign; `None` if the format has none.
     pub const fn infinity(self, negative: bool) -> Option<u64> {
         match self.specials {
             Specials::Ieee => Some(self.exponent_mask() << self.fraction_bits | self.sign_of(negative)),
@@ -88,7 +90,7 @@ impl Format {
         }
     }
 
-    /// The largest finite number with the given sign.
+    /// Returns the largest finite number with the given sign.
     pub const fn largest(self, negative: bool) -> u64 {
         let magnitude = match self.specials {
             Specials::Ieee => (self.exponent_mask() << self.fraction_bits) - 1,
@@ -106,7 +108,7 @@ impl Format {
         (self.bias() as u64) << self.fraction_bits
     }
 
-    /// The NaN that operations return. Formats without NaN give their largest number, as `cvt` does.
+    /// Returns the NaN that operations produce. For formats without NaN this is the largest number, as in `cvt`.
     pub const fn canonical_nan(self) -> u64 {
         match self.specials {
             Specials::Ieee if self.width() == 64 => 0x7ff8_0000_0000_0000,
@@ -143,7 +145,7 @@ impl Format {
         magnitude != 0 && magnitude >> self.fraction_bits == 0
     }
 
-    /// `.ftz` on one value: subnormals become zeros of the same sign.
+    /// Applies `.ftz` to a value: subnormal numbers become zeros of the same sign.
     pub const fn flush(self, bits: u64) -> u64 {
         if self.is_subnormal(bits) { bits & self.sign_bit() } else { bits & self.mask() }
     }

@@ -1,4 +1,4 @@
-//! Integer arithmetic through 128-bit integers: every operation is the mathematical one, then wrapped, clamped or shifted.
+//! Integer arithmetic. Operations are computed in 128-bit integers, then wrapped, clamped or shifted.
 
 /// An integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,34 +17,38 @@ pub const U64: Int = Int { bits: 64, signed: false };
 pub const S64: Int = Int { bits: 64, signed: true };
 
 impl Int {
+    /// Returns a mask of all bits of a number.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits)
     }
 
-    /// What the bits stand for.
+    /// Returns the value of the bits.
     pub const fn value(self, bits: u64) -> i128 {
         let unused = 64 - self.bits;
         if self.signed { (((bits << unused) as i64) >> unused) as i128 } else { (bits & self.mask()) as i128 }
     }
 
-    /// The value modulo two to the number of bits.
+    /// Returns the value modulo `2^bits`.
     pub const fn wrap(self, value: i128) -> u64 {
         value as u64 & self.mask()
     }
 
+    /// Returns the smallest value.
     pub const fn least(self) -> i128 {
         if self.signed { -(1 << (self.bits - 1)) } else { 0 }
     }
 
+    /// Returns the greatest value.
     pub const fn greatest(self) -> i128 {
         if self.signed { (1 << (self.bits - 1)) - 1 } else { (1 << self.bits) - 1 }
     }
 
-    /// The nearest representable value.
+    /// Returns the nearest representable value.
     pub fn clamp(self, value: i128) -> u64 {
         self.wrap(value.clamp(self.least(), self.greatest()))
     }
 
+    /// Returns the type with twice the number of bits and the same signedness.
     pub fn twice_as_wide(self) -> Int {
         Int { bits: self.bits * 2, ..self }
     }
@@ -57,72 +61,78 @@ impl Int {
         self.wrap(self.value(a) - self.value(b))
     }
 
+    /// Returns the sum clamped to the range of the type.
     pub fn add_sat(self, a: u64, b: u64) -> u64 {
         self.clamp(self.value(a) + self.value(b))
     }
 
+    /// Returns the difference clamped to the range of the type.
     pub fn sub_sat(self, a: u64, b: u64) -> u64 {
         self.clamp(self.value(a) - self.value(b))
     }
 
-    /// The lower half of the product.
+    /// Returns the lower half of the product.
     pub fn mul_lo(self, a: u64, b: u64) -> u64 {
         self.wrap(self.value(a).wrapping_mul(self.value(b)))
     }
 
-    /// The upper half of the product.
+    /// Returns the upper half of the product.
     pub fn mul_hi(self, a: u64, b: u64) -> u64 {
-        // The product of two unsigned 64-bit numbers needs all 128 bits, so it wraps into the sign: take bits, not a value.
+        // The product of two unsigned 64-bit numbers may set the sign bit of `i128`, so the shift must be unsigned.
         self.wrap((self.value(a).wrapping_mul(self.value(b)) as u128 >> self.bits) as i128)
     }
 
-    /// The whole product; types of up to 32 bits.
+    /// Returns the full product, for types of up to 32 bits.
     pub fn mul_wide(self, a: u64, b: u64) -> u64 {
         self.twice_as_wide().wrap(self.value(a) * self.value(b))
     }
 
+    /// Returns the lower half of `a * b`, plus `c`.
     pub fn mad_lo(self, a: u64, b: u64, c: u64) -> u64 {
         self.add(self.mul_lo(a, b), c)
     }
 
+    /// Returns the upper half of `a * b`, plus `c`.
     pub fn mad_hi(self, a: u64, b: u64, c: u64) -> u64 {
         self.add(self.mul_hi(a, b), c)
     }
 
-    /// `mad.hi.sat.s32`.
+    /// Computes `mad.hi.sat.s32`.
     pub fn mad_hi_sat(self, a: u64, b: u64, c: u64) -> u64 {
         self.add_sat(self.mul_hi(a, b), c)
     }
 
+    /// Returns the full product plus `c`, which is twice as wide; for types of up to 32 bits.
     pub fn mad_wide(self, a: u64, b: u64, c: u64) -> u64 {
         self.twice_as_wide().add(self.mul_wide(a, b), c)
     }
 
+    /// Returns the value of the lower 24 bits.
     fn low_24(self, a: u64) -> i128 {
         Int { bits: 24, ..self }.value(a)
     }
 
-    /// `mul24.lo`: bits 31..0 of the 48-bit product of the lower 24 bits.
+    /// Computes `mul24.lo`: bits 31..0 of the 48-bit product of the lower 24 bits.
     pub fn mul24_lo(self, a: u64, b: u64) -> u64 {
         self.wrap(self.low_24(a) * self.low_24(b))
     }
 
-    /// `mul24.hi`: bits 47..16 of the product.
+    /// Computes `mul24.hi`: bits 47..16 of the product.
     pub fn mul24_hi(self, a: u64, b: u64) -> u64 {
         self.wrap((self.low_24(a) * self.low_24(b)) >> 16)
     }
 
-    /// `c + |a - b|`.
+    /// Computes `c + |a - b|`.
     pub fn sad(self, a: u64, b: u64, c: u64) -> u64 {
         self.wrap(self.value(c) + (self.value(a) - self.value(b)).abs())
     }
 
-    /// Quotient rounded towards zero; `None` for a zero divisor, whose result the manual leaves open.
+    /// Returns the quotient rounded towards zero; `None` for a zero divisor, for which the PTX manual specifies no result.
     pub fn div(self, a: u64, b: u64) -> Option<u64> {
         (self.value(b) != 0).then(|| self.wrap(self.value(a) / self.value(b)))
     }
 
-    /// Remainder with the sign of the dividend; `None` for a zero divisor.
+    /// Returns the remainder, with the sign of the dividend; `None` for a zero divisor.
     pub fn rem(self, a: u64, b: u64) -> Option<u64> {
         (self.value(b) != 0).then(|| self.wrap(self.value(a) % self.value(b)))
     }
@@ -143,31 +153,31 @@ impl Int {
         self.wrap(self.value(a).max(self.value(b)))
     }
 
-    /// Sum with carry in; the carry out comes second. Signedness does not matter.
+    /// Returns the sum with carry-in, and the carry-out. Signedness does not matter.
     pub fn add_carry(self, a: u64, b: u64, carry: bool) -> (u64, bool) {
         let sum = u128::from(a & self.mask()) + u128::from(b & self.mask()) + u128::from(carry);
         (sum as u64 & self.mask(), sum >> self.bits != 0)
     }
 
-    /// Difference with borrow in; the borrow out comes second.
+    /// Returns the difference with borrow-in, and the borrow-out.
     pub fn sub_borrow(self, a: u64, b: u64, borrow: bool) -> (u64, bool) {
         let difference = i128::from(a & self.mask()) - i128::from(b & self.mask()) - i128::from(borrow);
         (self.wrap(difference), difference < 0)
     }
 
-    /// `shl`: amounts at or beyond the width give zero.
+    /// Computes `shl`: an amount greater than or equal to the width gives zero.
     pub fn shl(self, a: u64, amount: u64) -> u64 {
         let amount = amount & 0xffff_ffff;
         if amount >= u64::from(self.bits) { 0 } else { a << amount & self.mask() }
     }
 
-    /// `shr`: amounts beyond the width act as the width.
+    /// Computes `shr`: a larger amount than the width acts as the width.
     pub fn shr(self, a: u64, amount: u64) -> u64 {
         let amount = (amount & 0xffff_ffff).min(u64::from(self.bits));
         self.wrap(self.value(a) >> amount)
     }
 
-    /// `bfe`: `length` bits from `position`, sign-extended for signed types. Bits beyond the top repeat the sign.
+    /// Computes `bfe`: `length` bits starting at `position`, sign-extended for signed types. Bits beyond the top are copies of the sign.
     pub fn bfe(self, a: u64, position: u64, length: u64) -> u64 {
         let (position, length) = ((position & 0xff) as u32, (length & 0xff) as u32);
         let top = self.bits - 1;
@@ -179,8 +189,8 @@ impl Int {
         })
     }
 
-    /// `bfind`: position of the most significant one (of the most significant bit unlike the sign); all ones if none. With `shiftamt` the
-    /// distance from the top.
+    /// Computes `bfind`: the position of the most significant bit that differs from the sign, or of the most significant one of an
+    /// unsigned number; all ones if there is none. With `shift_amount`, the distance from the top bit.
     pub fn bfind(self, a: u64, shift_amount: bool) -> u64 {
         let value = self.value(a);
         let pattern = if value < 0 { !value } else { value } as u64 & self.mask();
@@ -191,7 +201,7 @@ impl Int {
         u64::from(if shift_amount { self.bits - 1 - position } else { position })
     }
 
-    /// `szext`: extends the lower `n` bits; `.clamp` limits `n` to 32, `.wrap` takes it modulo 32.
+    /// Computes `szext`: extends the lower `n` bits; `.clamp` limits `n` to 32, `.wrap` takes it modulo 32.
     pub fn szext(self, a: u64, n: u64, clamp: bool) -> u64 {
         let n = if clamp { (n & 0xffff_ffff).min(32) } else { n & 31 } as u32;
         match n {
@@ -200,14 +210,14 @@ impl Int {
         }
     }
 
-    /// `dp4a` with this type for `a`: four 8-bit products added to `c`.
+    /// Computes `dp4a` with this type for `a`: the sum of four products of 8-bit elements and `c`.
     pub fn dp4a(self, b_type: Int, a: u64, b: u64, c: u64) -> u64 {
         let byte = |signed: bool, x: u64, i: u32| Int { bits: 8, signed }.value(x >> (8 * i));
         let sum: i128 = (0..4).map(|i| byte(self.signed, a, i) * byte(b_type.signed, b, i)).sum();
         U32.wrap(sum + U32.value(c))
     }
 
-    /// `dp2a`: two 16-bit by 8-bit products added to `c`; `.hi` takes the upper two bytes of `b`.
+    /// Computes `dp2a`: the sum of two products of 16-bit by 8-bit elements and `c`; `.hi` uses the upper two bytes of `b`.
     pub fn dp2a(self, b_type: Int, a: u64, b: u64, c: u64, hi: bool) -> u64 {
         let half = |i: u32| Int { bits: 16, signed: self.signed }.value(a >> (16 * i));
         let byte = |i: u32| Int { bits: 8, signed: b_type.signed }.value(b >> (8 * (i + if hi { 2 } else { 0 })));

@@ -1,15 +1,14 @@
-//! The meaning of operations: bits in, bits out.
+//! Reference semantics of operations: bits in, bits out.
 //!
-//! Everything here is computed from first principles with wide integers. A floating-point number is taken apart into
-//! sign, exponent and significand ([`exact`]), the operation is done without loss on 128-bit integers ([`float`]), and one
-//! function rounds the outcome into a [`Format`]. No native float arithmetic decides a result, so every rounding mode,
-//! every format and every flag (`.ftz`, `.sat`, `.relu`, `.satfinite`) follows the same path.
+//! All results are computed from first principles with wide integers. A floating-point number is decoded into sign, exponent and
+//! significand ([`exact`]), the operation is performed without loss on 128-bit integers ([`float`]), and one function rounds the result to
+//! a [`Format`]. No native float arithmetic is involved (except in [`approx`]), so every rounding mode, format and flag (`.ftz`, `.sat`,
+//! `.relu`, `.satfinite`) uses the same code.
 //!
-//! Values travel as `u64` with the bits right-aligned; unused upper bits are zero in results and ignored in operands.
+//! Values are `u64` with the bits right-aligned. Unused upper bits are zero in results and ignored in operands.
 //!
-//! NaN. The manual promises the canonical NaN `0x7fffffff` for f32 results and `0x7fff` for f16 and bf16 results. For f64
-//! it promises no payload: [`Format::canonical_nan`] gives `0x7ff8000000000000`, and whoever compares f64 results should
-//! accept any NaN.
+//! NaN: the PTX manual specifies the canonical NaN `0x7fffffff` for f32 results and `0x7fff` for f16 and bf16 results. For f64 it
+//! specifies no payload: [`Format::canonical_nan`] is `0x7ff8000000000000`, and comparisons of f64 results should accept any NaN.
 
 pub mod approx;
 pub mod bits;

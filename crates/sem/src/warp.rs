@@ -1,5 +1,6 @@
-//! Operations across the lanes of a warp, as functions of a lane's number.
+//! Warp-level operations, as functions of the lane number.
 
+/// Number of threads (lanes) in a warp.
 pub const LANES: u32 = 32;
 
 /// The modes of `shfl`.
@@ -11,8 +12,8 @@ pub enum Shuffle {
     Index,
 }
 
-/// The lane that `shfl` reads from, and whether it is in range (the predicate result). `c` holds the clamp value in its lower five
-/// bits and the segment mask in bits 8 to 12.
+/// Returns the lane that `shfl` reads from, and whether that lane is in range (the predicate result). `c` holds the clamp value in bits 0
+/// to 4 and the segment mask in bits 8 to 12.
 pub fn shuffle(mode: Shuffle, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (b, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
     let highest = lane & segment | clamp & !segment;

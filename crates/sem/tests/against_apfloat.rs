@@ -1,4 +1,4 @@
-//! The library against two strangers: `rustc_apfloat` in all rounding modes, and the processor's own arithmetic.
+//! Compares the library with two independent implementations: `rustc_apfloat` in all rounding modes, and the host processor.
 
 use oriole_sem::float::Mode;
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, F32, F64, Format, Rounding};
@@ -15,7 +15,7 @@ const MODES: [(Rounding, Round); 5] = [
     (Rounding::Up, Round::TowardPositive),
 ];
 
-/// SplitMix64: small, seeded, good enough.
+/// SplitMix64, a small deterministic random number generator.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Bits of a format: anything, numbers close to one, sparse fractions, or the edges of the range.
+    /// Returns bits of a format: arbitrary ones, numbers close to one, sparse fractions, or numbers at the ends of the range.
     fn float(&mut self, format: Format) -> u64 {
         let bits = self.next();
         let choice = self.next();
@@ -44,6 +44,7 @@ impl Random {
     }
 }
 
+/// Returns whether two results are equal; all NaNs are equal.
 fn same(format: Format, ours: u64, theirs: u64) -> bool {
     ours == theirs || format.is_nan(ours) && format.is_nan(theirs)
 }
@@ -108,7 +109,7 @@ fn conversions_between_formats() {
     conversion::<ieee::Single, ieee::Float8E5M2>(F32, E5M2);
 }
 
-/// apfloat makes NaN of what e4m3 cannot hold, where we saturate; the rest must be the same.
+/// For values beyond the range of e4m3 apfloat returns NaN, and this library saturates; all other results must be equal.
 #[test]
 fn e4m3_both_ways() {
     for bits in 0..=0xffu64 {
@@ -156,7 +157,7 @@ fn the_processor_agrees() {
     }
 }
 
-/// Directed square roots are checked by their definition: the nearest numbers around the root, squared exactly.
+/// Directed square roots are checked by definition: the squares of the two results enclose the operand.
 #[test]
 fn directed_square_roots_enclose_the_root() {
     let mut random = Random(13);

@@ -1,4 +1,4 @@
-//! What the PTX modifiers do, by the manual's words.
+//! Checks the effect of the PTX modifiers against examples from the manual.
 
 use oriole_sem::bits::{self, Permute};
 use oriole_sem::convert::{self, Overflow};

@@ -1,11 +1,10 @@
-//! Strongly connected components of a directed graph.
+//! Strongly connected components of a directed graph (Tarjan's algorithm).
 
 /// Returns the strongly connected components of a graph, each after all components that it has edges to.
 ///
-/// `successors[n]` lists the nodes that node `n` has edges to. In a call graph, a component is a group of functions that call
-/// each other, and the order allows one pass that settles callees before callers. The algorithm is Tarjan's ("Depth-first search
-/// and linear graph algorithms", 1972) with an explicit stack, so deep chains of calls cannot exhaust the thread's stack. It takes
-/// time linear in nodes and edges.
+/// `successors[n]` lists the nodes that node `n` has edges to. In a call graph a component is a set of mutually recursive functions, and
+/// the order allows one pass that processes callees before callers. The algorithm is Tarjan's (1972, "Depth-first search and linear graph
+/// algorithms") with an explicit stack, so that deep call chains cannot overflow the thread's stack. Linear in nodes and edges.
 ///
 /// ```
 /// // 0 calls 1; 1 and 2 call each other; 3 calls 0 and nothing calls 3.
@@ -24,29 +23,32 @@ pub fn strongly_connected(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     walk.found
 }
 
-/// State of the depth-first walk.
+/// The state of the depth-first search.
 struct Walk<'a> {
     successors: &'a [Vec<usize>],
-    /// The position of each node in the order of first visits, from 1; 0 for a node that was not visited.
+    /// The position of each node in the order of first visits, from 1; 0 for a node that has not been visited.
     numbers: Vec<usize>,
     /// The number of nodes visited so far.
     reached: usize,
-    /// Visited nodes whose component is not complete yet, in the order of their visits.
+    /// Visited nodes whose component is not complete yet, in the order of their visits (Tarjan's stack).
     open: Vec<usize>,
+    /// Whether the component of each node is complete.
     is_closed: Vec<bool>,
+    /// The complete components.
     found: Vec<Vec<usize>>,
 }
 
-/// A node on the current path of the walk.
+/// A node on the current path of the search.
 struct Step {
     node: usize,
     /// The position of the next edge to follow.
     next: usize,
-    /// The least number of an open node that can be reached from this node.
+    /// The least number of an open node that is reachable from this node (the low-link).
     least: usize,
 }
 
 impl Walk<'_> {
+    /// Visits a node for the first time.
     fn enter(&mut self, node: usize) -> Step {
         self.reached += 1;
         self.numbers[node] = self.reached;
@@ -54,6 +56,7 @@ impl Walk<'_> {
         Step { node, next: 0, least: self.reached }
     }
 
+    /// Runs the search from an unvisited node.
     fn from(&mut self, start: usize) {
         let mut path = vec![self.enter(start)];
         while let Some(step) = path.last_mut() {

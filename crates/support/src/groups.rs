@@ -1,23 +1,24 @@
-//! A map from indices to several items each, in two flat arrays.
+//! A map from indices to lists of items, in two flat arrays (compressed sparse rows).
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use crate::Index;
 
-/// For each index a slice of items: edges of a graph, uses of a value. Built once, then read.
+/// A list of items for each index, for example the edges of a graph or the uses of a value. Built once, then read-only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Groups<I, T> {
+    /// `items[starts[i]..starts[i + 1]]` belongs to index `i`.
     starts: Vec<u32>,
     items: Vec<T>,
     index: PhantomData<I>,
 }
 
 impl<I: Index, T: Copy> Groups<I, T> {
-    /// Sorts pairs by their index; items of one index stay in the order they came.
+    /// Groups pairs by index (counting sort); the items of one index keep their order. `len` is the number of indices.
     pub fn collect(len: usize, pairs: &[(I, T)]) -> Self {
-        // While items are put into their places, `starts[at + 1]` is where the next item of `at` goes; in the end that is where the
-        // items of `at + 1` start.
+        // During the distribution, `starts[at + 1]` is the position of the next item of `at`; at the end that is where the items of `at +
+        // 1` start.
         let mut starts = vec![0u32; len + 2];
         for (index, _) in pairs {
             starts[index.position() + 2] += 1;
@@ -38,7 +39,7 @@ impl<I: Index, T: Copy> Groups<I, T> {
         Groups { starts, items, index: PhantomData }
     }
 
-    /// The items of an index; none for indices that came later.
+    /// Returns the items of an index; empty for an index beyond the number given to `collect`.
     pub fn of(&self, index: I) -> &[T] {
         let at = index.position();
         match (self.starts.get(at), self.starts.get(at + 1)) {
@@ -47,7 +48,7 @@ impl<I: Index, T: Copy> Groups<I, T> {
         }
     }
 
-    /// All items, those of lower indices first.
+    /// Returns all items, those of lower indices first.
     pub fn all(&self) -> &[T] {
         &self.items
     }

@@ -6,9 +6,9 @@ use std::ops;
 
 /// A typed 32-bit index. Implemented by [`define_index!`](crate::define_index).
 pub trait Index: Copy + Eq + Ord + fmt::Debug {
-    /// The index with the given position. Panics above `u32::MAX`, which callers exclude by bounding their input.
+    /// Returns the index of a position. Panics above `u32::MAX`, which callers exclude by limiting their input.
     fn new(position: usize) -> Self;
-    /// The position this index stands for.
+    /// Returns the position.
     fn position(self) -> usize;
 }
 
@@ -45,12 +45,12 @@ pub struct IndexVec<I, T> {
 }
 
 impl<I: Index, T> IndexVec<I, T> {
-    /// An empty vector.
+    /// Creates an empty vector.
     pub const fn new() -> Self {
         IndexVec { items: Vec::new(), index: PhantomData }
     }
 
-    /// The same item for each of the first indices.
+    /// Creates a vector of `len` copies of an item.
     pub fn filled(len: usize, item: T) -> Self
     where
         T: Clone,
@@ -65,52 +65,52 @@ impl<I: Index, T> IndexVec<I, T> {
         index
     }
 
-    /// The index the next [`push`](Self::push) will return.
+    /// Returns the index that the next [`push`](Self::push) will return.
     pub fn next_index(&self) -> I {
         I::new(self.items.len())
     }
 
-    /// The number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are no items.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The item at an index, if there is one.
+    /// Returns the item at an index, if there is one.
     pub fn get(&self, index: I) -> Option<&T> {
         self.items.get(index.position())
     }
 
-    /// All items in order.
+    /// Returns all items in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
     }
 
-    /// All items in order, to be changed.
+    /// Returns all items in order, for modification.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
     }
 
-    /// All indices in order.
+    /// Returns all indices in order.
     pub fn indices(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
         (0..self.items.len()).map(I::new)
     }
 
-    /// All items in order, with their indices.
+    /// Returns all items in order, with their indices.
     pub fn iter_enumerated(&self) -> impl Iterator<Item = (I, &T)> {
         self.items.iter().enumerate().map(|(position, item)| (I::new(position), item))
     }
 
-    /// All items as a slice.
+    /// Returns all items as a slice.
     pub fn as_slice(&self) -> &[T] {
         &self.items
     }
 
-    /// Gives unused capacity back.
+    /// Releases unused capacity.
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();
     }

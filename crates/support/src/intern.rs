@@ -13,22 +13,24 @@ define_index!(
     "name"
 );
 
-/// Stores strings back to back in one buffer and finds them by hash.
+/// An interner: stores strings back to back in one buffer and finds them by hash.
 #[derive(Clone, Default)]
 pub struct Interner {
+    /// All strings, concatenated.
     text: String,
+    /// The end of each string in `text`.
     ends: Vec<u32>,
     table: HashTable<Name>,
     hasher: BuildHasherDefault<FxHasher>,
 }
 
 impl Interner {
-    /// An empty interner.
+    /// Creates an empty interner.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The name of a string, made if it is new.
+    /// Returns the name of a string; adds the string if it is new.
     pub fn intern(&mut self, string: &str) -> Name {
         let hash = self.hasher.hash_one(string);
         let (text, ends) = (&self.text, &self.ends);
@@ -43,28 +45,29 @@ impl Interner {
         name
     }
 
-    /// The name of a string, if it was interned before.
+    /// Returns the name of a string, if it has been interned.
     pub fn lookup(&self, string: &str) -> Option<Name> {
         let hash = self.hasher.hash_one(string);
         self.table.find(hash, |&name| self.resolve(name) == string).copied()
     }
 
-    /// The string behind a name.
+    /// Returns the string of a name.
     pub fn resolve(&self, name: Name) -> &str {
         slice(&self.text, &self.ends, name)
     }
 
-    /// The number of distinct names.
+    /// Returns the number of distinct names.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether nothing was interned.
+    /// Returns whether no string has been interned.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 }
 
+/// Returns the string of a name.
 fn slice<'a>(text: &'a str, ends: &[u32], name: Name) -> &'a str {
     let position = name.position();
     let start = if position == 0 { 0 } else { ends[position - 1] as usize };

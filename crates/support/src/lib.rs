@@ -1,10 +1,9 @@
-//! Small containers that every other crate uses.
+//! Small containers that all other crates use.
 //!
-//! Compiler data lives in dense arrays and refers to itself by typed 32-bit indices: half the size of
-//! pointers, trivially copied, and impossible to mix up. [`define_index!`] makes an index type,
-//! [`IndexVec`] is a vector that is indexed by one. [`Interner`] turns names into such indices, so that a
-//! name is hashed once and compared as a number from then on. [`BitSet`], [`SparseSet`] and [`Groups`] are the
-//! sets and maps to several items that analyses keep about them. [`strongly_connected`] orders call graphs.
+//! Compiler data is kept in dense arrays and refers to other data by typed 32-bit indices: half the size of pointers, cheap to copy, and
+//! checked by the type system. [`define_index!`] defines an index type, [`IndexVec`] is a vector indexed by one. [`Interner`] maps names
+//! to such indices, so that a name is hashed once and then compared as a number. [`BitSet`], [`SparseSet`] and [`Groups`] are sets of
+//! indices and maps from indices to lists. [`strongly_connected`] orders call graphs; [`closest`] finds spelling suggestions.
 #![deny(missing_docs)]
 
 mod components;

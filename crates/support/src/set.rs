@@ -1,10 +1,10 @@
-//! Sets of typed indices: one bit for each possible member, or a list that can be emptied at no cost.
+//! Sets of typed indices: a bit set, and a sparse set that can be cleared in constant time.
 
 use std::marker::PhantomData;
 
 use crate::Index;
 
-/// A set with one bit for each index that may be a member.
+/// A set with one bit for each possible member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BitSet<I> {
     words: Vec<u64>,
@@ -12,18 +12,18 @@ pub struct BitSet<I> {
 }
 
 impl<I: Index> BitSet<I> {
-    /// An empty set of indices below a bound.
+    /// Creates an empty set of indices below a bound.
     pub fn new(bound: usize) -> Self {
         BitSet { words: vec![0; bound.div_ceil(64)], index: PhantomData }
     }
 
-    /// Whether it has a member; indices beyond the bound are none.
+    /// Returns whether an index is a member; indices beyond the bound are not.
     pub fn contains(&self, member: I) -> bool {
         let at = member.position();
         self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// Adds a member; whether it is new. The bound grows if it must.
+    /// Adds a member; returns whether it is new. The bound grows if necessary.
     pub fn insert(&mut self, member: I) -> bool {
         let (at, bit) = (member.position() / 64, 1 << (member.position() % 64));
         if at >= self.words.len() {
@@ -34,7 +34,7 @@ impl<I: Index> BitSet<I> {
         is_new
     }
 
-    /// Takes a member out; whether it was there.
+    /// Removes a member; returns whether it was a member.
     pub fn remove(&mut self, member: I) -> bool {
         let (at, bit) = (member.position() / 64, 1 << (member.position() % 64));
         let Some(word) = self.words.get_mut(at) else { return false };
@@ -43,12 +43,12 @@ impl<I: Index> BitSet<I> {
         was_there
     }
 
-    /// Takes all members out.
+    /// Removes all members.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Adds all members of another set; whether any is new.
+    /// Adds all members of another set; returns whether any of them is new.
     pub fn union_with(&mut self, other: &Self) -> bool {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -61,17 +61,17 @@ impl<I: Index> BitSet<I> {
         grew
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// The members in ascending order.
+    /// Returns the members in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             let rest = std::iter::successors(Some(word), |&bits| Some(bits & bits.wrapping_sub(1)));
@@ -80,26 +80,27 @@ impl<I: Index> BitSet<I> {
     }
 }
 
-/// A set as a list of its members and the place of each in it: adding, removing, asking and walking cost what is touched, and
-/// emptying costs nothing, however many indices there are.
+/// A sparse set (Briggs and Torczon 1993): a list of the members, and the position of each possible member in the list. Adding, removing,
+/// testing and clearing take constant time; iteration takes time proportional to the number of members.
 #[derive(Clone, Debug)]
 pub struct SparseSet<I> {
     members: Vec<I>,
+    /// The position of each index in `members`; meaningless unless `members` contains the index there.
     places: Vec<u32>,
 }
 
 impl<I: Index> SparseSet<I> {
-    /// An empty set of indices below a bound.
+    /// Creates an empty set of indices below a bound.
     pub fn new(bound: usize) -> Self {
         SparseSet { members: Vec::new(), places: vec![0; bound] }
     }
 
-    /// Whether it has a member.
+    /// Returns whether an index is a member.
     pub fn contains(&self, member: I) -> bool {
         self.places.get(member.position()).is_some_and(|&place| self.members.get(place as usize) == Some(&member))
     }
 
-    /// Adds a member; whether it is new. The bound grows if it must.
+    /// Adds a member; returns whether it is new. The bound grows if necessary.
     pub fn insert(&mut self, member: I) -> bool {
         if self.contains(member) {
             return false;
@@ -112,7 +113,7 @@ impl<I: Index> SparseSet<I> {
         true
     }
 
-    /// Takes a member out; whether it was there. The last member takes its place in the order.
+    /// Removes a member; returns whether it was a member. The last member of the list takes its position.
     pub fn remove(&mut self, member: I) -> bool {
         if !self.contains(member) {
             return false;
@@ -125,22 +126,22 @@ impl<I: Index> SparseSet<I> {
         true
     }
 
-    /// Takes all members out.
+    /// Removes all members, in constant time.
     pub fn clear(&mut self) {
         self.members.clear();
     }
 
-    /// The members in an order that depends only on what was added and removed.
+    /// Returns the members in an order that depends only on the sequence of additions and removals.
     pub fn members(&self) -> &[I] {
         &self.members
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

@@ -1,15 +1,14 @@
 //! "Did you mean ...?": the candidate nearest to a misspelt word.
 
-/// The candidate with the smallest edit distance to `word`, if it is near enough to be a likely misspelling:
-/// at most one edit for words of up to four characters, at most a third of the length for longer ones.
-/// Ties go to the earliest candidate.
+/// Returns the candidate with the smallest edit distance to `word`, if it is close enough to be a likely misspelling: at most one edit for
+/// words of up to five characters, at most a third of the length for longer ones. The first candidate wins a tie.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 64 {
         return None;
     }
     let limit = (word.chars().count() / 3).max(1);
     let mut best: Option<(usize, &str)> = None;
-    // Lengths that differ too much need no comparing.
+    // Skips candidates whose length differs too much. A character has at most four bytes.
     for candidate in candidates.into_iter().filter(|candidate| candidate.len().abs_diff(word.len()) <= 4 * limit) {
         let distance = edit_distance(word, candidate);
         if distance <= limit && best.is_none_or(|(least, _)| distance < least) {
@@ -19,7 +18,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// Damerau-Levenshtein distance with adjacent transpositions counted as one edit.
+/// Returns the edit distance (optimal string alignment): insertions, deletions, substitutions and adjacent transpositions count one each.
 fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,4 +1,4 @@
-//! Edges between blocks and an order that follows them.
+//! Control flow graph: predecessors, successors, reverse post order.
 
 use oriole_support::{BitSet, Groups, IndexVec};
 use smallvec::SmallVec;
@@ -6,19 +6,21 @@ use smallvec::SmallVec;
 use crate::function::{Block, Function};
 use crate::operand::{Operand, OperandKind};
 
-/// Predecessors, successors and reverse post order. Parallel edges (two branches to one block) count once.
+/// The control flow graph of a function. Parallel edges (two branches to the same block) count once.
 #[derive(Clone, Debug)]
 pub struct ControlFlow {
     predecessors: Groups<Block, Block>,
     successors: Groups<Block, Block>,
     reverse_post_order: Vec<Block>,
+    /// The position of each block in reverse post order; [`UNREACHED`] for unreachable blocks.
     position: IndexVec<Block, u32>,
 }
 
+/// Position of a block that is not reachable from the entry.
 const UNREACHED: u32 = u32::MAX;
 
 impl ControlFlow {
-    /// Looks at the branches of all blocks in the layout.
+    /// Computes the graph from the branches of all blocks in the layout.
     pub fn compute(function: &Function) -> ControlFlow {
         let count = function.blocks.len();
         let mut edges: Vec<(Block, Block)> = Vec::with_capacity(function.layout.len() * 2);
@@ -44,32 +46,33 @@ impl ControlFlow {
         ControlFlow { predecessors, successors, reverse_post_order, position }
     }
 
-    /// The blocks that a block may be entered from, those that nothing reaches included, in the order of the layout.
+    /// Returns the predecessors of a block in layout order, including unreachable ones.
     pub fn predecessors(&self, block: Block) -> &[Block] {
         self.predecessors.of(block)
     }
 
-    /// The blocks that may follow a block, in the order of its branches.
+    /// Returns the successors of a block in the order of its branches.
     pub fn successors(&self, block: Block) -> &[Block] {
         self.successors.of(block)
     }
 
-    /// The reachable blocks; each comes before its successors, back edges excepted.
+    /// Returns the reachable blocks; each comes before its successors, except along back edges.
     pub fn reverse_post_order(&self) -> &[Block] {
         &self.reverse_post_order
     }
 
-    /// The place of a block in [`ControlFlow::reverse_post_order`]; none if nothing reaches it.
+    /// Returns the position of a block in [`ControlFlow::reverse_post_order`]; `None` if the block is unreachable.
     pub fn position(&self, block: Block) -> Option<usize> {
         self.position.get(block).copied().filter(|&position| position != UNREACHED).map(|position| position as usize)
     }
 
-    /// Whether a path leads from the entry to a block.
+    /// Returns whether a path leads from the entry to a block.
     pub fn is_reachable(&self, block: Block) -> bool {
         self.position(block).is_some()
     }
 }
 
+/// Computes the reverse post order with a depth-first search.
 fn reverse_post_order(function: &Function, successors: &Groups<Block, Block>) -> Vec<Block> {
     let mut order = Vec::with_capacity(function.layout.len());
     let Some(&entry) = function.layout.first() else { return order };
@@ -77,7 +80,8 @@ fn reverse_post_order(function: &Function, successors: &Groups<Block, Block>) ->
     visited.insert(entry);
     let mut stack = vec![(entry, 0)];
     while let Some((block, next)) = stack.last_mut() {
-        // Later successors first: the way a branch is not taken (usually the shorter one) follows its block in the order.
+        // The search visits successors in order, so the last one comes directly after its block in the reversed order. This is the
+        // fall-through path of a conditional branch, which is usually the shorter one.
         let targets = successors.of(*block);
         if *next < targets.len() {
             let target = targets[*next];
@@ -94,7 +98,7 @@ fn reverse_post_order(function: &Function, successors: &Groups<Block, Block>) ->
     order
 }
 
-/// Takes blocks that nothing reaches out of the layout, and what they gave to phis. Returns how many there were.
+/// Removes unreachable blocks from the layout, and their sources from phis. Returns the number of blocks removed.
 pub fn remove_unreachable_blocks(function: &mut Function) -> usize {
     let flow = ControlFlow::compute(function);
     let before = function.layout.len();

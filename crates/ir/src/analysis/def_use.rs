@@ -1,16 +1,16 @@
-//! Where values are defined and used.
+//! Definition-use chains: the definitions and uses of each value.
 
 use oriole_support::{Groups, IndexVec};
 
 use crate::function::{Block, Function, Inst, Value};
 use crate::operand::OperandKind;
 
-/// A place that reads a value.
+/// One use of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Use {
     /// The instruction.
     pub inst: Inst,
-    /// The position among all operands of the instruction; none for its guard.
+    /// Position among all operands of the instruction; `None` for its guard.
     pub operand: Option<u32>,
 }
 
@@ -19,11 +19,12 @@ pub struct Use {
 pub struct DefUse {
     definitions: Groups<Value, Inst>,
     uses: Groups<Value, Use>,
+    /// The block of each instruction; `None` if it is in no block of the layout.
     blocks: IndexVec<Inst, Option<Block>>,
 }
 
 impl DefUse {
-    /// Looks at all instructions.
+    /// Collects the definitions and uses from all instructions.
     pub fn compute(function: &Function) -> DefUse {
         let mut definitions = Vec::with_capacity(function.values.len());
         let mut uses = Vec::with_capacity(function.insts.len() * 2);
@@ -51,22 +52,22 @@ impl DefUse {
         DefUse { definitions: Groups::collect(count, &definitions), uses: Groups::collect(count, &uses), blocks }
     }
 
-    /// The instruction that defines a value; the first one if there are several.
+    /// Returns the instruction that defines a value; the first one in layout order if there are several.
     pub fn definition(&self, value: Value) -> Option<Inst> {
         self.definitions.of(value).first().copied()
     }
 
-    /// All instructions that define a value, in the order of the layout.
+    /// Returns all instructions that define a value, in layout order.
     pub fn definitions(&self, value: Value) -> &[Inst] {
         self.definitions.of(value)
     }
 
-    /// All places that read a value, in the order of the layout.
+    /// Returns all uses of a value, in layout order.
     pub fn uses(&self, value: Value) -> &[Use] {
         self.uses.of(value)
     }
 
-    /// The block an instruction is in.
+    /// Returns the block of an instruction.
     pub fn block(&self, inst: Inst) -> Option<Block> {
         self.blocks.get(inst).copied().flatten()
     }

@@ -1,12 +1,15 @@
-//! Dominators and post-dominators.
+//! Dominator tree, post-dominator tree, dominance frontiers.
 //!
-//! Block `a` dominates `b` if every path from the entry to `b` goes through `a`; it post-dominates `b` if every path from `b` to the end
-//! of the function goes through `a`. The trees are found with the algorithm of Lengauer and Tarjan ("A Fast Algorithm for Finding
-//! Dominators in a Flowgraph") in its simple form: path compression alone, n log n at worst. Numbers given on the way into and out of
-//! each subtree answer dominance in constant time.
+//! Block `a` dominates `b` if every path from the entry to `b` passes through `a`. Block `a` post-dominates `b` if every path from `b` to
+//! the end of the function passes through `a`. Both trees are computed with the simple variant of Lengauer and Tarjan 1979, "A Fast
+//! Algorithm for Finding Dominators in a Flowgraph" (path compression without balancing): O(m log n) for n blocks and m edges. Preorder
+//! intervals of the subtrees answer dominance queries in constant time.
 //!
-//! Post-dominators need one end. A virtual exit follows all blocks without successors; where a region never reaches one (an infinite
-//! loop), its last block in reverse post order gets an edge there too.
+//! Post-dominators need a single exit. A virtual exit block follows all blocks without successors. In a region that never reaches one (an
+//! infinite loop), the last block in reverse post order gets an edge to the virtual exit too.
+//!
+//! Example: with edges `0 -> 1, 0 -> 2, 1 -> 3, 2 -> 3`, block 0 is the immediate dominator of 1, 2 and 3; block 3 is the immediate
+//! post-dominator of 0, 1 and 2; the dominance frontier of 1 and of 2 is {3}.
 
 use oriole_support::{BitSet, Groups, Index, IndexVec};
 
@@ -20,7 +23,7 @@ pub struct Dominators {
 }
 
 impl Dominators {
-    /// Finds the immediate dominators of all reachable blocks.
+    /// Computes the immediate dominators of all reachable blocks.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Dominators {
         let count = function.blocks.len();
         let Some(&entry) = function.layout.first() else { return Dominators { tree: Tree::build(count, None, &IndexVec::new()) } };
@@ -30,41 +33,42 @@ impl Dominators {
         Dominators { tree: Tree::build(count, Some(entry), &immediate) }
     }
 
-    /// The closest block that dominates another; none for the entry and for blocks that nothing reaches.
+    /// Returns the immediate dominator of a block; `None` for the entry and for unreachable blocks.
     pub fn immediate(&self, block: Block) -> Option<Block> {
         self.tree.parent.get(block).copied().flatten()
     }
 
-    /// Whether one block dominates another; each reachable block dominates itself.
+    /// Returns whether one block dominates another; each reachable block dominates itself.
     pub fn dominates(&self, above: Block, below: Block) -> bool {
         self.tree.encloses(above, below)
     }
 
-    /// The blocks that a block dominates immediately, in ascending order.
+    /// Returns the blocks whose immediate dominator is `block`, in ascending order.
     pub fn children(&self, block: Block) -> &[Block] {
         self.tree.children.of(block)
     }
 
-    /// All reachable blocks; each comes after its dominators and before what its later siblings dominate.
+    /// Returns all reachable blocks in a preorder of the dominator tree: each subtree is contiguous and starts with its root.
     pub fn preorder(&self) -> &[Block] {
         &self.tree.preorder
     }
 
-    /// How many blocks dominate a block, itself excepted.
+    /// Returns the number of blocks that strictly dominate a block.
     pub fn depth(&self, block: Block) -> usize {
         self.tree.depth[block] as usize
     }
 }
 
-/// For each block those where its dominance ends: it dominates a predecessor of theirs, but not them (save itself).
+/// The dominance frontier of each block: the blocks that it does not strictly dominate although it dominates one of their predecessors.
 #[derive(Clone, Debug)]
 pub struct DominanceFrontiers {
     frontiers: IndexVec<Block, Vec<Block>>,
 }
 
 impl DominanceFrontiers {
-    /// Walks up from each predecessor of a join to the block that dominates the join. A block that has met the join before has told all
-    /// above it, so the cost is the size of the answer.
+    /// Computes the frontiers as Cooper, Harvey and Kennedy 2001: from each predecessor of a join, walks up the dominator tree to the
+    /// immediate dominator of the join, and adds the join to each block on the way. A block that already has the join was passed before,
+    /// and so were all blocks above it; stopping there makes the cost proportional to the size of the result.
     pub fn compute(function: &Function, flow: &ControlFlow, dominators: &Dominators) -> DominanceFrontiers {
         let mut frontiers: IndexVec<Block, Vec<Block>> = IndexVec::filled(function.blocks.len(), Vec::new());
         for &join in flow.reverse_post_order() {
@@ -85,7 +89,7 @@ impl DominanceFrontiers {
         DominanceFrontiers { frontiers }
     }
 
-    /// The frontier of a block, in reverse post order.
+    /// Returns the dominance frontier of a block, in reverse post order.
     pub fn of(&self, block: Block) -> &[Block] {
         &self.frontiers[block]
     }
@@ -95,11 +99,12 @@ impl DominanceFrontiers {
 #[derive(Clone, Debug)]
 pub struct PostDominators {
     tree: Tree,
+    /// The virtual exit block.
     exit: Block,
 }
 
 impl PostDominators {
-    /// Finds the immediate post-dominators of all reachable blocks.
+    /// Computes the immediate post-dominators of all reachable blocks.
     pub fn compute(function: &Function, flow: &ControlFlow) -> PostDominators {
         let count = function.blocks.len();
         let exit = Block::new(count);
@@ -125,22 +130,22 @@ impl PostDominators {
         PostDominators { tree: Tree::build(count + 1, Some(exit), &immediate), exit }
     }
 
-    /// The closest block that post-dominates another; none if that is only the end of the function.
+    /// Returns the immediate post-dominator of a block; `None` if that is the virtual exit.
     pub fn immediate(&self, block: Block) -> Option<Block> {
         self.tree.parent.get(block).copied().flatten().filter(|&parent| parent != self.exit)
     }
 
-    /// Whether one block post-dominates another; each reachable block post-dominates itself.
+    /// Returns whether one block post-dominates another; each reachable block post-dominates itself.
     pub fn dominates(&self, later: Block, earlier: Block) -> bool {
         self.tree.encloses(later, earlier)
     }
 
-    /// The blocks that a block post-dominates immediately, in ascending order.
+    /// Returns the blocks whose immediate post-dominator is `block`, in ascending order.
     pub fn children(&self, block: Block) -> &[Block] {
         self.tree.children.of(block)
     }
 
-    /// The closest block that post-dominates both, if there is one.
+    /// Returns the closest block that post-dominates both, if there is one.
     pub fn common(&self, mut one: Block, mut other: Block) -> Option<Block> {
         while one != other {
             if self.tree.depth[one] < self.tree.depth[other] {
@@ -152,18 +157,19 @@ impl PostDominators {
     }
 }
 
-/// A tree of blocks with intervals for its subtrees.
+/// A dominator tree with preorder intervals of its subtrees.
 #[derive(Clone, Debug)]
 struct Tree {
     parent: IndexVec<Block, Option<Block>>,
     children: Groups<Block, Block>,
     preorder: Vec<Block>,
     depth: IndexVec<Block, u32>,
-    /// Position in preorder plus one (0: not in the tree), and the last position of the subtree plus one.
+    /// Position in preorder plus one (0: not in the tree), and the last position in the subtree plus one.
     interval: IndexVec<Block, (u32, u32)>,
 }
 
 impl Tree {
+    /// Builds the tree from the parent of each block.
     fn build(count: usize, root: Option<Block>, immediate: &IndexVec<Block, Option<Block>>) -> Tree {
         let pairs: Vec<(Block, Block)> =
             immediate.iter_enumerated().filter_map(|(block, parent)| parent.map(|parent| (parent, block))).collect();
@@ -191,6 +197,7 @@ impl Tree {
         Tree { parent: immediate.clone(), children, preorder, depth, interval }
     }
 
+    /// Returns whether `below` is in the subtree of `above`.
     fn encloses(&self, above: Block, below: Block) -> bool {
         let (Some(&(start, end)), Some(&(inner, _))) = (self.interval.get(above), self.interval.get(below)) else { return false };
         start != 0 && inner != 0 && start <= inner && inner <= end
@@ -199,16 +206,20 @@ impl Tree {
 
 const NONE: u32 = u32::MAX;
 
-/// The forest of the algorithm, over numbers in depth-first order.
+/// The forest of the Lengauer-Tarjan algorithm. Nodes are numbered in depth-first order.
 struct Forest {
+    /// Parent in the forest; [`NONE`] for roots. Path compression shortens it.
     ancestor: Vec<u32>,
+    /// Node with the least semidominator on the compressed path.
     label: Vec<u32>,
+    /// Semidominator of each node, or the node itself until it is known.
     semi: Vec<u32>,
+    /// Scratch stack of path compression.
     path: Vec<u32>,
 }
 
 impl Forest {
-    /// The node with the least semidominator on the way up to the root of a node's tree.
+    /// Returns the node with the least semidominator on the path from `node` to the root of its tree (EVAL); compresses the path.
     fn evaluate(&mut self, node: u32) -> u32 {
         if self.ancestor[node as usize] == NONE {
             return self.label[node as usize];
@@ -230,7 +241,7 @@ impl Forest {
     }
 }
 
-/// Nodes in depth-first order, and for each its number and that of its parent.
+/// Returns the nodes in depth-first order, the number of each block, and the parent of each node in the depth-first tree.
 fn depth_first(count: usize, root: Block, successors: &Groups<Block, Block>) -> (Vec<Block>, IndexVec<Block, u32>, Vec<u32>) {
     let mut order = vec![root];
     let mut number = IndexVec::filled(count, NONE);
@@ -253,6 +264,7 @@ fn depth_first(count: usize, root: Block, successors: &Groups<Block, Block>) -> 
     (order, number, parent)
 }
 
+/// Computes the immediate dominator of each block that is reachable from `root`.
 fn immediate_dominators(count: usize, root: Block, edges: &[(Block, Block)]) -> IndexVec<Block, Option<Block>> {
     let (order, number, parent) = depth_first(count, root, &Groups::collect(count, edges));
     let reversed: Vec<(Block, Block)> = edges.iter().map(|&(from, to)| (to, from)).collect();
@@ -261,9 +273,10 @@ fn immediate_dominators(count: usize, root: Block, edges: &[(Block, Block)]) -> 
     let numbers: Vec<u32> = (0..nodes as u32).collect();
     let mut forest = Forest { ancestor: vec![NONE; nodes], label: numbers.clone(), semi: numbers, path: Vec::new() };
     let mut dominator = vec![0u32; nodes];
-    // Nodes waiting at their semidominator, as linked lists.
+    // The bucket of each node: the nodes whose semidominator it is, as linked lists.
     let (mut bucket_first, mut bucket_next) = (vec![NONE; nodes], vec![NONE; nodes]);
     for node in (1..nodes).rev() {
+        // The semidominator: the least node from which a path over higher-numbered nodes leads to this node.
         for &from in predecessors.of(order[node]) {
             if number[from] != NONE {
                 let best = forest.evaluate(number[from]);
@@ -275,6 +288,8 @@ fn immediate_dominators(count: usize, root: Block, edges: &[(Block, Block)]) -> 
         bucket_first[semi] = node as u32;
         let above = parent[node];
         forest.ancestor[node] = above;
+        // All nodes on the paths from `above` to the nodes in its bucket are linked now, so their dominators can be determined: `above`
+        // itself, or that of `best`, which the last loop below fills in.
         let mut waiting = std::mem::replace(&mut bucket_first[above as usize], NONE);
         while waiting != NONE {
             let best = forest.evaluate(waiting);

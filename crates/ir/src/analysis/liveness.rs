@@ -1,14 +1,17 @@
-//! Which values are needed where.
+//! Liveness: the values that are live at the start and at the end of each block.
 //!
-//! A value is live where a path leads to a use of it on which it is not defined again. Phis read their sources at the ends of the
-//! predecessors: a source is live out of the predecessor and not (for that) live into the phi's block. Phi results are defined at the
-//! start of their block, so they are not live into it. A guarded result with a tied operand reads the old value; without one it is a
-//! full definition. All this holds before SSA construction as well, where a value may have many definitions.
+//! A value is live at a point if a path leads from there to a use without passing a definition. A phi reads its sources at the ends of the
+//! predecessors: a source is live out of the predecessor, but not (because of the phi) live into the phi's block. The result of a phi is
+//! defined at the start of its block, so it is not live into it. A guarded result with a tied operand reads the old value; without one it
+//! is a full definition. All this also holds before SSA construction, when a value may have several definitions.
 //!
-//! The sets are found value by value, walking up from each use to the definitions (Boissinot et al., "Computing Liveness Sets for
-//! SSA-Form Programs"): the cost is the size of the answer, and lists come out sorted because values are taken in order. What is live
-//! out of a block is what is live into its successors, and what their phis read there; a block whose only successor has no phis
-//! shares that one's list.
+//! The sets are computed value by value, walking backwards from each use to the definitions (Brandner et al. 2011, "Computing Liveness
+//! Sets for SSA-Form Programs"). The cost is proportional to the size of the result. The lists are sorted because values are processed in
+//! ascending order. The live-out set of a block is the union of the live-in sets of its successors and of the sources that their phis read
+//! there; a block whose only successor has no phis shares the list of that successor.
+//!
+//! Example: `bb0` defines `%1` and branches to `bb1`; `bb1` starts with `%2 = PHI %1, bb0, %3, bb1`, defines `%3` and branches to itself
+//! or exits. Then `%1` is live out of `bb0`, `%3` is live out of `bb1`, and nothing is live into `bb1`.
 
 use oriole_support::{Index, IndexVec, SparseSet};
 
@@ -17,16 +20,16 @@ use crate::function::{Block, Function, Inst, Value};
 use crate::instruction::Pseudo;
 use crate::operand::OperandKind;
 
-/// Live values at the boundaries of blocks.
+/// The values that are live at the boundaries of blocks.
 #[derive(Clone, Debug)]
 pub struct Liveness {
-    /// All lists, one behind the other.
+    /// All lists, concatenated.
     values: Vec<Value>,
     live_in: IndexVec<Block, Span>,
     live_out: IndexVec<Block, Span>,
 }
 
-/// A list of values.
+/// A list of values: a range of [`Liveness::values`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Span {
     start: u32,
@@ -39,25 +42,25 @@ impl Span {
     }
 }
 
-/// Where a value is needed from above.
+/// A point at which a value must be available.
 #[derive(Clone, Copy)]
 pub(crate) enum Need {
-    /// At the start of a block.
+    /// The start of a block.
     Entry(Block),
-    /// At the end of a block.
+    /// The end of a block.
     Exit(Block),
 }
 
-/// No value or block.
+/// Stands for no value or block.
 const NONE: u32 = u32::MAX;
 
 impl Liveness {
-    /// Walks up from all uses.
+    /// Computes the liveness of all values.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Liveness {
         Liveness::compute_for(function, flow, |_| true)
     }
 
-    /// The same for the values that a test lets through; others are in no set.
+    /// Computes the liveness of the values for which `wanted` holds; other values are in no set.
     pub fn compute_for(function: &Function, flow: &ControlFlow, wanted: impl Fn(Value) -> bool) -> Liveness {
         let blocks = function.blocks.len();
         let Collected { mut needs, definitions, mut earlier_definitions, mut read_by_phis } = collect(function, wanted);
@@ -82,9 +85,11 @@ impl Liveness {
         Liveness::from_entries(blocks, flow, &walk.live_in, &read_by_phis)
     }
 
-    /// Makes lists of what is live into blocks, lower values first, and of what phis read at the ends of blocks, sorted.
+    /// Builds the lists. `entered` contains the live-in pairs, lower values first; `read_by_phis` the values that phis read at the ends of
+    /// blocks, sorted.
     fn from_entries(blocks: usize, flow: &ControlFlow, entered: &[(Block, Value)], read_by_phis: &[(Block, Value)]) -> Liveness {
         let mut live_in: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        // Counting sort by block: `end` first counts the values of each block, then serves as the position for the next value.
         for &(block, _) in entered {
             live_in[block].end += 1;
         }
@@ -118,7 +123,7 @@ impl Liveness {
                     let start = values.len();
                     let mut list: Vec<Value> = here.iter().map(|pair| pair.1).collect();
                     successors.iter().for_each(|&next| list.extend_from_slice(live_in[next].of(&values)));
-                    // A few sorted lists, which a stable sort merges.
+                    // `list` is a concatenation of a few sorted lists, which the stable merge sort handles in nearly linear time.
                     list.sort();
                     list.dedup();
                     values.append(&mut list);
@@ -129,28 +134,28 @@ impl Liveness {
         Liveness { values, live_in, live_out }
     }
 
-    /// Values that are live at the start of a block, in ascending order.
+    /// Returns the values that are live at the start of a block, in ascending order.
     pub fn live_in(&self, block: Block) -> &[Value] {
         self.live_in[block].of(&self.values)
     }
 
-    /// Values that are live at the end of a block, in ascending order.
+    /// Returns the values that are live at the end of a block, in ascending order.
     pub fn live_out(&self, block: Block) -> &[Value] {
         self.live_out[block].of(&self.values)
     }
 
-    /// Whether a value is live at the start of a block.
+    /// Returns whether a value is live at the start of a block.
     pub fn is_live_in(&self, block: Block, value: Value) -> bool {
         self.live_in(block).binary_search(&value).is_ok()
     }
 
-    /// Whether a value is live at the end of a block.
+    /// Returns whether a value is live at the end of a block.
     pub fn is_live_out(&self, block: Block, value: Value) -> bool {
         self.live_out(block).binary_search(&value).is_ok()
     }
 
-    /// Walks a block from its end to its start. The visitor sees each instruction and the values that are live just behind it; after
-    /// the walk the set holds what is live in front of the block's first instruction, phi results still included.
+    /// Walks over a block from its end to its start. The visitor receives each instruction and the values that are live directly after it.
+    /// At the end of the walk `live` holds the values that are live before the first instruction, plus the results of phis.
     pub fn walk(&self, function: &Function, block: Block, live: &mut SparseSet<Value>, mut visit: impl FnMut(Inst, &SparseSet<Value>)) {
         live.clear();
         for &value in self.live_out(block) {
@@ -165,29 +170,31 @@ impl Liveness {
     }
 }
 
-/// What is known of a block: the numbers of the values that it was last found to define and that were last found live into it, so
-/// nothing needs clearing.
+/// Marks of a block: the number of the value that it was last found to define, and of the value that was last found live into it. The
+/// marks need no clearing, since values are processed one after the other.
 #[derive(Clone, Copy)]
 struct Marks {
     defines: u32,
     live_in: u32,
 }
 
-/// The walk up from uses, and what it found. Values are asked about in ascending order.
+/// The backward walk from uses, and its results. Values must be processed in ascending order.
 pub(crate) struct Walk {
     marks: IndexVec<Block, Marks>,
+    /// The live-in pairs found so far.
     live_in: Vec<(Block, Value)>,
+    /// Blocks whose predecessors still have to be visited.
     stack: Vec<Block>,
 }
 
 impl Walk {
-    /// A walk over a function with so many blocks.
+    /// Creates a walk over a function with this number of blocks.
     pub fn new(blocks: usize) -> Walk {
         let nothing = Marks { defines: NONE, live_in: NONE };
         Walk { marks: IndexVec::filled(blocks, nothing), live_in: Vec::new(), stack: Vec::new() }
     }
 
-    /// The blocks that a value is live into, in no order.
+    /// Returns the blocks that a value is live into, in no particular order.
     pub fn live_in(&mut self, value: Value, needs: &[Need], defined_in: &[Block], flow: &ControlFlow) -> &[(Block, Value)] {
         self.live_in.clear();
         defined_in.iter().for_each(|&block| self.define(value, block));
@@ -195,10 +202,12 @@ impl Walk {
         &self.live_in
     }
 
+    /// Records that a block defines a value.
     fn define(&mut self, value: Value, block: Block) {
         self.marks[block].defines = value.position() as u32;
     }
 
+    /// Finds the blocks that a value is live into.
     fn value(&mut self, value: Value, needs: impl Iterator<Item = Need>, flow: &ControlFlow) {
         let number = value.position() as u32;
         for need in needs {
@@ -217,7 +226,7 @@ impl Walk {
         }
     }
 
-    /// Records that a value is live into a block; if that is news, the blocks in front of it are to be looked at.
+    /// Records that a value is live into a block. If that is new, schedules the predecessors of the block.
     fn enter(&mut self, value: Value, number: u32, block: Block) {
         if std::mem::replace(&mut self.marks[block].live_in, number) != number {
             self.live_in.push((block, value));
@@ -226,7 +235,7 @@ impl Walk {
     }
 }
 
-/// Joins two sorted lists into one at the end of `values`.
+/// Merges two sorted lists into one at the end of `values`.
 fn merge(values: &mut Vec<Value>, first: Span, second: Span) -> Span {
     if first.start == first.end {
         return second;
@@ -247,7 +256,7 @@ fn merge(values: &mut Vec<Value>, first: Span, second: Span) -> Span {
     Span { start, end: values.len() as u32 }
 }
 
-/// Goes back over one instruction other than a phi: its results are not live in front of it, what it reads is.
+/// Updates a live set across one instruction, other than a phi, backwards: removes its results, then adds its sources.
 pub fn walk_back(function: &Function, inst: Inst, live: &mut SparseSet<Value>) {
     for value in function.defined(inst) {
         live.remove(value);
@@ -257,17 +266,19 @@ pub fn walk_back(function: &Function, inst: Inst, live: &mut SparseSet<Value>) {
     }
 }
 
+/// The uses and definitions of a function that liveness needs.
 struct Collected {
-    /// Uses that no definition in their block precedes.
+    /// Uses that are not preceded by a definition in their block.
     needs: Vec<(Value, Need)>,
-    /// The last block that defines each value.
+    /// The last block in layout order that defines each value; [`NONE`] if none does.
     definitions: IndexVec<Value, u32>,
-    /// Other blocks that define values; none in SSA form.
+    /// The other blocks that define values; empty in SSA form.
     earlier_definitions: Vec<(Value, Block)>,
-    /// What phis read at the ends of blocks.
+    /// The values that phis read at the ends of blocks.
     read_by_phis: Vec<(Block, Value)>,
 }
 
+/// Scans all instructions for uses and definitions.
 fn collect(function: &Function, wanted: impl Fn(Value) -> bool) -> Collected {
     let values = function.values.len();
     let (mut needs, mut earlier_definitions, mut read_by_phis) = (Vec::with_capacity(values), Vec::new(), Vec::new());

@@ -1,9 +1,13 @@
 //! The loop nesting forest.
 //!
-//! A loop is a set of blocks that reach each other; its header is the one a depth-first walk meets first. Loops are found from the inside
-//! out with Tarjan's interval method, in the form Ramalingam gave it ("Identifying Loops in Almost Linear Time"): edges that are neither
-//! in the depth-first tree nor go back join the graph when the walk gets to the lowest common ancestor of their ends. So each edge is
-//! looked at once even where loops are irreducible, which means entered at a block other than the header; such loops are noted.
+//! A loop is a strongly connected set of blocks; its header is the block of it that a depth-first search reaches first. Loops are found
+//! from the innermost outwards with Tarjan's interval method in the form of Ramalingam 1999, "Identifying Loops in Almost Linear Time": an
+//! edge that is neither in the depth-first tree nor a back edge joins the graph when the algorithm reaches the lowest common ancestor of
+//! its ends. So each edge is processed once, even for irreducible loops, which can be entered at a block other than the header; such loops
+//! are marked. Almost linear in the number of edges.
+//!
+//! Example: with edges `0 -> 1, 1 -> 2, 2 -> 2, 2 -> 1, 1 -> 3`, the loop with header 1 contains 1 and 2, and the inner loop with header 2
+//! contains 2.
 
 use oriole_support::{Groups, Index, IndexVec, define_index};
 
@@ -11,7 +15,7 @@ use super::ControlFlow;
 use crate::function::{Block, Function};
 
 define_index!(
-    /// A loop.
+    /// The number of a loop.
     pub struct LoopId,
     "loop"
 );
@@ -19,69 +23,71 @@ define_index!(
 /// A loop.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// The block it is entered at; one of several if the loop is irreducible.
+    /// The block at which the loop is entered; one of several if the loop is irreducible.
     pub header: Block,
-    /// The closest loop around it.
+    /// The innermost loop around this one; `None` for outermost loops.
     pub parent: Option<LoopId>,
-    /// 1 for outermost loops.
+    /// Nesting depth; 1 for outermost loops.
     pub depth: u32,
-    /// Whether it can be entered other than at its header.
+    /// Whether the loop can be entered at a block other than its header.
     pub is_irreducible: bool,
+    /// Range of [`Loops::members`] with the blocks of the loop.
     start: u32,
     end: u32,
 }
 
-/// All loops of a function; each comes after those around it.
+/// All loops of a function; each comes after the loops that contain it.
 #[derive(Clone, Debug)]
 pub struct Loops {
     loops: IndexVec<LoopId, Loop>,
+    /// The innermost loop of each block.
     innermost: IndexVec<Block, Option<LoopId>>,
-    /// Blocks in loops; those of one loop, inner ones included, are neighbours.
+    /// The blocks that are in loops; the blocks of one loop, including those of inner loops, are contiguous.
     members: Vec<Block>,
 }
 
 impl Loops {
-    /// Finds the loops among reachable blocks.
+    /// Finds the loops among the reachable blocks.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Loops {
         Search::new(function, flow).run()
     }
 
-    /// All loops, outer ones before those inside.
+    /// Returns all loops, outer ones before inner ones.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = LoopId> + use<> {
         self.loops.indices()
     }
 
-    /// The number of loops.
+    /// Returns the number of loops.
     pub fn len(&self) -> usize {
         self.loops.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no loops.
     pub fn is_empty(&self) -> bool {
         self.loops.is_empty()
     }
 
-    /// A loop.
+    /// Returns a loop by number.
     pub fn get(&self, id: LoopId) -> &Loop {
         &self.loops[id]
     }
 
-    /// The innermost loop that a block is in.
+    /// Returns the innermost loop that contains a block.
     pub fn innermost(&self, block: Block) -> Option<LoopId> {
         self.innermost.get(block).copied().flatten()
     }
 
-    /// In how many loops a block is.
+    /// Returns the number of loops that contain a block.
     pub fn depth(&self, block: Block) -> u32 {
         self.innermost(block).map_or(0, |id| self.loops[id].depth)
     }
 
-    /// The blocks of a loop, inner loops included; the header comes first.
+    /// Returns the blocks of a loop, including those of inner loops; the header is first.
     pub fn blocks(&self, id: LoopId) -> &[Block] {
         &self.members[self.loops[id].start as usize..self.loops[id].end as usize]
     }
 
-    /// Whether a block is in a loop.
+    /// Returns whether a loop contains a block.
     pub fn contains(&self, id: LoopId, block: Block) -> bool {
         self.innermost(block).is_some_and(|inner| {
             let (outer, inner) = (&self.loops[id], &self.loops[inner]);
@@ -89,24 +95,27 @@ impl Loops {
         })
     }
 
-    /// Whether a block is the header of a loop.
+    /// Returns whether a block is the header of a loop.
     pub fn is_header(&self, block: Block) -> bool {
         self.innermost(block).is_some_and(|id| self.loops[id].header == block)
     }
 }
 
-/// Nodes are numbers in depth-first preorder.
+/// The depth-first search and its edges. Nodes are numbered in preorder.
 struct Search {
+    /// The block of each node.
     order: Vec<Block>,
-    /// Edges that go back to an ancestor, by that ancestor.
+    /// Back edges, as (ancestor, source).
     back: Vec<(u32, u32)>,
-    /// Other edges outside of the tree, with the lowest common ancestor of their ends.
+    /// Cross and forward edges, as (lowest common ancestor, (source, target)).
     across: Vec<(u32, (u32, u32))>,
+    /// The parent of each node in the depth-first tree.
     parent: Vec<u32>,
 }
 
 const NONE: u32 = u32::MAX;
 
+/// Returns the representative of a node in a union-find forest; compresses the path.
 fn find(roots: &mut [u32], node: u32) -> u32 {
     let mut root = node;
     while roots[root as usize] != root {
@@ -120,19 +129,20 @@ fn find(roots: &mut [u32], node: u32) -> u32 {
 }
 
 define_index!(
-    /// A node of the walk.
+    /// A node of the depth-first search.
     pub struct Node,
     "node"
 );
 
 impl Search {
-    /// Walks depth first and sorts the edges by their kind.
+    /// Runs the depth-first search and classifies the edges.
     fn new(function: &Function, flow: &ControlFlow) -> Search {
         let mut search = Search { order: Vec::new(), back: Vec::new(), across: Vec::new(), parent: Vec::new() };
         let Some(&entry) = function.layout.first() else { return search };
         let mut number: IndexVec<Block, u32> = IndexVec::filled(function.blocks.len(), NONE);
         let mut is_open: Vec<bool> = vec![true];
-        // A finished node points to its parent: its root is the lowest ancestor that is still open.
+        // Union-find forest: a finished node points to its parent, so its representative is its lowest ancestor that is still open, which
+        // is the lowest common ancestor with the current node.
         let mut roots: Vec<u32> = vec![0];
         number[entry] = 0;
         search.order.push(entry);
@@ -167,6 +177,7 @@ impl Search {
         search
     }
 
+    /// Finds the loops: processes headers in reverse preorder, and collapses each loop into its header once it is complete.
     fn run(self) -> Loops {
         if self.back.is_empty() {
             return Loops { loops: IndexVec::new(), innermost: IndexVec::new(), members: Vec::new() };
@@ -176,14 +187,16 @@ impl Search {
         let back: Vec<(Node, u32)> = self.back.iter().map(|&(to, from)| (node(to), from)).collect();
         let across: Vec<(Node, (u32, u32))> = self.across.iter().map(|&(at, edge)| (node(at), edge)).collect();
         let (back, across) = (Groups::collect(count, &back), Groups::collect(count, &across));
-        // Edges that have joined the graph, as linked lists by the collapsed loop they end in.
+        // Cross and forward edges that have joined the graph, by the collapsed loop that they enter.
         let mut joined: Vec<Vec<u32>> = vec![Vec::new(); count];
         let mut roots: Vec<u32> = (0..count as u32).collect();
-        // The header of the innermost loop around each node (around a header: of the next loop).
+        // The header of the innermost loop around each node; for a header, that of the next outer loop.
         let mut header_of: Vec<u32> = vec![NONE; count];
         let mut is_header = vec![false; count];
+        // Edges that enter a collapsed loop at a node other than its header, as (target, header).
         let mut side_entries: Vec<(u32, u32)> = Vec::new();
         let mut body: Vec<u32> = Vec::new();
+        // In reverse preorder, all loops below a node in the depth-first tree are collapsed before the node is processed.
         for header in (0..count as u32).rev() {
             for &(from, to) in across.of(node(header)) {
                 let top = find(&mut roots, to);
@@ -201,6 +214,7 @@ impl Search {
                     body.push(from);
                 }
             }
+            // The loop consists of all nodes from which a back edge is reachable without passing the header: search backwards.
             while let Some(member) = body.pop() {
                 let tree = std::iter::once(self.parent[member as usize]);
                 for from in tree.chain(std::mem::take(&mut joined[member as usize])) {
@@ -216,6 +230,7 @@ impl Search {
         self.forest(&header_of, &is_header, &side_entries)
     }
 
+    /// Builds the nesting forest from the header of each node.
     fn forest(&self, header_of: &[u32], is_header: &[bool], side_entries: &[(u32, u32)]) -> Loops {
         let count = self.order.len();
         let bound = self.order.iter().map(|block| block.position() + 1).max().unwrap_or(0);
@@ -251,6 +266,7 @@ impl Search {
         found
     }
 
+    /// Adds a loop with its header.
     fn open(&self, found: &mut Loops, header: u32, parent: Option<LoopId>) -> LoopId {
         let depth = parent.map_or(1, |parent| found.loops[parent].depth + 1);
         let start = found.members.len() as u32;
@@ -261,8 +277,9 @@ impl Search {
         id
     }
 
-    /// An edge to `target` enters all loops around it up to the one headed by `top` at the side, save a loop that `target` heads.
-    /// Counted as differences along the way up and summed from the leaves.
+    /// Marks the irreducible loops. A side entry (`target`, `top`) enters all loops that contain `target`, up to the loop with header
+    /// `top`, except a loop whose header is `target`. Each entry is counted as +1 at the innermost and -1 above the outermost of these
+    /// loops; the sums over the forest from the leaves give the number of side entries of each loop.
     fn note_irreducible(&self, found: &mut Loops, loop_at: &[Option<LoopId>], side_entries: &[(u32, u32)]) {
         let mut entries: IndexVec<LoopId, i64> = IndexVec::filled(found.loops.len(), 0);
         for &(target, top) in side_entries {

@@ -1,8 +1,8 @@
-//! What passes ask about a function: control flow, dominance, loops, liveness, uses, uniformity.
+//! Analyses of functions: control flow, dominance, loops, liveness, definition-use chains, uniformity.
 //!
-//! Analyses are computed from a function and keep no reference to it; a pass that changes the function knows which of them are
-//! still true. All of them walk with explicit stacks and keep dense arrays, so their cost is linear in the function (times the
-//! logarithm of its blocks for dominators; plus the size of the answer for liveness), whatever its shape.
+//! An analysis is computed from a function and holds no reference to it; a pass that changes the function must know which analyses remain
+//! valid. All of them use explicit stacks instead of recursion, and dense arrays. The cost is linear in the size of the function, times
+//! the logarithm of the number of blocks for dominators, plus the size of the result for liveness and dominance frontiers.
 
 mod control_flow;
 mod def_use;

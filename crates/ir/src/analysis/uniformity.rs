@@ -1,18 +1,22 @@
-//! Which values are the same in all threads of a warp.
+//! Uniformity (divergence) analysis: the values that are equal in all threads of a warp.
 //!
-//! A value is *uniform* if all threads that execute its definition together get the same result; otherwise it is *divergent*.
-//! Divergence starts at instructions that give each thread its own ([`Source`]: thread and lane numbers, clocks, loads, atomics,
-//! shuffles, arguments of device functions) and spreads in three ways until nothing changes:
+//! A value is *uniform* if all threads that execute its definition together get the same result; otherwise it is *divergent*. Divergence
+//! starts at instructions with a different result in each thread ([`Source`]: thread and lane numbers, clocks, loads, atomics, shuffles,
+//! parameters of device functions). It propagates in three ways until nothing changes:
 //!
 //! - **data**: a result of divergent sources, or under a divergent guard, is divergent. Results in uniform registers never are;
-//! - **joins**: behind a branch with a divergent condition threads go different ways. Where ways meet before or at the branch's
-//!   post-dominator, phis choose by the way a thread came, so they are divergent. These blocks are in the iterated dominance
-//!   frontier of the branch's successors. The header of a loop around the branch with one way back is none of them: who comes back at
-//!   all comes that way;
-//! - **loops**: if a divergent branch does not reconverge inside of a loop, threads leave it in different iterations. What the loop
-//!   computes may be uniform in each iteration, but a use behind the loop sees different ones, so values used there are divergent.
+//! - **joins**: at a branch with a divergent condition, threads take different paths. In a block where such paths join, up to and
+//!   including the reconvergence point (the branch's immediate post-dominator), the phis select by the path of each thread and are
+//!   divergent. These blocks are in the iterated dominance frontier of the branch's successors. The header of a loop around the branch is
+//!   exempt if it has only one back edge: all threads that start another iteration arrive over that edge;
+//! - **loops**: if a divergent branch does not reconverge inside a loop, threads leave the loop in different iterations. A value computed
+//!   in the loop may be uniform in each iteration, but a use after the loop sees values of different iterations, so values used there are
+//!   divergent (temporal divergence).
 //!
-//! The answer errs on the side of divergence. It is computed once, on SSA form.
+//! The result is conservative: a value may be reported divergent although it is uniform. It requires SSA form.
+//!
+//! Example: with `%1 = S2R SR_TID.X`, `%2 = ISETP.LT %1, 16`, `@%2 BRA bb1; BRA bb2` and both blocks branching to `bb3`, a phi in `bb3` is
+//! divergent even if its sources are constants.
 
 use oriole_isa::{Effect, File, Opcode};
 use oriole_support::{BitSet, Index, IndexVec};
@@ -23,7 +27,7 @@ use crate::function::{Block, Function, Inst, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Role};
 
-/// Divergent values and branches.
+/// The divergent values and branches of a function.
 #[derive(Clone, Debug)]
 pub struct Uniformity {
     divergent: BitSet<Value>,
@@ -31,14 +35,14 @@ pub struct Uniformity {
 }
 
 impl Uniformity {
-    /// Spreads divergence from its sources.
+    /// Computes the uniformity of all values.
     pub fn compute(function: &Function, flow: &ControlFlow) -> Uniformity {
         let dominators = Dominators::compute(function, flow);
         let post_dominators = PostDominators::compute(function, flow);
         Uniformity::compute_with(function, flow, &dominators, &post_dominators, &Loops::compute(function, flow))
     }
 
-    /// The same for those who have looked at the blocks already.
+    /// Computes the uniformity of all values, with analyses that the caller already has.
     pub fn compute_with(
         function: &Function,
         flow: &ControlFlow,
@@ -73,39 +77,39 @@ impl Uniformity {
         Uniformity { divergent: spread.divergent, divergent_branches }
     }
 
-    /// Whether threads may have different values.
+    /// Returns whether threads of a warp may have different values.
     pub fn is_divergent(&self, value: Value) -> bool {
         self.divergent.contains(value)
     }
 
-    /// Whether all threads of a warp have the same value.
+    /// Returns whether all threads of a warp have the same value.
     pub fn is_uniform(&self, value: Value) -> bool {
         !self.is_divergent(value)
     }
 
-    /// Whether an operand is the same in all threads.
+    /// Returns whether an operand is the same in all threads of a warp.
     pub fn is_uniform_operand(&self, operand: &Operand) -> bool {
         operand.value().is_none_or(|value| self.is_uniform(value))
     }
 
-    /// Branches at which the threads of a warp may part, in reverse post order of their blocks.
+    /// Returns the branches at which a warp may diverge, in reverse post order of their blocks.
     pub fn divergent_branches(&self) -> &[Inst] {
         &self.divergent_branches
     }
 }
 
-/// Where the results of an instruction get their divergence from.
+/// How divergence enters the results of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
-    /// They are the same in all threads.
+    /// The results are the same in all threads.
     Uniform,
-    /// Each thread has its own.
+    /// The results differ between threads.
     Divergent,
-    /// They are what the operands are.
+    /// The results are divergent if an operand is.
     Operands,
 }
 
-/// Special registers that a whole block of threads shares.
+/// Special registers with the same value in all threads of a thread block.
 const SHARED_REGISTERS: [&str; 14] = [
     "SRZ",
     "SR_CTAID.X",
@@ -123,6 +127,7 @@ const SHARED_REGISTERS: [&str; 14] = [
     "SR_LWINLO",
 ];
 
+/// Returns how divergence enters the results of an instruction.
 fn source_of(function: &Function, inst: Inst) -> Source {
     let opcode = match function.insts[inst].op {
         Op::Machine(opcode) => opcode,
@@ -133,7 +138,7 @@ fn source_of(function: &Function, inst: Inst) -> Source {
     let names = || function.sources(inst).iter().filter_map(name_of);
     let is_known_constant = || function.insts[inst].memory.is_some_and(|access| function.accesses[access].constant);
     match opcode.properties().effect {
-        // `PR` reads all predicates.
+        // `PR` reads all predicate registers.
         Effect::None if names().any(|name| name == "PR") => Source::Divergent,
         Effect::None => Source::Operands,
         Effect::State => {
@@ -153,6 +158,7 @@ fn source_of(function: &Function, inst: Inst) -> Source {
     }
 }
 
+/// The propagation of divergence.
 struct Spread<'a> {
     function: &'a Function,
     flow: &'a ControlFlow,
@@ -161,36 +167,42 @@ struct Spread<'a> {
     post_dominators: &'a PostDominators,
     loops: &'a Loops,
     divergent: BitSet<Value>,
+    /// Branches with a divergent condition.
     branches: BitSet<Inst>,
+    /// For each loop, the values that are used outside of it ([`find_escaping`]).
     escaping: IndexVec<LoopId, Vec<(u32, Value)>>,
-    /// Loops that threads leave in different iterations.
+    /// Loops that threads of a warp leave in different iterations.
     left_apart: BitSet<LoopId>,
     /// Blocks whose phis are divergent.
     joined: BitSet<Block>,
+    /// Divergent values whose uses still have to be visited.
     work: Vec<Value>,
-    /// Joins found for branches whose threads meet at a block.
+    /// Joins found so far, each with the reconvergence point of the branch that it was found for.
     found: FxHashSet<(Block, Option<Block>)>,
-    /// Headers that were no joins for some branch whose threads meet at a block.
+    /// For each reconvergence point, the loop headers that were exempt for some branch.
     spared: FxHashMap<Option<Block>, Vec<Block>>,
+    /// The same pairs as a set.
     is_spared: FxHashSet<(Block, Option<Block>)>,
-    /// Joins looked at so far.
+    /// Number of joins visited so far.
     effort: usize,
 }
 
-/// So many joins may be looked at for each block of the function before branches forget their meeting points.
+/// Limit on the number of joins visited, per block of the function. Beyond it, branches are treated as if they had no reconvergence point.
 const EFFORT_PER_BLOCK: usize = 32;
 
-/// A branch whose joins are looked for.
+/// The search for the joins of one divergent branch.
 struct Parting {
     branch: Block,
-    /// Where its threads are together again.
+    /// The reconvergence point; `None` if there is none, or if it is ignored to limit the cost.
     meeting: Option<Block>,
+    /// Joins whose dominance frontier still has to be visited.
     joins: Vec<Block>,
-    /// Whether it came to a join that another branch has found.
+    /// Whether the search stopped at a join that was found for another branch.
     is_cut_short: bool,
 }
 
 impl Spread<'_> {
+    /// Marks the sources of divergence and propagates until the worklist is empty.
     fn run(&mut self) {
         let function = self.function;
         for &block in &function.layout {
@@ -208,7 +220,7 @@ impl Spread<'_> {
         }
     }
 
-    /// An instruction has a divergent operand.
+    /// Visits an instruction with a divergent operand.
     fn reach(&mut self, inst: Inst) {
         let function = self.function;
         let is_branch = matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::BRX));
@@ -229,11 +241,13 @@ impl Spread<'_> {
         }
     }
 
+    /// Returns whether a tied operand is divergent.
     fn has_divergent_tie(&self, inst: Inst) -> bool {
         let is_divergent = |operand: &Operand| operand.value().is_some_and(|value| self.divergent.contains(value));
         self.function.sources(inst).iter().any(|operand| matches!(operand.role, Role::Tied(_)) && is_divergent(operand))
     }
 
+    /// Marks all results of an instruction as divergent.
     fn mark_results(&mut self, inst: Inst) {
         let function = self.function;
         for value in function.defined(inst) {
@@ -241,11 +255,12 @@ impl Spread<'_> {
         }
     }
 
-    /// Whether it is known whether a value is divergent.
+    /// Returns whether nothing more can change for a value: it is in a uniform register, or known to be divergent.
     fn is_settled(&self, value: Value) -> bool {
         matches!(self.function.values[value].file, File::Uniform | File::UniformPredicate) || self.divergent.contains(value)
     }
 
+    /// Marks a value as divergent, unless it is in a uniform register.
     fn mark(&mut self, value: Value) {
         if !self.is_settled(value) {
             self.divergent.insert(value);
@@ -253,12 +268,12 @@ impl Spread<'_> {
         }
     }
 
-    /// Threads part at the end of a block: joins and loops behind it.
+    /// Marks the phis and values that diverge because of the divergent branch at the end of a block.
     ///
-    /// Many branches may share a meeting point and most of their joins, so the search for one ends at joins found for another. All
-    /// that follows those is known, except for headers that were spared because the other branch is inside of their loop. In huge
-    /// tangled functions even this is too much. Then the rest of the branches forgets its meeting points: joins behind them count
-    /// as well, which is always safe.
+    /// Many branches may share a reconvergence point and most of their joins, so the search for one branch stops at joins found for
+    /// another branch with the same reconvergence point. Everything after these joins is already known, except for loop headers that were
+    /// exempt because the other branch is inside their loop. In huge irregular functions even this is too expensive. Then the remaining
+    /// branches ignore their reconvergence points: joins after these points count as well, which is conservative.
     fn part_at(&mut self, branch: Block) {
         let flow = self.flow;
         let real_meeting = self.post_dominators.immediate(branch);
@@ -286,6 +301,7 @@ impl Spread<'_> {
         self.leave_loops(branch, real_meeting);
     }
 
+    /// Visits the pending joins: marks their phis, and adds their dominance frontiers up to the reconvergence point.
     fn follow_joins(&mut self, parting: &mut Parting) {
         while let Some(join) = parting.joins.pop() {
             if Some(join) != parting.meeting {
@@ -299,12 +315,14 @@ impl Spread<'_> {
         }
     }
 
+    /// Adds the dominance frontier of a block as joins.
     fn add_frontier(&mut self, parting: &mut Parting, below: Block) {
         for number in 0..self.frontiers.of(below).len() {
             self.add_join(parting, self.frontiers.of(below)[number]);
         }
     }
 
+    /// Adds a join, unless it is already known or exempt.
     fn add_join(&mut self, parting: &mut Parting, join: Block) {
         self.effort += 1;
         if self.found.contains(&(join, parting.meeting)) {
@@ -319,8 +337,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Whether a block is the header of a loop around the branch to which one way leads back, and which cannot be entered again before
-    /// the threads have met.
+    /// Returns whether a block is the header of a loop around the branch that has one back edge and cannot be entered again before the
+    /// threads reconverge.
     fn is_only_next_iteration(&self, branch: Block, meeting: Option<Block>, header: Block) -> bool {
         let Some(id) = self.loops.innermost(header).filter(|_| self.loops.is_header(header)) else { return false };
         let info = self.loops.get(id);
@@ -332,7 +350,7 @@ impl Spread<'_> {
         ways_back == 1 && meets_before
     }
 
-    /// Loops around a branch whose threads meet again only outside.
+    /// Marks the loops around a branch that do not contain its reconvergence point.
     fn leave_loops(&mut self, branch: Block, meeting: Option<Block>) {
         let mut around = self.loops.innermost(branch);
         while let Some(id) = around
@@ -345,7 +363,7 @@ impl Spread<'_> {
         }
     }
 
-    /// Marks what a loop defines and code behind it uses.
+    /// Marks the values that a loop defines and that are used after it.
     fn mark_used_behind(&mut self, id: LoopId) {
         let depth = self.loops.get(id).depth;
         let mut inside = self.loops.iter().skip(id.position());
@@ -360,8 +378,8 @@ impl Spread<'_> {
     }
 }
 
-/// For each loop the values it defines outside of inner loops that are used behind it, with the depth of the outermost loop that
-/// they leave; the outermost come last.
+/// Returns, for each loop, the values that it defines outside of inner loops and that are used outside of it, with the depth of the
+/// outermost loop that they leave. The list is sorted by descending depth, so the outermost are last.
 fn find_escaping(function: &Function, loops: &Loops, def_use: &DefUse) -> IndexVec<LoopId, Vec<(u32, Value)>> {
     let mut escaping: IndexVec<LoopId, Vec<(u32, Value)>> = IndexVec::filled(loops.len(), Vec::new());
     for &block in &function.layout {

@@ -1,7 +1,8 @@
-//! Folds guarded copies into what they copy.
+//! Folds guarded copies into the instructions that compute the copied values.
 //!
-//! Selection computes into a temporary and assigns it: `@p x = IADD3 a, b`, `@p d = COPY x (else old)`. If `x` has no other use and
-//! `old` is there before the computation, `@p d = IADD3 a, b (else old)` says the same without a move.
+//! Instruction selection computes into a temporary and assigns the temporary: `@p x = IADD3 a, b`, `@p d = COPY x (else old)`. If `x` has
+//! no other use and `old` is defined before the computation, `@p d = IADD3 a, b (else old)` is equivalent and needs no move. One pass,
+//! linear in the size of the function.
 
 use oriole_support::IndexVec;
 use smallvec::SmallVec;
@@ -10,7 +11,7 @@ use crate::function::{Block, Function, Inst, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
-/// Where a value is defined: block, position in it, instruction and result number.
+/// The definition of a value: block, position in the block, instruction, and result number.
 #[derive(Clone, Copy)]
 struct Definition {
     block: Block,
@@ -19,11 +20,13 @@ struct Definition {
     result: u8,
 }
 
+/// The definition and the number of uses of each value.
 struct Folder {
     definitions: IndexVec<Value, Option<Definition>>,
     use_counts: IndexVec<Value, u32>,
 }
 
+/// Folds all guarded copies for which that is possible.
 pub(super) fn fold_guarded_copies(function: &mut Function) {
     let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| guarded_copy(function, inst).is_some());
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
@@ -52,7 +55,7 @@ pub(super) fn fold_guarded_copies(function: &mut Function) {
 }
 
 impl Folder {
-    /// Folds a copy into the instruction that computes what it copies; whether it did.
+    /// Folds a copy into the instruction that computes its source. Returns whether it did.
     fn fold(&mut self, function: &mut Function, block: Block, copy: Inst) -> bool {
         let Some((result, source, old)) = guarded_copy(function, copy) else { return false };
         let Some(definition) = self.definitions[source.value] else { return false };
@@ -65,6 +68,7 @@ impl Folder {
         if definition.block != block || !is_plain || !is_same_guard || is_tied || is_fixed || self.use_counts[source.value] != 1 {
             return false;
         }
+        // The definition moves up to the computation, so the old value must be defined before that.
         let is_old_there = |old: Definition| old.block != block || old.position < definition.position;
         if source != function.whole(source.value)
             || function.values[source.value] != function.values[result.value]
@@ -83,7 +87,7 @@ impl Folder {
     }
 }
 
-/// Result, source and old value of `@p d = COPY x (else old)`.
+/// Returns the result, source and old value of `@p d = COPY x (else old)`; `None` for other instructions.
 fn guarded_copy(function: &Function, inst: Inst) -> Option<(Part, Part, Part)> {
     let data = &function.insts[inst];
     if !data.is(Pseudo::Copy) || data.guard.is_none() {

@@ -1,18 +1,31 @@
-//! SSA construction: variables become values with one definition each.
+//! SSA construction: gives each definition of a variable a value of its own.
 //!
-//! Selection assigns PTX registers wherever PTX does, mostly with `COPY var, x`; under a guard the copy carries the variable's old
-//! value as a tied operand. [`construct_ssa`] brings such a function into SSA form:
+//! Instruction selection assigns variables (PTX registers) wherever PTX does, mostly with `COPY var, x`; under a guard the copy has the
+//! old value of the variable as a tied operand. [`construct_ssa`] converts such a function to pruned SSA form:
 //!
-//! 1. blocks that nothing reaches are removed, and an entry that is branched to gets a block in front of it;
-//! 2. *variables* are told from *values* ([`variables`]): a variable has several definitions, or one that some path to a use avoids;
+//! 1. unreachable blocks are removed, and an entry block with predecessors gets a new block before it;
+//! 2. *variables* are distinguished from *values* ([`variables`]): a variable has several definitions, or one that some path to a use
+//!    avoids;
 //! 3. phis are placed on the iterated dominance frontier of each variable's definitions, where the variable is live ([`place`]);
-//! 4. a walk over the dominator tree renames variables and forwards copies ([`rename`]): after an unguarded `COPY var, %7[1]` the
-//!    variable *is* `%7[1]`, and reading a part of it reads that part;
-//! 5. phis that choose between equals and phis that nobody needs go away ([`simplify`]);
-//! 6. guarded copies of a result computed just before under the same guard are folded into that instruction ([`fold`]).
+//! 4. a walk over the dominator tree renames variables and propagates copies ([`rename`], as in Cytron et al. 1991): after an unguarded
+//!    `COPY var, %7[1]` a read of `var` becomes a read of `%7[1]`;
+//! 5. redundant phis (all sources equal) and dead phis are removed ([`simplify`]);
+//! 6. guarded copies of a result computed in the same block under the same guard are folded into that instruction ([`fold`]).
 //!
-//! A variable that is read before any assignment reads as the zero register, or as [`crate::OperandKind::Undefined`] in a phi.
-//! A guarded definition without tied operand is a full definition: nobody asks for what it has where the guard does not hold.
+//! A variable that is read before any assignment reads as the zero register, or as [`crate::OperandKind::Undefined`] in a phi. A guarded
+//! definition without tied operand counts as a full definition: its value where the guard does not hold is undefined.
+//!
+//! Example:
+//!
+//! ```text
+//! bb0:  %0:R = COPY 1              bb0:  %0:R = COPY 1
+//!       @%p BRA bb2                      @%p BRA bb2
+//!       BRA bb1                          BRA bb1
+//! bb1:  %0:R = IADD3 %0, 1, RZ     bb1:  %5:R = IADD3 %0, 1, RZ
+//!       BRA bb2                          BRA bb2
+//! bb2:  use %0                     bb2:  %6:R = PHI %0, bb0, %5, bb1
+//!                                        use %6
+//! ```
 
 mod fold;
 mod place;
@@ -27,7 +40,7 @@ use crate::operand::{Class, Part};
 use oriole_isa::{Opcode, Symbols};
 use variables::Variables;
 
-/// Brings a function into SSA form. Every result must be a whole value, and there must be no phis.
+/// Converts a function to SSA form. Every result must be a whole value, and there must be no phis.
 pub fn construct_ssa(function: &mut Function) {
     if function.is_ssa || function.layout.is_empty() {
         function.is_ssa = true;
@@ -48,7 +61,7 @@ pub fn construct_ssa(function: &mut Function) {
     function.is_ssa = true;
 }
 
-/// A block in front of the entry, which others branch to: phis there need a predecessor for the start of the function.
+/// Inserts a block before the entry block, to which other blocks branch: phis there need a predecessor for the start of the function.
 fn insert_entry(function: &mut Function) {
     let old = function.entry();
     let new = function.new_block();
@@ -57,7 +70,7 @@ fn insert_entry(function: &mut Function) {
     function.layout.insert(0, new);
 }
 
-/// Whether registers of a value can stand for a whole value of a class: same file, as many, aligned as it must be.
+/// Returns whether registers of a value can replace a whole value of a class: same register file, same number, sufficient alignment.
 fn can_stand_for(function: &Function, part: Part, class: Class) -> bool {
     let base = function.values[part.value];
     let is_aligned = base.align.is_multiple_of(class.align) && part.first.is_multiple_of(class.align);

@@ -1,9 +1,14 @@
-//! Where phis are needed.
+//! Placement of phis.
 //!
-//! A variable needs a phi in each block of the iterated dominance frontier of its definitions in which it is live. The frontier is
-//! found as Sreedhar and Gao do ("A Linear Time Algorithm for Placing phi-Nodes"): definitions are taken from the deepest in the
-//! dominator tree upwards, and each walks the subtree below it once, looking for edges that leave it. The walk stays where the
-//! variable is live: elsewhere its value goes nowhere. So a variable costs what its live range costs, not what the function costs.
+//! A variable needs a phi in each block of the iterated dominance frontier of its definitions in which the variable is live (pruned SSA).
+//! The frontier is computed as in Sreedhar and Gao 1995, "A Linear Time Algorithm for Placing phi-Nodes": definitions are processed from
+//! the deepest in the dominator tree upwards; each searches the dominator subtree below it for edges that leave the subtree. Departing
+//! from the paper, the search visits only blocks in which the variable is live, since its value is not needed elsewhere. So the cost per
+//! variable is proportional to its live range, not to the function.
+//!
+//! Example: in the graph `0 -> 1, 0 -> 2, 1 -> 3, 2 -> 3` a variable is assigned in 0 and 1 and used in 3. The definition in 1 (depth 1)
+//! has an edge to 3, which 1 does not dominate immediately and which is not deeper than 1, so 3 needs a phi. The phi counts as a
+//! definition in 3, and has no edges to follow. The definition in 0 (depth 0) finds no edge that leaves its subtree.
 
 use std::collections::BinaryHeap;
 
@@ -13,7 +18,7 @@ use super::variables::Variables;
 use crate::analysis::{ControlFlow, Dominators, Walk};
 use crate::function::{Block, Function, Value};
 
-/// For each block the variables that need a phi there, in ascending order.
+/// Returns, for each block, the variables that need a phi there, in ascending order.
 pub(super) fn place_phis(
     function: &Function,
     flow: &ControlFlow,
@@ -42,7 +47,7 @@ pub(super) fn place_phis(
     phis
 }
 
-/// Marks hold the number of the variable (plus one) they were last set for, so they need no clearing.
+/// Marks of a block. Each holds the number (plus one) of the variable for which it was last set, so marks need no clearing.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     live: u32,
@@ -52,14 +57,17 @@ struct Marks {
     has_children: u32,
 }
 
+/// The search for the iterated dominance frontier of one variable after the other.
 struct Frontier<'a> {
     flow: &'a ControlFlow,
     dominators: &'a Dominators,
+    /// The mark of the current variable.
     stamp: u32,
     marks: IndexVec<Block, Marks>,
-    /// Dominator-tree children in which the variable is live, as linked lists.
+    /// The children in the dominator tree in which the variable is live, as linked lists.
     first_child: IndexVec<Block, Option<Block>>,
     next_child: IndexVec<Block, Option<Block>>,
+    /// Blocks whose subtree still has to be searched, the deepest first.
     roots: BinaryHeap<(usize, Block)>,
     stack: Vec<Block>,
 }
@@ -78,6 +86,7 @@ impl<'a> Frontier<'a> {
         }
     }
 
+    /// Resets the state for a variable that is live into the given blocks.
     fn start(&mut self, value: Value, live: impl Iterator<Item = Block>) {
         self.stamp = value.position() as u32 + 1;
         for block in live {
@@ -94,6 +103,7 @@ impl<'a> Frontier<'a> {
         self.marks[block].live == self.stamp
     }
 
+    /// Adds a definition of the variable: an original one, or a phi.
     fn add_root(&mut self, block: Block) {
         if self.marks[block].is_root != self.stamp {
             self.marks[block].is_root = self.stamp;
@@ -101,12 +111,14 @@ impl<'a> Frontier<'a> {
         }
     }
 
+    /// Runs the search; calls `needs_phi` once for each block of the frontier.
     fn run(&mut self, mut needs_phi: impl FnMut(Block)) {
         while let Some((depth, root)) = self.roots.pop() {
             self.marks[root].visited = self.stamp;
             self.stack.push(root);
             while let Some(block) = self.stack.pop() {
                 for &target in self.flow.successors(block) {
+                    // An edge to a block that is not deeper than the root leaves the subtree of the root: its target is in the frontier.
                     let leaves = self.dominators.immediate(target) != Some(block) && self.dominators.depth(target) <= depth;
                     let marks = &mut self.marks[target];
                     if leaves && marks.live == self.stamp && marks.has_phi != self.stamp {

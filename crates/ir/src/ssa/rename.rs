@@ -1,4 +1,4 @@
-//! The walk that gives each definition of a variable its own value.
+//! Renaming: a walk over the dominator tree that gives each definition of a variable a value of its own, and propagates copies.
 
 use oriole_isa::{File, Symbols};
 use oriole_support::{BitSet, IndexVec};
@@ -10,17 +10,17 @@ use crate::function::{Block, Function, Inst, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
-/// What a value is at the moment.
+/// The current meaning of a variable.
 #[derive(Clone, Copy)]
 enum Meaning {
-    /// Some registers of an SSA value.
+    /// Registers of an SSA value.
     Is(Part),
-    /// Nothing yet; registers of this file.
+    /// Not assigned yet; the register file of the variable.
     Unset(File),
 }
 
 impl Meaning {
-    /// What reading registers of the value reads.
+    /// Returns the operand to read instead of a part of the variable.
     fn read(self, part: Part) -> OperandKind {
         match self {
             Meaning::Is(base) => OperandKind::Value(Part { value: base.value, first: base.first + part.first, count: part.count }),
@@ -30,19 +30,24 @@ impl Meaning {
     }
 }
 
+/// The state of the walk.
 struct Renaming<'a> {
     function: &'a mut Function,
+    /// The values that are variables.
     variables: &'a BitSet<Value>,
+    /// The current meaning of each variable; other values mean themselves.
     meaning: IndexVec<Value, Meaning>,
-    /// Meanings that were replaced, to be restored when the walk leaves a subtree.
+    /// Previous meanings, to be restored when the walk leaves a subtree.
     replaced: Vec<(Value, Meaning)>,
-    /// Variables whose own number one of their definitions has taken.
+    /// Variables whose own number is already used by one of their definitions; further definitions get new numbers.
     taken: BitSet<Value>,
-    /// Phis of each block, with their variables.
+    /// The phis of each block, with their variables.
     phis: IndexVec<Block, Vec<(Value, Inst)>>,
+    /// The position of each block in the layout; predecessors are sorted by it.
     layout_position: IndexVec<Block, u32>,
 }
 
+/// Renames all variables. `phis` lists the variables that need a phi in each block.
 pub(super) fn rename(
     function: &mut Function,
     flow: &ControlFlow,
@@ -66,6 +71,7 @@ pub(super) fn rename(
     let placed = place(function, flow, phis);
     let taken = BitSet::new(count);
     let mut renaming = Renaming { function, variables, meaning, replaced: Vec::new(), taken, phis: placed, layout_position };
+    // Depth of each open block of the dominator tree, and the number of replaced meanings when it was entered.
     let mut open: Vec<(usize, usize)> = Vec::new();
     for &block in dominators.preorder() {
         let depth = dominators.depth(block);
@@ -80,7 +86,7 @@ pub(super) fn rename(
     }
 }
 
-/// Writes phis without sources.
+/// Creates the phis, with undefined sources.
 fn place(function: &mut Function, flow: &ControlFlow, phis: &IndexVec<Block, Vec<Value>>) -> IndexVec<Block, Vec<(Value, Inst)>> {
     let mut placed = IndexVec::filled(function.blocks.len(), Vec::new());
     let mut operands: Vec<Operand> = Vec::new();
@@ -100,18 +106,20 @@ fn place(function: &mut Function, flow: &ControlFlow, phis: &IndexVec<Block, Vec
 }
 
 impl Renaming<'_> {
+    /// Restores the meanings that were replaced since `replaced` had `kept` entries.
     fn restore(&mut self, kept: usize) {
         for (value, meaning) in self.replaced.drain(kept..).rev() {
             self.meaning[value] = meaning;
         }
     }
 
+    /// Changes the meaning of a variable until the walk leaves the current subtree.
     fn set(&mut self, value: Value, meaning: Meaning) {
         let old = std::mem::replace(&mut self.meaning[value], meaning);
         self.replaced.push((value, old));
     }
 
-    /// The value that a definition of a variable writes.
+    /// Creates the value that a definition of a variable writes.
     fn define(&mut self, variable: Value) -> Part {
         let value = if self.taken.insert(variable) { variable } else { self.function.new_value(self.function.values[variable]) };
         let whole = self.function.whole(value);
@@ -119,6 +127,7 @@ impl Renaming<'_> {
         whole
     }
 
+    /// Renames the instructions of a block and fills in the phi sources of its successors.
     fn block(&mut self, block: Block, flow: &ControlFlow) {
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let phis = std::mem::take(&mut self.phis[block]);
@@ -140,7 +149,7 @@ impl Renaming<'_> {
         }
     }
 
-    /// Tells the phis of a successor what their variables are at the end of a block.
+    /// Sets the phi sources in a successor that belong to the edge from `block`.
     fn fill_phis(&mut self, block: Block, target: Block, flow: &ControlFlow) {
         if self.phis[target].is_empty() {
             return;
@@ -155,7 +164,7 @@ impl Renaming<'_> {
         }
     }
 
-    /// Renames an instruction; whether it stays.
+    /// Renames an instruction. Returns whether it is kept; copies that are propagated are deleted.
     fn instruction(&mut self, inst: Inst) -> bool {
         self.read_guard(inst);
         let dropped_tie = self.read_sources(inst);
@@ -165,6 +174,7 @@ impl Renaming<'_> {
         if self.function.insts[inst].is(Pseudo::Copy) {
             return self.copy(inst);
         }
+        // Without an old value the result is undefined where the guard does not hold, so the pack may execute everywhere.
         if self.function.insts[inst].is(Pseudo::Pack) && self.function.tied_to(inst, 0).is_none() {
             self.function.insts[inst].guard = None;
         }
@@ -172,6 +182,7 @@ impl Renaming<'_> {
         true
     }
 
+    /// Renames the guard of an instruction.
     fn read_guard(&mut self, inst: Inst) {
         let Some(mut guard) = self.function.insts[inst].guard else { return };
         if let OperandKind::Value(part) = guard.kind {
@@ -180,7 +191,7 @@ impl Renaming<'_> {
         }
     }
 
-    /// Whether a tied operand turned out to be undefined.
+    /// Renames the sources. Returns whether a tied operand is undefined.
     fn read_sources(&mut self, inst: Inst) -> bool {
         let mut is_tie_undefined = false;
         for operand in self.function.sources_mut(inst) {
@@ -193,6 +204,7 @@ impl Renaming<'_> {
         is_tie_undefined
     }
 
+    /// Deletes the tied operands that are undefined.
     fn drop_undefined_ties(&mut self, inst: Inst) {
         let results = self.function.insts[inst].result_count();
         let is_kept = |operand: &&Operand| !(matches!(operand.role, Role::Tied(_)) && operand.kind == OperandKind::Undefined);
@@ -200,6 +212,7 @@ impl Renaming<'_> {
         self.function.set_operands(inst, &kept, results);
     }
 
+    /// Renames the results that are variables.
     fn write_results(&mut self, inst: Inst) {
         for number in 0..self.function.insts[inst].result_count() {
             if let OperandKind::Value(part) = self.function.operands(inst)[number].kind
@@ -213,7 +226,7 @@ impl Renaming<'_> {
         }
     }
 
-    /// Forwards what a copy copies where it can; whether anything is left to do.
+    /// Propagates the sources of a copy to later uses where possible. Returns whether the instruction is kept for the rest.
     fn copy(&mut self, inst: Inst) -> bool {
         if let (None, &[result, source]) = (self.function.insts[inst].guard, self.function.operands(inst))
             && let (OperandKind::Value(to), Some(part)) = (result.kind, self.forwarded(&result, &source))
@@ -228,6 +241,7 @@ impl Renaming<'_> {
         for number in 0..results {
             let (result, source) = (operands[number], operands[results + number]);
             let tied = self.function.tied_to(inst, number).map(|tied| tied.kind);
+            // A guarded copy may be propagated only if the old value is undefined or equal to the source.
             let is_sure = !is_guarded || tied.is_none_or(|tied| tied == source.kind);
             match (result.kind, self.forwarded(&result, &source)) {
                 (OperandKind::Value(to), Some(part)) if is_sure => self.set(to.value, Meaning::Is(part)),
@@ -249,7 +263,7 @@ impl Renaming<'_> {
         true
     }
 
-    /// The registers that the result of a copy can be replaced by.
+    /// Returns the registers that can replace the result of a copy; `None` if there are none.
     fn forwarded(&self, result: &Operand, source: &Operand) -> Option<Part> {
         let to = result.part()?;
         let from = source.part()?;
@@ -258,7 +272,7 @@ impl Renaming<'_> {
     }
 }
 
-/// The operands of a copy without those pairs that were forwarded.
+/// Returns the operands of a parallel copy without the pairs that were propagated.
 fn remaining_copy(operands: &[Operand], results: usize, left: &[usize]) -> SmallVec<[Operand; 8]> {
     let mut remaining: SmallVec<[Operand; 8]> = left.iter().map(|&number| operands[number]).collect();
     remaining.extend(left.iter().map(|&number| operands[results + number]));

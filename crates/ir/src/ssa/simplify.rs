@@ -1,4 +1,11 @@
-//! Removes phis that choose between equals, and phis that no other instruction needs.
+//! Removes redundant phis (all sources equal, apart from the phi itself) and dead phis (not used by any other instruction, directly or
+//! through phis).
+//!
+//! Redundant phis are found with a worklist: replacing a phi may make phis that read it redundant. Dead phis are found by marking from the
+//! uses in other instructions. Redundant cycles of several phis (Braun et al. 2013) are not found.
+//!
+//! Example: `%5 = PHI %1, bb0, %5, bb1` is redundant, and all uses of `%5` become uses of `%1`. A phi `%6 = PHI %5, bb1, %1, bb2` then
+//! becomes redundant too.
 
 use oriole_support::{BitSet, IndexVec};
 use smallvec::SmallVec;
@@ -8,6 +15,7 @@ use crate::function::{Block, Function, Inst, Value};
 use crate::instruction::Pseudo;
 use crate::operand::{Operand, OperandKind, Part, Role};
 
+/// Simplifies the phis of a function.
 pub(super) fn simplify_phis(function: &mut Function) {
     let phis: Vec<(Block, Inst)> =
         function.layout.iter().flat_map(|&block| function.phis(block).iter().map(move |&inst| (block, inst))).collect();
@@ -28,7 +36,7 @@ pub(super) fn simplify_phis(function: &mut Function) {
     }
 }
 
-/// Takes tied operands away that are no values any more: the result is undefined where the guard does not hold.
+/// Deletes tied operands that are no longer values: the result is undefined where the guard does not hold.
 fn drop_lost_ties(function: &mut Function, inst: Inst) {
     let is_lost = |operand: &Operand| matches!(operand.role, Role::Tied(_)) && operand.value().is_none();
     let kept: SmallVec<[Operand; 8]> = function.operands(inst).iter().filter(|operand| !is_lost(operand)).copied().collect();
@@ -36,22 +44,27 @@ fn drop_lost_ties(function: &mut Function, inst: Inst) {
     function.set_operands(inst, &kept, results);
 }
 
-/// What becomes of a phi's result.
+/// The replacement of a phi's result.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
+    /// Not replaced.
     Stays,
-    /// It is these registers.
+    /// Replaced by these registers.
     Is(Part),
-    /// It is never set.
+    /// Replaced by no value: it is undefined on all paths.
     IsUndefined,
 }
 
+/// The state of the simplification.
 struct Simplifier {
+    /// The replacement of each value.
     replaced: IndexVec<Value, Fate>,
+    /// The phis to delete.
     removed: BitSet<Inst>,
 }
 
 impl Simplifier {
+    /// Finds redundant phis until nothing changes.
     fn find_trivial(&mut self, function: &Function, phis: &[(Block, Inst)]) {
         let mut defined_by_phi = BitSet::new(function.values.len());
         for &(_, phi) in phis {
@@ -78,7 +91,8 @@ impl Simplifier {
                 let mut affected = std::mem::take(&mut readers[result]);
                 work.extend_from_slice(&affected);
                 if let Fate::Is(part) = fate {
-                    // They read that value from now on; the longer list takes the shorter one in.
+                    // The affected phis read this value from now on. The shorter list is appended to the longer one, which bounds the
+                    // total cost.
                     let further = &mut readers[part.value];
                     if further.len() < affected.len() {
                         std::mem::swap(further, &mut affected);
@@ -89,7 +103,7 @@ impl Simplifier {
         }
     }
 
-    /// What all sources of a phi are, itself excepted.
+    /// Returns the only value among the sources of a phi, apart from the phi itself.
     fn fate(&mut self, function: &Function, phi: Inst, result: Value) -> Fate {
         let itself = OperandKind::Value(function.whole(result));
         let mut only = None;
@@ -110,7 +124,7 @@ impl Simplifier {
         }
     }
 
-    /// An operand in terms of values that stay.
+    /// Applies the replacements found so far to an operand.
     fn resolve(&mut self, kind: OperandKind) -> OperandKind {
         let OperandKind::Value(mut part) = kind else { return kind };
         let start = part.value;
@@ -129,7 +143,7 @@ impl Simplifier {
         OperandKind::Value(part)
     }
 
-    /// Makes all values on a chain of replacements point to its end.
+    /// Path compression: makes all values on a chain of replacements refer to the end of the chain.
     fn shorten(&mut self, start: Value) {
         let mut chain = Vec::new();
         let mut at = start;
@@ -148,6 +162,7 @@ impl Simplifier {
         }
     }
 
+    /// Applies the replacements to all instructions.
     fn rewrite(&mut self, function: &mut Function) {
         for block in function.layout.clone() {
             for at in 0..function.blocks[block].insts.len() {
@@ -175,6 +190,7 @@ impl Simplifier {
         }
     }
 
+    /// Applies the replacements to an operand; outside of phis an undefined operand becomes the zero register.
     fn rewritten(&mut self, function: &Function, kind: OperandKind, in_phi: bool) -> OperandKind {
         let OperandKind::Value(part) = kind else { return kind };
         let file = function.values[part.value].file;
@@ -184,7 +200,7 @@ impl Simplifier {
         }
     }
 
-    /// Marks what other instructions need, through phis; the other phis go.
+    /// Marks the phis that other instructions need, directly or through phis, and removes the others.
     fn find_dead(&mut self, function: &Function, phis: &[(Block, Inst)]) {
         let mut phi_of: IndexVec<Value, Option<Inst>> = IndexVec::filled(function.values.len(), None);
         for &(_, phi) in phis.iter().filter(|(_, phi)| !self.removed.contains(*phi)) {

@@ -1,7 +1,8 @@
-//! Which values are variables, and where they are defined and needed.
+//! Finds the values that are variables, with the blocks that define them and those that need them at their start.
 //!
-//! A variable has several definitions, or a path leads from the start of the function to a use without passing its definition. A value
-//! with one definition that dominates its uses is in SSA form already; most are, and cost nothing from here on.
+//! A value is a variable if it has several definitions, or if a path from the function's entry reaches a use without passing the
+//! definition. A value with one definition that dominates its uses is in SSA form already; most values are, and the later steps of SSA
+//! construction skip them.
 
 use oriole_support::{BitSet, IndexVec};
 
@@ -10,14 +11,15 @@ use crate::function::{Block, Function, Value};
 
 /// The variables of a function.
 pub(super) struct Variables {
+    /// The values that are variables.
     pub members: BitSet<Value>,
-    /// Blocks that define each.
+    /// The blocks that define each variable.
     pub definitions: Vec<(Value, Block)>,
-    /// Blocks that read each before they define it.
+    /// The blocks that read each variable before they define it.
     pub needs: Vec<(Value, Need)>,
 }
 
-/// What is known of a value's definitions.
+/// The definitions of a value seen so far.
 #[derive(Clone, Copy, PartialEq)]
 enum Defined {
     Never,
@@ -25,16 +27,18 @@ enum Defined {
     Often,
 }
 
-/// What a walk over the blocks has seen of a value.
+/// The state of a value during the scan over the blocks.
 #[derive(Clone, Copy)]
 struct Seen {
     defined: Defined,
+    /// The last block seen that defines the value.
     last_definition: Option<Block>,
+    /// The last block seen that reads the value before defining it.
     last_need: Option<Block>,
 }
 
 impl Variables {
-    /// Looks at every instruction. There are no phis.
+    /// Scans all instructions. There must be no phis.
     pub fn find(function: &Function, dominators: &Dominators) -> Variables {
         let nothing = Seen { defined: Defined::Never, last_definition: None, last_need: None };
         let mut seen: IndexVec<Value, Seen> = IndexVec::filled(function.values.len(), nothing);

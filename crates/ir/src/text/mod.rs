@@ -1,4 +1,4 @@
-//! The text form of functions, written and read exactly.
+//! The text form of functions. Printing and parsing are inverse to each other.
 //!
 //! ```text
 //! func kernel @scale ssa frame 16 align 8 {
@@ -16,15 +16,15 @@
 //! }
 //! ```
 //!
-//! - A result names its class: file, number of registers if not one, `@` and the alignment if it is not the usual one. Classes of
-//!   values that are read but never written stand in lines `value %7:R2` at the top.
-//! - A part of a value is `%1[1]` or `%1[0:1]`; physical registers are `R4` and `R4:R5`; `undef` is no value.
-//! - `(else x)` is the operand tied to the first result, `(else1 x)` to the second; `@R4` behind an operand fixes its register.
-//! - `!space.order.scope.bytes` describes a memory access; `weak` and `thread` are left out, `volatile` and `constant` may follow.
-//! - `lo`, `hi`, `function_lo`, `function_hi` and `call` with a name and an offset in parentheses are references.
-//! - `;@12:3` gives the place in the source; any other `;` starts a comment.
+//! - A result shows its class: register file, number of registers if not one, `@` and the alignment if it is not the default. The classes
+//!   of values that are read but never written are declared in lines `value %7:R2` at the top.
+//! - A part of a value is written `%1[1]` or `%1[0:1]`, physical registers `R4` and `R4:R5`, no value `undef`.
+//! - `(else x)` is the operand tied to the first result, `(else1 x)` to the second; `@R4` after an operand fixes its register.
+//! - `!space.order.scope.bytes` describes a memory access; `weak` and `thread` are omitted, `volatile` and `constant` may follow.
+//! - `lo`, `hi`, `function_lo`, `function_hi`, `call` and the like, with a name and an offset in parentheses, are references.
+//! - `;@12:3` is the source position; any other `;` starts a comment.
 //!
-//! Everything else is as nvdisasm writes it. Blocks and values keep their numbers.
+//! Everything else is written as in nvdisasm's output. Blocks and values keep their numbers.
 
 mod parse;
 mod print;
@@ -35,6 +35,7 @@ pub use print::{print, print_inst};
 use crate::memory::{Order, Scope, Space};
 use crate::operand::ReferenceKind;
 
+/// Names of memory spaces in the text form.
 const SPACES: [(Space, &str); 6] = [
     (Space::Generic, "generic"),
     (Space::Global, "global"),
@@ -44,9 +45,11 @@ const SPACES: [(Space, &str); 6] = [
     (Space::Spill, "spill"),
 ];
 
+/// Names of scopes in the text form.
 const SCOPES: [(Scope, &str); 5] =
     [(Scope::Thread, "thread"), (Scope::Block, "cta"), (Scope::Cluster, "cluster"), (Scope::Gpu, "gpu"), (Scope::System, "sys")];
 
+/// Names of memory orders in the text form.
 const ORDERS: [(Order, &str); 6] = [
     (Order::Weak, "weak"),
     (Order::Relaxed, "relaxed"),
@@ -56,6 +59,7 @@ const ORDERS: [(Order, &str); 6] = [
     (Order::SequentiallyConsistent, "sc"),
 ];
 
+/// Names of reference kinds in the text form.
 const REFERENCES: [(ReferenceKind, &str); 10] = [
     (ReferenceKind::Low, "lo"),
     (ReferenceKind::High, "hi"),
@@ -69,12 +73,12 @@ const REFERENCES: [(ReferenceKind, &str); 10] = [
     (ReferenceKind::ConstantOffset, "constant"),
 ];
 
-/// The word for a member of a table.
+/// Returns the name of a member of a table.
 fn word<T: PartialEq + Copy>(table: &[(T, &'static str)], member: T) -> &'static str {
     table.iter().find(|(known, _)| *known == member).map_or("", |(_, word)| word)
 }
 
-/// The member of a table with a word.
+/// Returns the member of a table with a name.
 fn member<T: Copy>(table: &[(T, &'static str)], word: &str) -> Option<T> {
     table.iter().find(|(_, known)| *known == word).map(|(member, _)| *member)
 }

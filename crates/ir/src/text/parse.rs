@@ -1,4 +1,4 @@
-//! Reads functions from text, line by line.
+//! Parser of the text form, line by line.
 
 mod operand;
 
@@ -15,12 +15,12 @@ use crate::operand::{Class, Guard, Operand, OperandKind};
 use crate::template::read_modifiers;
 use operand::Cursor;
 
-/// Why a text is no function.
+/// A syntax error in the text form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseError {
-    /// The line, from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -32,10 +32,10 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// What a line of the reader gives, or what is wrong with it.
+/// Result of parsing a part of a line; the error is a message without line number.
 type Read<T> = Result<T, String>;
 
-/// Reads all functions of a text. Lines outside of functions that are empty or comments are skipped.
+/// Parses all functions of a text. Skips empty lines and comments.
 pub fn parse(text: &str) -> Result<Vec<Function>, ParseError> {
     let mut functions = Vec::new();
     let mut open: Option<Reader> = None;
@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>, ParseError> {
     }
 }
 
-/// A line without its comment, and the place in the source that the comment gives.
+/// Splits a line into code and the source position that its comment contains.
 fn split_comment(line: &str) -> (&str, Location) {
     let (code, comment) = line.split_once(';').unwrap_or((line, ""));
     let place = comment.split(';').next().and_then(|place| place.trim().strip_prefix('@')?.split_once(':'));
@@ -70,18 +70,22 @@ fn split_comment(line: &str) -> (&str, Location) {
     (code.trim(), location.unwrap_or_default())
 }
 
-/// Values and blocks beyond this number are refused: each needs a place in a dense array.
+/// Upper limit of value and block numbers; each number needs an entry in a dense array.
 const NUMBER_LIMIT: usize = 1 << 26;
 
+/// The state of parsing one function.
 struct Reader {
     function: Function,
+    /// The current block; `None` before the first label.
     block: Option<Block>,
+    /// The blocks that have appeared.
     placed: BitSet<Block>,
+    /// The class of each value; `None` until the definition or declaration has been read.
     classes: IndexVec<Value, Option<Class>>,
 }
 
 impl Reader {
-    /// `func kernel @name ssa frame 16 align 8 {`
+    /// Parses `func kernel @name ssa frame 16 align 8 {`.
     fn start(line: &str) -> Read<Reader> {
         let mut words = line.split_whitespace();
         let (Some("func"), kind, name) = (words.next(), words.next(), words.next()) else {
@@ -110,6 +114,7 @@ impl Reader {
         Ok(Reader { function, block: None, placed: BitSet::new(0), classes: IndexVec::new() })
     }
 
+    /// Parses a line of a function.
     fn line(&mut self, line: &str, location: Location) -> Read<()> {
         if let Some(symbol) = line.strip_prefix("symbol ") {
             self.function.symbols.push(symbol.trim().to_owned());
@@ -136,7 +141,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Sets the widths that were not known when values were read.
+    /// Fills in the widths of values that were used before their class was known, and returns the function.
     fn finish(&mut self) -> Read<Function> {
         for (value, class) in self.classes.iter_enumerated() {
             self.function.values[value] = class.unwrap_or(Class::R);
@@ -154,7 +159,7 @@ impl Reader {
         Ok(std::mem::replace(&mut self.function, Function::new("", FunctionKind::Device)))
     }
 
-    /// A whole value is read with no registers until its class is known.
+    /// Completes an operand. A whole value is parsed with 0 registers, until its class is known.
     fn completed(&self, kind: OperandKind) -> Read<OperandKind> {
         let OperandKind::Value(mut part) = kind else { return Ok(kind) };
         let Some(class) = self.classes[part.value] else {
@@ -166,6 +171,7 @@ impl Reader {
         Ok(OperandKind::Value(part))
     }
 
+    /// Returns the block of a name such as `bb3`; creates it, and all with lower numbers, if needed.
     fn block_called(&mut self, name: &str) -> Read<Block> {
         let number = name.strip_prefix("bb").and_then(|digits| digits.parse::<usize>().ok()).filter(|&number| number < NUMBER_LIMIT);
         let Some(number) = number else { return Err(format!("`{name}` is no block")) };
@@ -175,6 +181,7 @@ impl Reader {
         Ok(Block::new(number))
     }
 
+    /// Returns the value of a number; creates it, and all with lower numbers, if needed.
     fn value_numbered(&mut self, number: usize) -> Read<Value> {
         if number >= NUMBER_LIMIT {
             return Err(format!("%{number} is too high a number"));
@@ -186,7 +193,7 @@ impl Reader {
         Ok(Value::new(number))
     }
 
-    /// `%7:R2@1`
+    /// Parses a value with its class, such as `%7:R2@1`.
     fn declared_value(&mut self, cursor: &mut Cursor<'_>) -> Read<Value> {
         cursor.expect('%')?;
         let value = cursor.number()?;
@@ -202,6 +209,7 @@ impl Reader {
         }
     }
 
+    /// Parses an instruction.
     fn instruction(&mut self, line: &str) -> Read<Inst> {
         let mut cursor = Cursor::new(line);
         let guard = if cursor.eat("@") {
@@ -240,7 +248,7 @@ impl Reader {
     }
 }
 
-/// `!global.relaxed.gpu.4.volatile`
+/// Parses the description of a memory access, such as `!global.relaxed.gpu.4.volatile`.
 fn read_access(text: &str) -> Read<MemoryAccess> {
     let mut words = text.trim_start_matches('!').split('.');
     let space = words.next().and_then(|word| member(&SPACES, word)).ok_or_else(|| format!("`{text}` names no memory"))?;
@@ -263,5 +271,5 @@ fn read_access(text: &str) -> Read<MemoryAccess> {
     Ok(access)
 }
 
-/// A prefix that another one ends with comes before it.
+/// The register files, in the order in which the parser tries their prefixes.
 const FILES: [File; 6] = [File::Uniform, File::UniformPredicate, File::Scoreboard, File::General, File::Predicate, File::Convergence];

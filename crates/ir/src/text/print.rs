@@ -1,4 +1,4 @@
-//! Writes functions as text.
+//! Printer of the text form.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::function::{Function, FunctionKind, Inst, Location, Value};
 use crate::memory::{MemoryAccess, Order, Scope};
 use crate::operand::{Class, Operand, OperandKind, Part, Role, Signs};
 
-/// The text of a function.
+/// Returns the text of a function.
 pub fn print(function: &Function) -> String {
     let mut text = String::new();
     let kind = if function.kind == FunctionKind::Kernel { "kernel" } else { "device" };
@@ -46,14 +46,14 @@ pub fn print(function: &Function) -> String {
     text
 }
 
-/// The text of an instruction.
+/// Returns the text of an instruction.
 pub fn print_inst(function: &Function, inst: Inst) -> String {
     let mut text = String::new();
     push_inst(&mut text, function, inst);
     text
 }
 
-/// Values that are read and never written.
+/// Returns the values that are read but never written.
 fn unwritten_values(function: &Function) -> BitSet<Value> {
     let count = function.values.len();
     let (mut read, mut written) = (BitSet::new(count), BitSet::new(count));
@@ -100,6 +100,7 @@ fn push_inst(text: &mut String, function: &Function, inst: Inst) {
     }
 }
 
+/// Appends the sources, separated by commas; the terms of an address are printed inside its brackets.
 fn push_sources(text: &mut String, function: &Function, sources: &[Operand]) {
     let mut at = 0;
     while at < sources.len() {
@@ -117,6 +118,7 @@ fn push_sources(text: &mut String, function: &Function, sources: &[Operand]) {
     }
 }
 
+/// Appends an address with its brackets.
 fn push_address(text: &mut String, function: &Function, address: &Operand, pieces: &[Operand]) {
     let OperandKind::Address(name) = address.kind else { return };
     push_leading_signs(text, address);
@@ -162,7 +164,7 @@ fn push_operand(text: &mut String, function: &Function, operand: &Operand, is_re
         text.push(' ');
     }
     push_leading_signs(text, operand);
-    // `-0x4` is a number; a sign in front of a number has parentheses.
+    // `-0x4` is a negative number; the negation of a number is written `-(0x4)`.
     let is_signed_number = operand.integer().is_some() && operand.signs.has(Signs::NEGATE);
     text.push_str(if is_signed_number { "(" } else { "" });
     push_kind(text, function, operand.kind);

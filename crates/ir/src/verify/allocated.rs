@@ -1,4 +1,4 @@
-//! What must hold once values are registers.
+//! Verifier rules that hold after register allocation.
 
 use oriole_isa::File;
 
@@ -7,7 +7,7 @@ use crate::function::{Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Class, Operand, OperandKind, Role};
 
-/// How many registers of each file a function may use.
+/// The number of registers of each file that a function may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "one field for each register file")]
 pub struct RegisterLimits {
@@ -20,7 +20,7 @@ pub struct RegisterLimits {
 }
 
 impl RegisterLimits {
-    /// The limit of a file.
+    /// Returns the limit of a register file.
     pub fn of(&self, file: File) -> u16 {
         match file {
             File::General => self.general,
@@ -33,6 +33,7 @@ impl RegisterLimits {
     }
 }
 
+/// Checks all instructions.
 pub(super) fn check(report: &mut Report<'_>, limits: &RegisterLimits) {
     let function = report.function;
     report.each_inst(|report, _, inst| {
@@ -50,6 +51,7 @@ pub(super) fn check(report: &mut Report<'_>, limits: &RegisterLimits) {
     });
 }
 
+/// Checks that an operand is allocated, within the limits, and aligned.
 fn check_operand(report: &mut Report<'_>, kind: OperandKind, limits: &RegisterLimits, is_machine: bool) {
     match kind {
         OperandKind::Value(part) => report.error(format!("{:?} has no register", part.value)),
@@ -68,6 +70,7 @@ fn check_operand(report: &mut Report<'_>, kind: OperandKind, limits: &RegisterLi
     }
 }
 
+/// Checks that tied and fixed operands are in the required registers.
 fn check_role(report: &mut Report<'_>, function: &Function, inst: Inst, operand: &Operand) {
     match (operand.role, operand.kind) {
         (Role::Tied(number), OperandKind::Register { .. }) => {

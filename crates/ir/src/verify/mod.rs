@@ -1,32 +1,35 @@
-//! The verifier: does a function keep the rules that all passes rely on?
+//! The verifier: checks that a function satisfies the invariants that all passes rely on.
 //!
-//! It shares data types with the passes, and of their logic only control flow and dominators. It finds as many mistakes as it can, ties
-//! each to its block and instruction, and prints the guilty lines. What it verifies:
+//! It shares data types with the passes, but of their logic only control flow and dominators. It reports as many violations as possible,
+//! with block and instruction, and prints the affected lines. The invariants:
 //!
 //! *Structure* (`structure`)
-//! - the layout has an entry, names existing blocks, each once; no instruction is in two places;
-//! - each block ends in an unguarded `BRA`, `BRX`, `EXIT` or `RET`, at most one guarded `BRA` stands before it, and no other
-//!   instruction of these is inside;
-//! - blocks that operands name exist and are in the layout;
-//! - phis come first, have no guard, and have a source for each predecessor exactly once; nothing branches to the entry in SSA form.
+//! - the layout has an entry, and contains only existing blocks, each once; no instruction occurs twice;
+//! - each block ends with an unguarded `BRA`, `BRX`, `EXIT` or `RET`, directly preceded by at most one guarded `BRA`; apart from guarded
+//!   `EXIT`s no other such instruction is inside the block;
+//! - blocks that operands refer to exist and are in the layout;
+//! - phis come first in their block, have no guard, and have exactly one source for each predecessor; in SSA form the entry block has no
+//!   predecessors.
 //!
 //! *Operands* (`operands`)
-//! - values exist, and parts are within their width; classes make sense;
-//! - results are whole values, registers or zero registers without signs, in the files that the opcode writes, in its order;
-//! - a tied operand has a result of its file and width, one for each result at most, and stands only with a guard or with an
-//!   opcode that leaves a part of its result as it was;
-//! - guards are predicates, of threads or uniform;
-//! - what stands in brackets follows an address, bracket by bracket, and no address is empty; `c[0x0][0x210]` is a constant;
-//! - fixed registers stand only on calls, `ENTRY` and `KEEP`; references have a symbol; `undef` stands only in phis;
-//! - instructions that load, store or update memory say what their access means, and those without memory do not;
-//! - the sources of `COPY` pair up with its results, those of `PACK` add up to its result, those of `PHI` are as wide as it;
-//!   `ENTRY` reads nothing and is in the entry block, `KEEP` writes nothing.
+//! - values exist, parts are within the width of their value, classes are valid;
+//! - results are whole values, registers or zero registers without signs, in the register files that the opcode writes, in its order;
+//! - a tied operand has the file and width of its result; each result has at most one; tied operands occur only with a guard or with an
+//!   opcode that preserves a part of its result;
+//! - guards are predicates or uniform predicates;
+//! - bracket terms follow an address, in the order of the brackets; no address is empty; `c[0x0][0x210]` is a constant operand, not an
+//!   address;
+//! - fixed registers occur only on calls, `ENTRY` and `KEEP`; references have a symbol; `undef` occurs only in phis;
+//! - instructions that load, store or update memory have a description of their access, and those without memory access do not;
+//! - the sources of `COPY` match its results one to one, those of `PACK` add up to the width of its result, those of `PHI` have the width
+//!   of its result; `ENTRY` has no sources and is in the entry block, `KEEP` has no results.
 //!
 //! *Values in SSA form* (`values`)
-//! - each value has one definition, which dominates its uses; the sources of a phi dominate the end of their predecessor.
+//! - each value has one definition, which dominates its uses; a source of a phi is defined at the end of its predecessor.
 //!
-//! *After allocation* ([`verify_allocated`], `allocated`) there are no values, phis, copies and packs any more, registers exist and are
-//! aligned, tied operands are in the register of their result, and fixed operands in theirs.
+//! *After allocation* ([`verify_allocated`], `allocated`)
+//! - there are no values, phis, copies and packs; registers exist and are aligned; tied operands are in the register of their result, and
+//!   fixed operands in their fixed register.
 
 mod allocated;
 mod operands;
@@ -40,24 +43,25 @@ pub use allocated::RegisterLimits;
 use crate::function::{Block, Function, Inst};
 use crate::text::print_inst;
 
-/// A broken rule.
+/// A violation of an invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
-    /// The block, if one is to blame.
+    /// The block, if the violation belongs to one.
     pub block: Option<Block>,
-    /// The instruction, if one is to blame.
+    /// The instruction, if the violation belongs to one.
     pub inst: Option<Inst>,
-    /// What is wrong.
+    /// Description of the violation.
     pub message: String,
 }
 
-/// All broken rules of a function.
+/// All violations in a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyErrors {
     /// The function's name.
     pub function: String,
-    /// At least one, in the order of the layout.
+    /// At least one violation, in the order in which they were found.
     pub errors: Vec<VerifyError>,
+    /// The affected instructions with their errors, as text.
     listing: String,
 }
 
@@ -90,7 +94,7 @@ pub fn verify_allocated(function: &Function, limits: &RegisterLimits) -> Result<
     report.finish()
 }
 
-/// Errors so far, and where the checks are.
+/// The violations found so far, and the current position of the checks.
 struct Report<'a> {
     function: &'a Function,
     errors: Vec<VerifyError>,
@@ -107,14 +111,14 @@ impl<'a> Report<'a> {
         self.errors.push(VerifyError { block: self.block, inst: self.inst, message: message.into() });
     }
 
-    /// Reports an error unless something holds.
+    /// Reports an error unless `holds`.
     fn check(&mut self, holds: bool, message: impl FnOnce() -> String) {
         if !holds {
             self.error(message());
         }
     }
 
-    /// Visits all instructions that blocks of the layout have.
+    /// Visits all instructions in the blocks of the layout.
     fn each_inst(&mut self, mut visit: impl FnMut(&mut Self, Block, Inst)) {
         let function = self.function;
         for &block in function.layout.iter().filter(|&&block| function.blocks.get(block).is_some()) {
@@ -134,7 +138,7 @@ impl<'a> Report<'a> {
         Err(VerifyErrors { function: self.function.name.clone(), errors: self.errors, listing })
     }
 
-    /// Guilty lines with their errors below them, block by block.
+    /// Returns the affected instructions with their errors after them, block by block.
     fn listing(&self) -> String {
         let mut text = String::new();
         for error in self.errors.iter().filter(|error| error.block.is_none()) {
@@ -164,5 +168,5 @@ impl<'a> Report<'a> {
     }
 }
 
-/// More errors than this do not help anybody.
+/// Maximum number of errors in the listing.
 const LISTED_ERRORS: usize = 100;

@@ -1,4 +1,4 @@
-//! Operands, one instruction at a time.
+//! Verifier rules for operands, checked one instruction at a time.
 
 use oriole_isa::{Effect, File, Memory, Opcode, Pipe};
 
@@ -7,6 +7,7 @@ use crate::function::{Block, Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Operand, OperandKind, Part, Role, Signs};
 
+/// Checks the classes of all values and the operands of all instructions.
 pub(super) fn check(report: &mut Report<'_>) {
     let function = report.function;
     for (value, class) in function.values.iter_enumerated() {
@@ -33,7 +34,8 @@ pub(super) fn check(report: &mut Report<'_>) {
     });
 }
 
-/// The register file and number of registers of an operand that is made of registers.
+/// Returns the register file and the number of registers of an operand that consists of registers. The zero register fits any number:
+/// `None`.
 fn registers(function: &Function, kind: OperandKind) -> Option<(File, Option<u8>)> {
     match kind {
         OperandKind::Value(part) => function.values.get(part.value).map(|class| (class.file, Some(part.count))),
@@ -43,6 +45,7 @@ fn registers(function: &Function, kind: OperandKind) -> Option<(File, Option<u8>
     }
 }
 
+/// Checks an operand by itself. The other checks assume that its value and symbol exist.
 fn check_kind(report: &mut Report<'_>, function: &Function, inst: Inst, operand: &Operand) {
     match operand.kind {
         OperandKind::Value(part) => check_part(report, function, part),
@@ -67,6 +70,7 @@ fn check_part(report: &mut Report<'_>, function: &Function, part: Part) {
     });
 }
 
+/// Checks the written operands against the opcode's properties.
 fn check_results(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let results = function.results(inst);
     for result in results {
@@ -91,12 +95,13 @@ fn check_results(report: &mut Report<'_>, function: &Function, inst: Inst) {
     }
 }
 
-/// Opcodes that leave a part of a result as it was even without a guard: accumulators in place, predicates under a mask, threads of a
-/// convergence barrier.
+/// Returns whether an opcode preserves a part of a result even without a guard: accumulators that are updated in place, predicates under a
+/// mask, threads of a convergence barrier.
 fn keeps_part_of_result(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::BREAK | Opcode::BMOV | Opcode::R2P | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
+/// Checks the tied operands.
 fn check_ties(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let results = function.results(inst);
@@ -131,6 +136,7 @@ fn check_guard(report: &mut Report<'_>, function: &Function, inst: Inst) {
     report.check(is_predicate, || "the guard is no predicate".to_owned());
 }
 
+/// Checks that bracket terms follow an address and are in order.
 fn check_brackets(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let mut open: Option<u8> = None;
     let mut is_empty = false;
@@ -176,6 +182,7 @@ fn check_fixed(report: &mut Report<'_>, function: &Function, inst: Inst) {
     report.check(may_fix || !has_fixed, || "a fixed register on something that is neither CALL, ENTRY nor KEEP".to_owned());
 }
 
+/// Checks that an instruction has a description of its memory access exactly if it accesses memory.
 fn check_memory(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     let (memory, effect, pipe) = match data.op {
@@ -186,7 +193,7 @@ fn check_memory(report: &mut Report<'_>, function: &Function, inst: Inst) {
     let is_plain = matches!(memory, Memory::Generic | Memory::Global | Memory::Shared | Memory::Local) && pipe == Pipe::Lsu;
     match data.memory {
         Some(id) if function.accesses.get(id).is_none() => report.error("the description of the memory access does not exist"),
-        // Without bytes it only orders others: a fence for the compiler may be any instruction.
+        // An access of 0 bytes only orders other accesses: any instruction may be a fence for the compiler.
         Some(id) => report.check(memory != Memory::None || function.accesses[id].bytes == 0, || {
             "a memory access described on something that has none".to_owned()
         }),
@@ -247,11 +254,13 @@ fn check_phi(report: &mut Report<'_>, function: &Function, results: &[Operand], 
     }
 }
 
-/// A copy stays in its file or goes from the uniform one, which all threads can read.
+/// Returns whether a copy may go from one register file to another: within a file, or from a uniform file to the corresponding per-thread
+/// file.
 fn may_copy_between(from: File, to: File) -> bool {
     from == to || matches!((from, to), (File::Uniform, File::General) | (File::UniformPredicate, File::Predicate))
 }
 
+/// Returns whether a copy from `source` to `result` is valid.
 fn can_copy(function: &Function, result: &Operand, source: &Operand) -> bool {
     let Some((file, width)) = registers(function, result.kind) else { return false };
     match registers(function, source.kind) {
@@ -266,6 +275,7 @@ fn can_copy(function: &Function, result: &Operand, source: &Operand) -> bool {
     }
 }
 
+/// Returns the number of registers that a source of a `PACK` contributes.
 fn packed_width(function: &Function, source: &Operand) -> u32 {
     registers(function, source.kind).and_then(|(_, count)| count).map_or(1, u32::from)
 }

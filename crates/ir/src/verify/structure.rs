@@ -1,4 +1,4 @@
-//! Blocks, their ends, and phis.
+//! Verifier rules for blocks, their terminators, and phis.
 
 use oriole_isa::{File, Opcode};
 use oriole_support::BitSet;
@@ -9,6 +9,7 @@ use crate::function::{Block, Function, Inst};
 use crate::instruction::{Op, Pseudo};
 use crate::operand::{Guard, OperandKind};
 
+/// Checks the layout, the targets of branches, the ends of blocks, and the phis.
 pub(super) fn check(report: &mut Report<'_>) {
     let function = report.function;
     let before = report.errors.len();
@@ -73,15 +74,17 @@ fn check_targets(report: &mut Report<'_>) {
     });
 }
 
+/// Returns whether an instruction ends a block.
 fn ends_block(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::BRX | Opcode::EXIT | Opcode::RET))
 }
 
-/// Whether an instruction executes always.
+/// Returns whether an instruction executes in all threads.
 fn is_unguarded(guard: Option<Guard>) -> bool {
     guard.is_none_or(|guard| !guard.negated && matches!(guard.kind, OperandKind::Zero(File::Predicate | File::UniformPredicate)))
 }
 
+/// Checks that a block ends with control flow and has none inside.
 fn check_end(report: &mut Report<'_>, block: Block) {
     let function = report.function;
     let insts = &function.blocks[block].insts;
@@ -96,7 +99,7 @@ fn check_end(report: &mut Report<'_>, block: Block) {
     for (position, &inst) in inner.iter().enumerate() {
         let data = &function.insts[inst];
         let is_guarded_branch = data.is_machine(Opcode::BRA) && data.guard.is_some() && position + 1 == inner.len();
-        // Threads that leave the kernel need nothing of what follows, so the others just go on.
+        // A guarded `EXIT` may be inside a block: the exiting threads execute nothing after it, and the other threads continue.
         let is_guarded_exit = data.is_machine(Opcode::EXIT) && data.guard.is_some();
         report.inst = Some(inst);
         report.check(!ends_block(function, inst) || is_guarded_branch || is_guarded_exit, || "control flow inside a block".to_owned());

@@ -1,4 +1,4 @@
-//! One definition of each value, before all uses.
+//! Verifier rules for SSA form: one definition of each value, which dominates all uses.
 
 use oriole_support::IndexVec;
 
@@ -8,6 +8,7 @@ use crate::function::{Block, Value};
 use crate::instruction::Pseudo;
 use crate::operand::OperandKind;
 
+/// Checks a function in SSA form; does nothing for other functions.
 pub(super) fn check(report: &mut Report<'_>) {
     let function = report.function;
     if !function.is_ssa {

@@ -1,23 +1,23 @@
-//! Runs the few operations that random functions are made of. A predicate that was never set reads as false, before and after it has
-//! become `PT`.
+//! Interprets the few operations that random functions consist of. A predicate that was never assigned reads as false, also after SSA
+//! construction has replaced it by `PT`.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Role, Value};
 
-/// What a run did: everything `KEEP` read, and the blocks it went through.
+/// The result of a run: the values that `KEEP` instructions read, and the blocks executed, in order.
 #[derive(PartialEq, Debug)]
 pub struct Outcome {
     pub kept: Vec<i32>,
     pub path: Vec<Block>,
 }
 
-/// Something that happened while a thread ran.
+/// An event of the execution of a thread.
 pub enum Event<'a> {
-    /// A block was entered.
+    /// A block is entered.
     Enters(Block),
-    /// An executed instruction read or wrote a value; `operand` counts all operands.
+    /// An executed instruction reads or writes a value; `operand` is the position among all operands.
     Has { inst: Inst, operand: usize, value: Value, words: &'a [i32] },
 }
 
@@ -52,12 +52,12 @@ impl Machine<'_> {
     }
 }
 
-/// Runs a function up to a number of blocks. Predicates and words start as zero.
+/// Runs a function for at most `block_limit` blocks. Unassigned predicates and words are zero.
 pub fn interpret(function: &Function, block_limit: usize) -> Outcome {
     interpret_thread(function, block_limit, 0, &mut |_| {})
 }
 
-/// The same for a thread with a number, telling what happens.
+/// Runs a function as the thread with number `thread`; calls `observe` for each event.
 pub fn interpret_thread(function: &Function, block_limit: usize, thread: i32, observe: &mut dyn FnMut(Event<'_>)) -> Outcome {
     let mut machine = Machine { function, values: HashMap::new(), thread };
     let mut outcome = Outcome { kept: Vec::new(), path: Vec::new() };
@@ -106,7 +106,7 @@ pub fn interpret_thread(function: &Function, block_limit: usize, thread: i32, ob
     outcome
 }
 
-/// Tells what the values among some operands of an instruction are.
+/// Reports the contents of the values among some operands of an instruction.
 fn tell(machine: &Machine<'_>, inst: Inst, operands: Range<usize>, observe: &mut dyn FnMut(Event<'_>)) {
     for number in operands {
         let operand = machine.function.operands(inst)[number];
@@ -116,6 +116,7 @@ fn tell(machine: &Machine<'_>, inst: Inst, operands: Range<usize>, observe: &mut
     }
 }
 
+/// Executes the phis of a block, all at once.
 fn enter(machine: &mut Machine<'_>, block: Block, from: Option<Block>) {
     let function = machine.function;
     let incoming: Vec<(Operand, Vec<i32>)> = function

@@ -5,7 +5,7 @@ pub mod interpret;
 
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Operand, OperandKind, Value};
 
-/// A small generator of numbers that are the same on every run.
+/// A small deterministic random number generator (xorshift).
 pub struct Random(u64);
 
 impl Random {
@@ -33,15 +33,15 @@ impl Random {
     }
 }
 
-/// Variables that a random function assigns.
+/// The variables that a random function assigns.
 struct Variables {
     words: Vec<Value>,
     pairs: Vec<Value>,
     predicates: Vec<Value>,
 }
 
-/// A function of some blocks in which variables are assigned in many places, with and without guards. What `KEEP` reads is its outcome.
-/// Unless all are initialized, paths read variables that were never set, which may be anything.
+/// Returns a function with this number of blocks in which variables are assigned in many places, with and without guards. The values that
+/// `KEEP` reads are its result. Unless `is_initialized`, some paths read variables that were never assigned, whose content is undefined.
 pub fn random_function(random: &mut Random, blocks: usize, size: usize, is_initialized: bool) -> Function {
     let mut builder = Builder::new(Function::new("random", FunctionKind::Kernel));
     let mut fresh = |class: Class, count: usize| -> Vec<Value> { (0..count).map(|_| builder.value(class)).collect() };
@@ -75,6 +75,7 @@ pub fn random_function(random: &mut Random, blocks: usize, size: usize, is_initi
     builder.function
 }
 
+/// Emits the branches at the end of a block.
 fn end_block(random: &mut Random, builder: &mut Builder, variables: &Variables, targets: &[Block], at: usize) {
     let near = |random: &mut Random| {
         if random.chance(60) { targets[(at + 1 + random.below(3)) % targets.len()] } else { targets[random.below(targets.len())] }
@@ -104,6 +105,7 @@ fn word(random: &mut Random, builder: &Builder, variables: &Variables) -> Operan
     }
 }
 
+/// Emits a random instruction, possibly guarded.
 fn random_step(random: &mut Random, builder: &mut Builder, variables: &Variables) {
     if random.chance(30) {
         let predicate = random.pick(&variables.predicates);
@@ -145,7 +147,7 @@ fn random_step(random: &mut Random, builder: &mut Builder, variables: &Variables
     builder.guard = None;
 }
 
-/// A function whose blocks have no instructions but branches.
+/// Returns a function whose blocks contain only branches. `far_percent` is the percentage of branches to arbitrary blocks.
 pub fn random_graph(random: &mut Random, blocks: usize, far_percent: usize) -> Function {
     let mut builder = Builder::new(Function::new("graph", FunctionKind::Kernel));
     let mut targets = vec![builder.block()];

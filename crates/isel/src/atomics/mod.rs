@@ -1,9 +1,9 @@
-//! `atom` and `red`
+//! Handlers of `atom` and `red`.
 //!
-//! The machine has atomic operations on global memory (`ATOMG`, `RED`), on shared memory (`ATOMS`) and by generic address (`ATOM`). What
-//! it lacks, mostly 64-bit and floating-point operations on shared memory, becomes a loop around compare-and-swap ([`mod@swap`]).
-//! Operations by generic address that exist for global memory only report by a predicate whether they were done; the loop follows where
-//! they were not.
+//! The machine has atomic instructions for global memory (`ATOMG`, `RED`), shared memory (`ATOMS`) and generic addresses (`ATOM`). An
+//! operation that it lacks, mostly 64-bit and floating-point operations on shared memory, becomes a loop around compare-and-swap
+//! ([`mod@swap`]). Some generic instructions work only if the address is in global memory; such an instruction returns a predicate that
+//! tells whether it was performed. If it was not, the loop performs the operation.
 
 mod operation;
 mod swap;
@@ -20,24 +20,24 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use operation::{Kind, Operation};
 
-/// An atomic operation with its operands at hand.
+/// An atomic operation with its operands.
 pub(crate) struct Atomic {
     access: Access,
     operation: Operation,
     address: Address,
-    /// The operand, as many registers as the operation takes; of compare-and-swap what is stored.
+    /// The operand of the operation, in as many registers as the operation needs; for compare-and-swap, the value to store.
     value: Operand,
-    /// What compare-and-swap compares with.
+    /// For compare-and-swap: the value to compare with.
     expected: Option<Operand>,
-    /// The descriptor for global memory.
+    /// The memory descriptor for global accesses.
     descriptor: Operand,
-    /// Where the old value goes: the elements of a vector, or one.
+    /// The destinations of the old value: one per element; `_` discards it.
     destinations: Vec<ast::Operand>,
 }
 
-/// `atom`, `red`
+/// Selects `atom`, `red`.
 pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    // What clusters came with: vectors, bf16 and 128 bits, in instructions that have `REDG` beside them.
+    // Vectors, bf16 and 128-bit operations exist on targets with clusters, which also have `REDG`.
     let is_known = |operation: &Operation| !operation.is_new() || select.target.has(Opcode::REDG);
     let Some(operation) = Operation::of(ptx).filter(is_known) else { return select.unsupported(ptx) };
     let atomic = Atomic::read(select, ptx, operation)?;
@@ -48,6 +48,7 @@ pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
 }
 
 impl Atomic {
+    /// Reads the operands of `atom` or `red`.
     fn read(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: Operation) -> Result<Atomic, Unsupported> {
         let first = usize::from(ptx.opcode() == PtxOpcode::Atom);
         let mut access = select.access(ptx, ptx.operand(first));
@@ -57,6 +58,7 @@ impl Atomic {
         if access.space == AccessSpace::Shared && operation.lanes > 1 {
             return Err(Unsupported::new("an atomic operation on a vector in shared memory"));
         }
+        // PTX: without an explicit order an atomic operation is relaxed, without an explicit scope its scope is the GPU.
         if access.order == Order::Weak {
             access.order = Order::Relaxed;
         }
@@ -82,22 +84,23 @@ impl Atomic {
         Ok(Atomic { access, operation, address, value, expected, descriptor, destinations })
     }
 
-    /// Whether it is more than one instruction with fences.
+    /// Returns whether the operation needs control flow, not just one instruction with fences.
     fn needs_branches(&self) -> bool {
         self.operation.is_half_word() || self.needs_loop() || self.may_fail()
     }
 
-    /// Whether nothing but a loop does it.
+    /// Returns whether only a compare-and-swap loop can perform the operation.
     fn needs_loop(&self) -> bool {
         self.access.space == AccessSpace::Shared && !self.operation.is_native_in_shared()
     }
 
-    /// Whether an operation by generic address may not be done, because it exists for global memory only.
+    /// Returns whether the instruction for a generic address may fail, because it exists for global memory only.
     fn may_fail(&self) -> bool {
         let is_generic = matches!(self.access.space, AccessSpace::Generic | AccessSpace::Cluster);
         is_generic && self.operation.lanes == 1 && (self.operation.bytes() == 8 || self.operation.is_float())
     }
 
+    /// Emits the operation with its fences and assigns the old value.
     fn write(&self, select: &mut Select<'_>) -> Result<(), Unsupported> {
         select.fence_before(&self.access);
         let old = if self.operation.is_half_word() {
@@ -116,15 +119,17 @@ impl Atomic {
         }
     }
 
+    /// Returns the register class of the value in memory.
     fn class(&self) -> Class {
         Class::new(File::General, (self.operation.bytes() / 4).max(1) as u8)
     }
 
+    /// Describes the access for later passes. Atomic accesses are marked volatile, so that no pass removes or duplicates them.
     fn description(&self) -> MemoryAccess {
         MemoryAccess { volatile: true, ..self.access.describe(self.operation.bytes()) }
     }
 
-    /// One instruction. Nothing comes back where nobody wants the old value.
+    /// Emits one instruction. Returns the old value, or `None` from a reduction, which is used where no destination reads the old value.
     fn native(&self, select: &mut Select<'_>) -> Option<Operand> {
         let is_wanted = self.destinations.iter().any(|&destination| destination != ast::Operand::Sink);
         if self.access.space == AccessSpace::Shared {
@@ -140,11 +145,13 @@ impl Atomic {
         Some(self.general(select, false).1)
     }
 
+    /// Returns the modifiers of `ATOMG`, `ATOM` and `RED`.
     fn modifiers(&self, select: &Select<'_>) -> String {
         format!(".E{}{}{}", self.operation.mnemonic(), self.operation.type_modifier(), strong(select.target, self.access.scope))
     }
 
-    /// `ATOMG` or `ATOM`: whether it was done, if that is asked, and the old value.
+    /// Emits `ATOMG` or `ATOM`. Returns the predicate that tells whether the operation was performed (PT unless `asks`), and the old
+    /// value.
     fn general(&self, select: &mut Select<'_>, asks: bool) -> (Operand, Operand) {
         let opcode = if self.access.space == AccessSpace::Global { "ATOMG" } else { "ATOM" };
         let modifiers = self.modifiers(select);
@@ -168,6 +175,7 @@ impl Atomic {
         result
     }
 
+    /// Emits `ATOMS` and returns the old value.
     fn in_shared(&self, select: &mut Select<'_>) -> Operand {
         let modifiers = format!("{}{}", self.operation.mnemonic(), self.operation.type_modifier());
         let place = [self.address.base, self.address.offset.into()];
@@ -184,7 +192,7 @@ impl Atomic {
         old
     }
 
-    /// Hands the old value to the destinations.
+    /// Assigns the old value, split into elements, to the destinations.
     fn assign(&self, select: &mut Select<'_>, old: Operand) -> Result<(), Unsupported> {
         let bytes = self.operation.ty.bytes();
         let mut values = Vec::new();
@@ -209,7 +217,7 @@ impl Atomic {
 }
 
 impl Select<'_> {
-    /// The operand of an atomic operation in registers.
+    /// Returns the operand of an atomic operation in registers.
     fn atomic_operand(&mut self, lanes: &[ast::Operand], ty: ScalarType) -> Result<Operand, Unsupported> {
         let value = self.joined(lanes, ty)?;
         Ok(if self.register_count(value) == 1 { self.in_register(value) } else { value })

@@ -1,4 +1,4 @@
-//! Which atomic operation an instruction asks for, and how it is spelled.
+//! The kind of an atomic operation, the forms in which the machine supports it, and its spelling.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
@@ -7,7 +7,7 @@ use oriole_ptx::types::ScalarType;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// What is done to the value in memory.
+/// What the operation does to the value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Add,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     CompareAndSwap,
 }
 
-/// An operation on a type.
+/// An atomic operation on a type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
     pub kind: Kind,
@@ -33,6 +33,7 @@ pub(super) struct Operation {
 }
 
 impl Operation {
+    /// Reads the operation from the modifiers of `atom` or `red`.
     pub(super) fn of(ptx: &Ptx<'_>) -> Option<Operation> {
         let kinds = [
             (Modifier::Add, Kind::Add),
@@ -50,27 +51,28 @@ impl Operation {
         Some(Operation { kind, ty: ptx.ty(), lanes: ptx.vector_lanes() })
     }
 
-    /// The bytes that each thread touches.
+    /// Returns the number of bytes that each thread accesses.
     pub(super) fn bytes(self) -> u32 {
         self.ty.bytes() * self.lanes as u32
     }
 
-    /// Whether only targets with clusters have it.
+    /// Returns whether only targets with clusters support it.
     pub(super) fn is_new(self) -> bool {
         self.lanes > 1 || self.ty.bits() == 128 || matches!(self.ty, ScalarType::Bf16 | ScalarType::Bf16x2)
     }
 
-    /// Whether it works on half of a 32-bit word, which no instruction does.
+    /// Returns whether it accesses half of a 32-bit word, for which there is no instruction.
     pub(super) fn is_half_word(self) -> bool {
         self.bytes() == 2
     }
 
+    /// Returns whether the elements are floating-point numbers.
     pub(super) fn is_float(self) -> bool {
         use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F64};
         matches!(self.ty, F16 | F16x2 | Bf16 | Bf16x2 | F32 | F64)
     }
 
-    /// Whether there is an instruction for it on shared memory.
+    /// Returns whether there is an instruction for shared memory.
     pub(super) fn is_native_in_shared(self) -> bool {
         match self.kind {
             Kind::Exchange | Kind::CompareAndSwap => true,
@@ -78,11 +80,12 @@ impl Operation {
         }
     }
 
-    /// Whether there is an instruction for it that returns nothing.
+    /// Returns whether there is an instruction that does not return the old value.
     pub(super) fn has_reduction(self) -> bool {
         !matches!(self.kind, Kind::Exchange | Kind::CompareAndSwap)
     }
 
+    /// Returns the machine's modifier for the operation.
     pub(super) fn mnemonic(self) -> &'static str {
         match self.kind {
             Kind::Add => ".ADD",
@@ -98,7 +101,7 @@ impl Operation {
         }
     }
 
-    /// The modifier for the type.
+    /// Returns the machine's modifier for the type.
     pub(super) fn type_modifier(self) -> &'static str {
         use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64};
         let is_compared = matches!(self.kind, Kind::Min | Kind::Max);
@@ -121,7 +124,7 @@ impl Operation {
         }
     }
 
-    /// The new value, from the old one and the operand; for what loops do.
+    /// Emits the computation of the new value from the old one and the operand, for use in compare-and-swap loops.
     pub(super) fn apply(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         match self.kind {
             Kind::Exchange | Kind::CompareAndSwap | Kind::Increment | Kind::Decrement => value,
@@ -136,6 +139,7 @@ impl Operation {
         }
     }
 
+    /// Emits a floating-point addition. For a single half, the operand is added to both halves of the word.
     fn add_floats(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         match self.ty {
             ScalarType::F64 => select.b.define(Class::R2, "DADD $, {}, {}", &[old, value]),
@@ -147,6 +151,7 @@ impl Operation {
         }
     }
 
+    /// Emits a bitwise operation on 32 or 64 bits.
     fn combine(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         let table = match self.kind {
             Kind::And => "0xc0",
@@ -166,7 +171,7 @@ impl Operation {
         select.b.pack(Class::R2, &[low, high])
     }
 
-    /// The smaller or greater one of two 64-bit integers.
+    /// Emits the minimum or maximum of two 64-bit integers.
     fn choose(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         let relation = if self.kind == Kind::Min { "LT" } else { "GT" };
         let sign = if self.ty == ScalarType::S64 { "" } else { ".U32" };

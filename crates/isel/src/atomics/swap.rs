@@ -1,14 +1,14 @@
-//! Loops around compare-and-swap.
+//! Compare-and-swap loops, for atomic operations without an instruction.
 //!
 //! ```text
 //! old = load
 //! loop:  new = operation(old)
-//!        seen = compare and swap (old, new)
+//!        seen = compare_and_swap(old, new)
 //!        if seen != old { old = seen; goto loop }
 //! ```
 //!
-//! The load is a guess: if it is out of date, the first swap fails and says what is there. At least one thread of a warp succeeds in
-//! each round.
+//! The loaded value is a guess. If it is outdated, the first swap fails and returns the current value. In each iteration at least one
+//! thread of the warp succeeds, so the loop terminates.
 
 use oriole_ir::{Class, Guard, MemoryAccess, Operand, Value};
 
@@ -18,13 +18,14 @@ use crate::memory::{AccessSpace, Address, strong};
 use crate::select::Select;
 
 impl Atomic {
-    /// The operation on all of what the address holds, as a loop; returns the old value.
+    /// Emits the operation as a loop on the whole value at the address; returns the old value.
     pub(super) fn looped(&self, select: &mut Select<'_>) -> Operand {
         let old = select.b.value(self.class());
         self.swap_loop(select, old, self.address);
         select.b.whole(old)
     }
 
+    /// Emits the loop; leaves the old value in the variable `old`.
     fn swap_loop(&self, select: &mut Select<'_>, old: Value, address: Address) {
         let guess = self.load(select, self.class(), address);
         select.b.assign(old, guess);
@@ -37,7 +38,7 @@ impl Atomic {
         select.close_loop(is_done, again);
     }
 
-    /// An operation by generic address that exists for global memory only, with what does it elsewhere.
+    /// Emits a generic operation that works in global memory only, with a fallback for shared and local memory. Returns the old value.
     pub(super) fn with_fallback(&self, select: &mut Select<'_>) -> Operand {
         let (is_done, result) = self.general(select, true);
         let old = select.b.value(self.class());
@@ -62,7 +63,7 @@ impl Atomic {
         select.b.whole(old)
     }
 
-    /// Nobody else sees local memory: load, operate, store.
+    /// Emits the operation for local memory, which no other thread accesses: load, compute, store.
     fn in_local(&self, select: &mut Select<'_>, old: Value) {
         let found = self.load(select, self.class(), self.address);
         select.b.assign(old, found);
@@ -87,6 +88,7 @@ impl Atomic {
         select.b.describe(MemoryAccess::weak(oriole_ir::Space::Generic, 4 * self.class().width));
     }
 
+    /// Emits a load of the current value.
     fn load(&self, select: &mut Select<'_>, class: Class, address: Address) -> Operand {
         let size = if class.width == 2 { ".64" } else { "" };
         let place = [address.base, address.offset.into()];
@@ -106,6 +108,7 @@ impl Atomic {
         value
     }
 
+    /// Emits a compare-and-swap; returns the value found in memory.
     fn swap(&self, select: &mut Select<'_>, class: Class, address: Address, expected: Operand, new: Operand) -> Operand {
         let size = if class.width == 2 { ".64" } else { "" };
         let arguments = [address.base, address.offset.into(), expected, new];
@@ -122,7 +125,8 @@ impl Atomic {
         seen
     }
 
-    /// An operation on 16 bits: the word around them is swapped. Returns the old value in the lower half of a register.
+    /// Emits an operation on 16 bits as a compare-and-swap loop on the 32-bit word that contains them. Returns the old value in the lower
+    /// half of a register.
     pub(super) fn half_word(&self, select: &mut Select<'_>) -> Operand {
         let low = select.low(self.address.base);
         let aligned = select.b.define(Class::R, "LOP3.LUT $, {}, 0xfffffffc, RZ, 0xc0, !PT", &[low]);
@@ -136,7 +140,8 @@ impl Atomic {
         let address = Address { base, offset: 0 };
         let upper = select.b.define(Class::R, "LOP3.LUT $, {}, 0x2, RZ, 0xc0, !PT", &[low]);
         let is_lower = select.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, RZ, PT", &[upper]);
-        // Which bytes of (word, half) make the new word, and which of (word, 0) are the other half.
+        // Byte selector for `PRMT`: with (word, half) it replaces the addressed half of the word; with (word, RZ) it keeps only the other
+        // half.
         let insert = self.selector(select, 0x3254, 0x5410, is_lower);
         let word = select.b.value(Class::R);
         let guess = self.load(select, Class::R, address);
@@ -148,14 +153,15 @@ impl Atomic {
             let expected = select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, compared]);
             (expected, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, self.value]))
         } else {
-            // Both halves get the sum; the one that is not meant keeps what it had.
+            // The operation computes both halves; the half that is not addressed keeps its old bytes.
             let sums = self.operation.apply(select, before, self.value);
             let keep = self.selector(select, 0x3254, 0x7610, is_lower);
             (before, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, keep, sums]))
         };
         let seen = self.swap(select, Class::R, address, expected, new);
         let is_done = if self.operation.kind == Kind::CompareAndSwap {
-            // If the other half is as expected, the swap has succeeded, or this half is another one.
+            // Done if the other half of the word has not changed: then either the swap succeeded, or the addressed half differs from the
+            // compare value.
             let others = [seen, expected].map(|whole| select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[whole, insert]));
             select.equal(others[0], others[1])
         } else {
@@ -168,18 +174,20 @@ impl Atomic {
         select.b.define(Class::R, "SHF.R.U32.HI $, RZ, {}, {}", &[distance, found])
     }
 
+    /// Returns one of two byte selectors, depending on whether the lower half is addressed.
     fn selector(&self, select: &mut Select<'_>, lower: u32, upper: u32, is_lower: Operand) -> Operand {
         let lower = select.in_register(Operand::from(lower));
         select.b.define(Class::R, "SEL $, {}, {}, {}", &[lower, upper.into(), is_lower])
     }
 }
 
-/// The modifier that says that an access is an ordinary one.
+/// Returns the modifier of an ordinary (weak) access.
 fn plain(select: &Select<'_>) -> &'static str {
     if select.target.profile().descriptor.is_none() { ".SYS" } else { "" }
 }
 
 impl Select<'_> {
+    /// Starts a loop: jumps to a new block and continues there.
     fn open_loop(&mut self) -> oriole_ir::Block {
         let block = self.b.new_block();
         self.b.branch(None, block);
@@ -187,12 +195,13 @@ impl Select<'_> {
         block
     }
 
+    /// Ends a loop: jumps back to `block` unless `is_done` holds.
     fn close_loop(&mut self, is_done: Operand, block: oriole_ir::Block) {
         let condition = self.condition(is_done);
         self.jump_if(Guard { negated: !condition.negated, ..condition }, block);
     }
 
-    /// Whether two values of 32 or 64 bits are the same.
+    /// Emits a test whether two 32-bit or 64-bit values are equal.
     fn equal(&mut self, a: Operand, b: Operand) -> Operand {
         let low = self.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, {}, PT", &[self.low(a), self.low(b)]);
         if self.register_count(a) == 1 {

@@ -1,4 +1,4 @@
-//! Between floating-point formats.
+//! `cvt` between floating-point formats.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
@@ -12,7 +12,7 @@ use crate::half;
 use crate::ptx::Ptx;
 use crate::select::{Select, class_of};
 
-/// Float to float, one number.
+/// Selects a conversion of one number between f16, bf16, f32 and f64.
 pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
     use ScalarType::{Bf16, F16, F32, F64};
     let source = select.any(ptx.operand(1), from)?;
@@ -42,12 +42,12 @@ pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, fr
     select.assign(ptx.operand(0), value)
 }
 
-/// The format as `F2F` spells it.
+/// Returns the name of the format in `F2F`, which also spells `.F32`.
 fn full_name(ty: ScalarType) -> &'static str {
     if ty == ScalarType::F32 { ".F32" } else { format_name(ty) }
 }
 
-/// No change of format: rounded to an integral value, flushed, or as it is.
+/// Selects a conversion without change of format: rounds to an integral value, flushes subnormals, or copies.
 fn same_format(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, ty: ScalarType) -> Operand {
     let is_rounded = [Modifier::Rni, Modifier::Rzi, Modifier::Rmi, Modifier::Rpi].into_iter().any(|mode| ptx.has(mode));
     let ftz = if ptx.has(Modifier::Ftz) { ".FTZ" } else { "" };
@@ -58,7 +58,7 @@ fn same_format(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, ty: Scal
     if ftz.is_empty() { source } else { select.b.define(Class::R, "FADD.FTZ $, {}, -RZ", &[source]) }
 }
 
-/// Single to half precision.
+/// Converts single precision to f16 or bf16.
 fn narrowed(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, to: ScalarType) -> Operand {
     let is_special = ptx.has(Modifier::Relu) || ptx.has(Modifier::Satfinite);
     let is_directed = ptx.has(Modifier::Rm) || ptx.has(Modifier::Rp);
@@ -69,7 +69,7 @@ fn narrowed(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, to: ScalarT
     }
     let mut source = if is_special { finite(select, source) } else { source };
     if ptx.has(Modifier::Ftz) && to == ScalarType::F16 {
-        // Rounded away from zero, a subnormal source would become the least half.
+        // With rounding away from zero a subnormal source would become the smallest half; so subnormals are flushed before the conversion.
         source = select.b.define(Class::R, "FADD.FTZ $, {}, -RZ", &[source]);
     }
     let ftz = if is_flushed { ".FTZ" } else { "" };
@@ -77,8 +77,9 @@ fn narrowed(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, to: ScalarT
     select.b.define(Class::R, &template, &[source])
 }
 
-/// A single clamped to the finite halves; what is no number stays so.
+/// Clamps a single to the range of finite f16 numbers; a NaN stays a NaN.
 fn finite(select: &mut Select<'_>, source: Operand) -> Operand {
+    // 65504, the largest finite f16, as f32.
     const GREATEST: u32 = 0x477f_e000;
     const LEAST: u32 = 0xc77f_e000;
     let capped = select.b.define(Class::R, "FMNMX $, {}, {}, PT", &[source, GREATEST.into()]);
@@ -87,7 +88,7 @@ fn finite(select: &mut Select<'_>, source: Operand) -> Operand {
     select.b.define(Class::R, "FSEL $, {}, {}, {}", &[clamped, source, is_number])
 }
 
-/// The instruction that rounds two singles to halves. Newer machines name both formats.
+/// Returns the instruction that rounds two singles to halves. Newer targets require both formats in the name.
 fn packing_name(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType) -> String {
     let mut name = String::from("F2FP");
     if ptx.has(Modifier::Satfinite) {
@@ -106,7 +107,7 @@ fn packing_name(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType) -> Strin
     format!("{name}{format}.PACK_AB{}", rounding(ptx))
 }
 
-/// Conversions to and from packed and alternate formats.
+/// Selects a conversion to or from packed formats and formats narrower than 16 bits.
 pub(super) fn packed(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
     use ScalarType::{Bf16x2, E2m1x2, E2m3x2, E3m2x2, E4m3x2, E5m2x2, F16x2, F32, Tf32, Ue8m0x2};
     if ptx.has(Modifier::Rs) {
@@ -155,7 +156,8 @@ pub(super) fn packed(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, fro
     select.assign(ptx.operand(0), value)
 }
 
-/// `.rs`: the bits to round by come as the last operand. Where they go, the result of the first two elements goes for the others.
+/// Selects stochastic rounding (`.rs`); the last operand holds the random bits. A conversion of four elements is two instructions. The
+/// third source of the first one holds the random bits, that of the second one the result of the first.
 fn stochastic(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<Operand, Unsupported> {
     use ScalarType::{B32, Bf16x2, E2m1x4, E2m3x4, E3m2x4, E4m3x4, E5m2x4, F16x2, F32};
     match (to, from) {
@@ -178,17 +180,20 @@ fn stochastic(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: Scal
     }
 }
 
+/// Returns the modifier for `.satfinite`; empty if the instruction does not have it.
 fn saturation(ptx: &Ptx<'_>) -> &'static str {
     if ptx.has(Modifier::Satfinite) { ".SATFINITE" } else { "" }
 }
 
-/// `E4M3` of `e4m3x2`.
+/// Returns the element format of a packed type, for example `E4M3` for `e4m3x2`.
 fn element_name(ty: ScalarType) -> String {
     let name = ty.spelling();
     name.split_once('x').map_or(name, |(element, _)| element).to_uppercase()
 }
 
+/// Selects a conversion from f32 to tf32.
 fn to_tf32(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Operand, Unsupported> {
+    // The largest finite tf32 number.
     const GREATEST: u32 = 0x7f7f_e000;
     let source = select.source(ptx.operand(1), ScalarType::F32)?;
     if !ptx.has(Modifier::Rna) {

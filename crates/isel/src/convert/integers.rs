@@ -1,4 +1,4 @@
-//! Between integers.
+//! `cvt` between integers.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
@@ -9,7 +9,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// Integer to integer: extension or truncation, with `.sat` clamped to the range of the result.
+/// Selects integer to integer: extension or truncation; with `.sat` the value is clamped to the range of the result first.
 pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
     let is_clamped = ptx.has(Modifier::Sat);
     if from.bits() == 64 {
@@ -32,13 +32,13 @@ pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, fr
     assign_integer(select, ptx.operand(0), word, to)
 }
 
-/// Smallest and greatest number of a type of up to 32 bits.
+/// Returns the smallest and the greatest number of a type; 64-bit types are treated as 32-bit ones.
 fn range(ty: ScalarType) -> (i64, i64) {
     let bits = ty.bits().min(32);
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
-/// A 32-bit number clamped to the range of a type.
+/// Clamps a 32-bit number to the range of a type.
 fn clamped(select: &mut Select<'_>, word: Operand, is_signed: bool, to: ScalarType) -> Operand {
     let (least, greatest) = range(to);
     let mut value = word;
@@ -55,6 +55,7 @@ fn clamped(select: &mut Select<'_>, word: Operand, is_signed: bool, to: ScalarTy
     value
 }
 
+/// Selects a conversion from a 64-bit integer.
 fn from_wide(
     select: &mut Select<'_>,
     ptx: &Ptx<'_>,
@@ -71,20 +72,21 @@ fn from_wide(
     }
     let negative = select.b.define(Class::P, "ISETP.LT.AND $, PT, {}, RZ, PT", &[high]);
     if to.bits() == 64 {
-        // With the top bit set, an unsigned number is too great and a signed one too small.
+        // With the top bit set, an unsigned source is too large for a signed result, and a signed source is too small for an unsigned
+        // result.
         let (new_low, new_high) = if from.is_signed() { (0, 0) } else { (u32::MAX, i32::MAX as u32) };
         let low = select.b.define(Class::R, "SEL $, {}, {}, {}", &[new_low.into(), low, negative]);
         let high = select.b.define(Class::R, "SEL $, {}, {}, {}", &[new_high.into(), high, negative]);
         return select.assign_halves(ptx.operand(0), low, high);
     }
-    // To 32 bits of the source's signedness first, then to the type.
+    // Clamps to 32 bits with the signedness of the source first, then to the range of the result.
     let word = if from.is_signed() {
         let sign = sign_word(select, low);
         let differs = select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, {}, PT", &[sign, high]);
         let end = select.b.define(Class::R, "SEL $, {}, {}, {}", &[i32::MIN.into(), i32::MAX.into(), negative]);
         let signed = select.b.define(Class::R, "SEL $, {}, {}, {}", &[end, low, differs]);
         if to == ScalarType::U32 {
-            // Numbers from 2^31 up to 2^32 - 1 fit.
+            // For `.u32` the numbers from 2^31 up to 2^32 - 1 are in range too.
             let great = select.b.define(Class::P, "ISETP.NE.U32.AND $, PT, {}, RZ, PT", &[high]);
             let capped = select.b.define(Class::R, "SEL $, {}, {}, {}", &[u32::MAX.into(), low, great]);
             let result = select.b.define(Class::R, "SEL $, RZ, {}, {}", &[capped, negative]);

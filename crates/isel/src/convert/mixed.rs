@@ -1,4 +1,4 @@
-//! Between integers and floating point.
+//! `cvt` between integers and floating-point numbers.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
@@ -10,7 +10,7 @@ use crate::float::rounding;
 use crate::ptx::Ptx;
 use crate::select::{Select, class_of};
 
-/// The format as the machine spells it; single precision has no name.
+/// Returns the machine's name of a format; single precision has none.
 pub(super) fn format_name(ty: ScalarType) -> &'static str {
     match ty {
         ScalarType::F16 => ".F16",
@@ -20,12 +20,12 @@ pub(super) fn format_name(ty: ScalarType) -> &'static str {
     }
 }
 
-/// The integer type as the machine spells it; 32 bits with sign have no name.
+/// Returns the machine's name of an integer type; `.s32` has none.
 fn integer_name(ty: ScalarType) -> String {
     if ty == ScalarType::S32 { String::new() } else { format!(".{}", ty.spelling().to_uppercase()) }
 }
 
-/// Integer to float.
+/// Selects integer to float.
 pub(super) fn to_float(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
     let source = select.any(ptx.operand(1), from)?;
     let source = if from.bits() <= 32 { select.in_register(source) } else { source };
@@ -41,7 +41,7 @@ pub(super) fn to_float(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, f
     select.assign(ptx.operand(0), value)
 }
 
-/// How a float is rounded to an integral value.
+/// Returns the modifier for rounding a float to an integral value; rounding to nearest even has none.
 pub(super) fn integral_rounding(ptx: &Ptx<'_>) -> &'static str {
     if ptx.has(Modifier::Rzi) {
         ".TRUNC"
@@ -54,8 +54,8 @@ pub(super) fn integral_rounding(ptx: &Ptx<'_>) -> &'static str {
     }
 }
 
-/// Float to integer. Values beyond the range become its nearest end. What is no number becomes 0, except that double precision and
-/// 64-bit integers give the number with only the top bit.
+/// Selects float to integer. A value out of range becomes the nearest number in range. A NaN becomes 0, except that conversions from f64
+/// or to 64-bit integers give the number with only the top bit set.
 pub(super) fn to_integer(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
     let source: Operand = select.any(ptx.operand(1), from)?;
     let source = if from.bits() <= 32 { select.in_register(source) } else { source };

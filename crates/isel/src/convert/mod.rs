@@ -1,4 +1,4 @@
-//! Conversions: `cvt`.
+//! Handlers of `cvt` and `cvt.pack`.
 
 mod floats;
 mod integers;
@@ -13,7 +13,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `cvt`
+/// Selects `cvt`.
 pub(crate) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mut types = ptx.form.modifiers.iter().filter_map(|value| value.modifier.scalar_type());
     let (Some(to), Some(from)) = (types.next(), types.next()) else { return select.unsupported(ptx) };
@@ -36,7 +36,7 @@ fn is_integer(ty: ScalarType) -> bool {
     matches!(ty, U8 | S8 | U16 | S16 | U32 | S32 | U64 | S64)
 }
 
-/// An integer in the low bits of a register, extended to all of it.
+/// Extends an integer in the low bits of a register to 32 bits, with zeros or copies of the sign as its type requires.
 pub(crate) fn extended(select: &mut Select<'_>, value: Operand, ty: ScalarType) -> Operand {
     let template = match (ty.bits(), ty.is_signed()) {
         (8, false) => "LOP3.LUT $, {}, 0xff, RZ, 0xc0, !PT",
@@ -48,7 +48,7 @@ pub(crate) fn extended(select: &mut Select<'_>, value: Operand, ty: ScalarType) 
     select.b.define(Class::R, template, &[value])
 }
 
-/// Assigns an integer result of up to 32 bits: extended where the register is wider than the type.
+/// Assigns an integer result of up to 32 bits, extended if the destination register is wider than the type.
 fn assign_integer(select: &mut Select<'_>, destination: ast::Operand, value: Operand, ty: ScalarType) -> Result<(), Unsupported> {
     let bits = register_bits(select, destination);
     if bits <= ty.bits() {
@@ -62,11 +62,12 @@ fn assign_integer(select: &mut Select<'_>, destination: ast::Operand, value: Ope
     select.assign_halves(destination, whole, high)
 }
 
-/// 32 copies of the sign.
+/// Returns a word with 32 copies of the sign bit.
 pub(crate) fn sign_word(select: &mut Select<'_>, value: Operand) -> Operand {
     select.b.define(Class::R, "SHF.R.S32.HI $, RZ, 0x1f, {}", &[value])
 }
 
+/// Returns the width of a destination register in bits; 0 for other operands.
 fn register_bits(select: &Select<'_>, operand: ast::Operand) -> u32 {
     match operand {
         ast::Operand::Register(register) | ast::Operand::Element(register, _) => select.frame.body.declaration_of(register).ty.bits(),
@@ -74,7 +75,7 @@ fn register_bits(select: &Select<'_>, operand: ast::Operand) -> u32 {
     }
 }
 
-/// Clamps a result to the range from 0 to 1; what is no number becomes 0.
+/// Clamps a floating-point result to the range from 0 to 1 if the instruction has `.sat`; a NaN becomes 0.
 fn saturated(select: &mut Select<'_>, ptx: &Ptx<'_>, value: Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
     if !ptx.has(Modifier::Sat) {
         return Ok(value);
@@ -92,7 +93,7 @@ fn saturated(select: &mut Select<'_>, ptx: &Ptx<'_>, value: Operand, ty: ScalarT
     })
 }
 
-/// `cvt.pack`: two integers clamped to a narrow type, in front of the lower bits of a third operand.
+/// Selects `cvt.pack`: clamps two integers to a narrow type and puts them above the lower bits of a third operand.
 pub(crate) fn pack(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(to) = ptx.form.scalar_type(Slot::Dtype).or_else(|| ptx.form.modifiers.iter().find_map(|value| value.modifier.scalar_type()))
     else {
@@ -103,7 +104,7 @@ pub(crate) fn pack(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
         *source = select.source(ptx.operand(position), ScalarType::S32)?;
     }
     sources[2] = select.in_register(sources[2]);
-    // Where the new elements are of 2 or 4 bits, the machine names the lowest bit that they come to.
+    // For elements of 2 or 4 bits, the instruction names the lowest bit position of the new elements.
     let suffix = match to.bits() {
         2 => ".28",
         4 => ".24",

@@ -1,4 +1,4 @@
-//! Sums, differences, signs.
+//! Integer addition, subtraction, negation, absolute value, `sad`.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Modifier;
@@ -9,7 +9,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `add` without carry
+/// Selects `add` without carry.
 pub(crate) fn add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let (a, b) = (select.words(ptx.operand(1), ty)?, select.words(ptx.operand(2), ty)?);
@@ -22,7 +22,7 @@ pub(crate) fn add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
     select.assign_words(ptx.operand(0), &sum)
 }
 
-/// `sub` without borrow
+/// Selects `sub` without borrow.
 pub(crate) fn subtract(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let (a, b) = (select.words(ptx.operand(1), ty)?, select.words(ptx.operand(2), ty)?);
@@ -34,7 +34,7 @@ pub(crate) fn subtract(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     select.assign_words(ptx.operand(0), &difference)
 }
 
-/// Two sums of halves.
+/// Emits two 16-bit additions on the halves of a word.
 fn packed_sum(select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
     if select.encodes("VIADD.16x2 R0, R0, R0") {
         return select.b.define(Class::R, "VIADD.16x2 $, {}, {}", &[a, b]);
@@ -49,16 +49,17 @@ fn packed_sum(select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
 const GREATEST: u32 = 0x7fff_ffff;
 const LEAST: u32 = 0x8000_0000;
 
-/// `a + b`, where it overflows the greatest or least number.
+/// Emits a signed addition whose result is clamped to the 32-bit range.
 pub(crate) fn add_saturated(select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
     if select.encodes("VIADD.S32.ISAT R0, R0, R0") {
         return select.b.define(Class::R, "VIADD.S32.ISAT $, {}, {}", &[a, b]);
     }
     let sum = select.sum(a, b);
-    // Overflow: both numbers have one sign, the sum the other.
+    // The sum overflows where both operands have the same sign and the sum has the other sign.
     saturated(select, [a, b, sum], 0x02, 0x40)
 }
 
+/// Emits a signed subtraction whose result is clamped to the 32-bit range.
 fn subtract_saturated(select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
     if select.encodes("VIADD.S32.ISAT R0, R0, -R0") {
         let b = select.in_register(b);
@@ -68,7 +69,8 @@ fn subtract_saturated(select: &mut Select<'_>, a: Operand, b: Operand) -> Operan
     saturated(select, [a, b, difference], 0x08, 0x10)
 }
 
-/// The last of three words, corrected where the signs of all say so.
+/// Replaces the last of three words (operand, operand, wrapped result) by the greatest or least number where it has overflowed.
+/// `too_great` and `too_small` are truth tables over the signs of the three words: bit `4a + 2b + c`.
 fn saturated(select: &mut Select<'_>, words: [Operand; 3], too_great: u32, too_small: u32) -> Operand {
     let words = words.map(|word| select.in_register(word));
     let [a, b, result] = words;
@@ -79,7 +81,7 @@ fn saturated(select: &mut Select<'_>, words: [Operand; 3], too_great: u32, too_s
     select.choose(below, LEAST.into(), result)
 }
 
-/// `neg`
+/// Selects `neg`.
 pub(crate) fn negate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let words = select.words(ptx.operand(1), ty)?;
@@ -90,7 +92,7 @@ pub(crate) fn negate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     select.assign_words(ptx.operand(0), &negated)
 }
 
-/// `abs`
+/// Selects `abs`.
 pub(crate) fn absolute(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     if ty.bits() == 64 {
@@ -105,7 +107,7 @@ pub(crate) fn absolute(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     select.assign(ptx.operand(0), absolute)
 }
 
-/// `sad`: `c + |a - b|`
+/// Selects `sad`: `c + |a - b|`.
 pub(crate) fn difference_sum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let is_signed = ty.is_signed();

@@ -1,8 +1,8 @@
-//! Arithmetic with PTX' carry flag, `CC.CF`.
+//! Arithmetic with the PTX carry flag, `CC.CF`.
 //!
-//! The flag is a predicate variable of the function and holds the machine's carry. The machine's subtraction is `a + ~b + carry`,
-//! so after a subtraction the flag says that there was *no* borrow. The manual says the opposite, but ptxas does it this way, and
-//! code that NVIDIA's compilers generate (128-bit division) follows a subtraction with `addc` and depends on it.
+//! The flag is a predicate variable of the function and holds the machine's carry. The machine subtracts as `a + ~b + carry`, so after a
+//! subtraction the flag means that there was *no* borrow. The PTX manual says the opposite. ptxas behaves as implemented here, and code
+//! that NVIDIA's compilers generate (128-bit division) uses `addc` after a subtraction and depends on it.
 
 use oriole_ir::{Class, Operand, Value};
 use oriole_ptx::table::{Modifier, Opcode};
@@ -15,11 +15,11 @@ use crate::select::Select;
 /// The carry flag of a function.
 #[derive(Default)]
 pub(crate) struct Carry {
-    /// Its variable.
+    /// The variable that holds the flag; `None` until the flag is first used.
     flag: Option<Value>,
 }
 
-/// `add.cc`, `addc`, `sub.cc`, `subc`
+/// Selects `add.cc`, `addc`, `sub.cc`, `subc`.
 pub(crate) fn add_carrying(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let (a, b) = (select.words(ptx.operand(1), ty)?, select.words(ptx.operand(2), ty)?);
@@ -28,14 +28,15 @@ pub(crate) fn add_carrying(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     finish(select, ptx, &a, &b, reads_flag, is_difference)
 }
 
-/// `mad.cc`, `madc`
+/// Selects `mad.cc`, `madc`.
 pub(crate) fn multiply_add_carrying(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let product = product(select, ptx, Part::of(ptx))?;
     let c = select.words(ptx.operand(3), ptx.ty())?;
     finish(select, ptx, &product, &c, ptx.opcode() == Opcode::Madc, false)
 }
 
-/// Adds or subtracts word by word, with the flag if it is wanted, and sets destination and flag.
+/// Emits the addition or subtraction word by word, with the flag as carry-in if `reads_flag`; assigns the destination and, with `.cc`, the
+/// flag.
 fn finish(
     select: &mut Select<'_>,
     ptx: &Ptx<'_>,
@@ -73,6 +74,7 @@ fn finish(
     select.assign_words(ptx.operand(0), &words)
 }
 
+/// Returns the variable that holds the flag. Creates it at the first use.
 fn flag_variable(select: &mut Select<'_>) -> Value {
     if let Some(value) = select.frame.carry.flag {
         return value;

@@ -1,7 +1,7 @@
-//! Quotients and remainders.
+//! Integer quotients and remainders.
 //!
-//! Divisors known now become shifts and multiplications ([`super::magic`]); others are left to the library. What PTX leaves open
-//! (a divisor of zero) is left to the library too.
+//! A division by a constant becomes a shift or a multiplication ([`super::magic`]). Other divisions are library functions, which also
+//! decide the result of a division by zero, which PTX leaves unspecified.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::Opcode;
@@ -14,7 +14,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::words::extended_bits;
 
-/// `div`, `rem`
+/// Selects `div`, `rem`.
 pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let wants_remainder = ptx.opcode() == Opcode::Rem;
@@ -38,6 +38,7 @@ pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     }
 }
 
+/// Selects a division or remainder as a call of a library function, which is inlined.
 fn by_library(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, wants_remainder: bool) -> Result<(), Unsupported> {
     let operation = if wants_remainder { "rem" } else { "div" };
     let mut arguments = [Operand::RZ; 2];
@@ -54,13 +55,14 @@ fn by_library(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, wants_rema
     select.assign(ptx.operand(0), results[0])
 }
 
-/// A number of 32 or 64 bits.
+/// A 32-bit or 64-bit integer: one word, or two words with the low one first.
 #[derive(Clone, Copy)]
 enum Number {
     Word(Operand),
     Pair([Operand; 2]),
 }
 
+/// Returns a constant of the same width as `like`.
 fn constant(like: Number, bits: u64) -> Number {
     let low = Operand::from(bits as u32);
     match like {
@@ -94,7 +96,7 @@ impl Select<'_> {
         }
     }
 
-    /// The upper half of a product with a constant.
+    /// Emits the upper half of the product with a constant.
     fn number_high(&mut self, a: Number, factor: u64, is_signed: bool) -> Number {
         match (a, constant(a, factor)) {
             (Number::Pair(a), Number::Pair(b)) => Number::Pair(high_of_pairs(self, is_signed, a, b)),
@@ -103,6 +105,7 @@ impl Select<'_> {
         }
     }
 
+    /// Emits a bitwise operation with a constant, given by its `LOP3` truth table.
     fn number_logic(&mut self, table: u8, a: Number, mask: u64) -> Number {
         match (a, constant(a, mask)) {
             (Number::Pair(a), Number::Pair(b)) => {
@@ -113,7 +116,7 @@ impl Select<'_> {
         }
     }
 
-    /// 1 where a number is at least as great as a constant, or else 0.
+    /// Returns 1 where a number is at least as great as a constant, 0 elsewhere.
     fn number_at_least(&mut self, a: Number, limit: u64) -> Number {
         let is_enough = match (a, constant(a, limit)) {
             (Number::Pair(a), Number::Pair(b)) => self.compare_pairs("GE", false, a, b),
@@ -124,6 +127,7 @@ impl Select<'_> {
         if matches!(a, Number::Pair(_)) { Number::Pair([one, Operand::RZ]) } else { Number::Word(one) }
     }
 
+    /// Returns 1 where a number is negative, 0 elsewhere.
     fn number_sign_bit(&mut self, a: Number) -> Number {
         match a {
             Number::Word(a) => Number::Word(self.shift_right(a, 31.into(), false)),
@@ -132,6 +136,7 @@ impl Select<'_> {
     }
 }
 
+/// Emits the quotient of an unsigned number of `width` bits by a constant other than zero.
 fn unsigned_quotient(select: &mut Select<'_>, number: Number, divisor: u64, width: u32) -> Number {
     if divisor.is_power_of_two() {
         return select.number_shift(number, divisor.trailing_zeros(), false);
@@ -153,12 +158,13 @@ fn unsigned_quotient(select: &mut Select<'_>, number: Number, divisor: u64, widt
     }
 }
 
+/// Emits the quotient, rounded toward zero, of a signed number of `width` bits by a constant other than zero.
 fn signed_quotient(select: &mut Select<'_>, number: Number, divisor: i64, width: u32) -> Number {
     let magnitude = divisor.unsigned_abs();
     let quotient = if magnitude == 1 {
         number
     } else if magnitude.is_power_of_two() {
-        // Rounded toward zero: negative numbers are raised by the divisor less one.
+        // The quotient is rounded toward zero: `divisor - 1` is added to negative numbers before the arithmetic shift, which rounds down.
         let bits = magnitude.trailing_zeros();
         let sign = select.number_shift(number, width - 1, true);
         let correction = select.number_shift(sign, width - bits, false);
@@ -184,7 +190,7 @@ fn constant_zero(like: Number) -> Number {
     }
 }
 
-/// `number - quotient * divisor`
+/// Emits `number - quotient * divisor`.
 fn remainder(select: &mut Select<'_>, number: Number, quotient: Number, divisor: u64) -> Number {
     let negated = divisor.wrapping_neg();
     match (number, quotient, constant(number, negated)) {

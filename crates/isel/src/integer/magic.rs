@@ -1,31 +1,38 @@
-//! Division by a constant as multiplication: the numbers it takes.
+//! Constants for division by multiplication (Granlund and Montgomery 1994, "Division by invariant integers using multiplication").
 //!
-//! `n / d` is the upper half of `n * m`, shifted, where `m` is `2^(N+s) / d` rounded up. The shift `s` is the smallest for which the
-//! rounding cannot be seen in any quotient (Granlund and Montgomery, "Division by invariant integers using multiplication").
+//! `n / d` is the upper half of `n * m`, shifted right by `s`, where `m` is `2^(N+s) / d` rounded up. The computed quotient is exact for
+//! all `n < 2^range` if `m * d - 2^(N+s) <= 2^(N+s-range)`: then the rounding of `m` adds less than `1/d` to `n / d`. The smallest such
+//! `s` is used.
+//!
+//! Example, N = 32: for d = 10 the smallest shift is s = 3 with m = 0xcccccccd, so `n / 10 = high(n * 0xcccccccd) >> 3`. For d = 7 it is s
+//! = 3 with m = 0x124924925, which has 33 bits. With `t = high(n * 0x24924925)` the quotient is `(n + t) >> 3`, computed as `(((n - t) >>
+//! 1) + t) >> 2` since `n + t` may overflow.
 
-/// How to divide an unsigned number of N bits, by a constant that is no power of two.
+/// How to divide an unsigned N-bit number by a constant that is not a power of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unsigned {
     /// `high(n >> before, multiplier) >> after`
     Multiply { before: u32, multiplier: u64, after: u32 },
-    /// With `t = high(n, multiplier)`: `(((n - t) >> 1) + t) >> after`; the multiplier has a bit N that is always set.
+    /// With `t = high(n, multiplier)`: `(((n - t) >> 1) + t) >> after`. The true multiplier has N + 1 bits; its top bit is not stored.
     MultiplyAdd { multiplier: u64, after: u32 },
-    /// The divisor is more than half of the range: the quotient is 1 or 0.
+    /// The divisor is more than half of the range, so the quotient is 1 or 0.
     Compare,
 }
 
-/// How to divide a signed number of N bits by a positive constant that is no power of two: with
-/// `t = high(n, multiplier)`, plus `n` if `adds`, it is `(t >> after) + (n < 0)`.
+/// How to divide a signed N-bit number by a positive constant that is not a power of two. With `t = high(n, multiplier)`, plus `n` if
+/// `adds`, the quotient is `(t >> after) + (n < 0)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Signed {
-    /// In N bits; negative if its upper bit is set.
+    /// N bits, taken as a signed number by the multiplication.
     pub multiplier: u64,
-    /// Whether the multiplier is meant unsigned, so that `n` is missing from the product.
+    /// Whether the true multiplier is the unsigned one, so that the signed product lacks `n * 2^N`, that is `n` in its upper half.
     pub adds: bool,
+    /// Number of bits of the final arithmetic right shift.
     pub after: u32,
 }
 
-/// The smallest multiplier of `2^(bits+s) / divisor` rounded up, and its `s`, such that quotients of numbers below `2^range` are exact.
+/// Returns the smallest shift `s`, and the multiplier `2^(bits+s) / divisor` rounded up, for which the quotients of all numbers below
+/// `2^range` are exact.
 fn smallest(divisor: u64, bits: u32, range: u32) -> (u128, u32) {
     let divisor = u128::from(divisor);
     let mut shift = 0;
@@ -40,7 +47,7 @@ fn smallest(divisor: u64, bits: u32, range: u32) -> (u128, u32) {
     }
 }
 
-/// For numbers of 32 or 64 bits.
+/// Returns how to divide unsigned numbers of 32 or 64 bits.
 pub(super) fn unsigned(divisor: u64, bits: u32) -> Unsigned {
     if divisor > 1 << (bits - 1) {
         return Unsigned::Compare;
@@ -50,6 +57,7 @@ pub(super) fn unsigned(divisor: u64, bits: u32) -> Unsigned {
     if multiplier < limit {
         return Unsigned::Multiply { before: 0, multiplier: multiplier as u64, after: shift };
     }
+    // An even divisor: after shifting its factors of two out of the number, fewer bits have to be exact, and the multiplier may fit.
     let before = divisor.trailing_zeros();
     if before > 0 {
         let (multiplier, shift) = smallest(divisor >> before, bits, bits - before);
@@ -60,7 +68,7 @@ pub(super) fn unsigned(divisor: u64, bits: u32) -> Unsigned {
     Unsigned::MultiplyAdd { multiplier: (multiplier - limit) as u64, after: shift - 1 }
 }
 
-/// For numbers of 32 or 64 bits; the divisor is less than half of the range.
+/// Returns how to divide signed numbers of 32 or 64 bits by a divisor below half of the unsigned range.
 pub(super) fn signed(divisor: u64, bits: u32) -> Signed {
     let (multiplier, shift) = smallest(divisor, bits, bits - 1);
     Signed { multiplier: multiplier as u64, adds: multiplier >> (bits - 1) != 0, after: shift }
@@ -70,6 +78,7 @@ pub(super) fn signed(divisor: u64, bits: u32) -> Signed {
 mod tests {
     use super::*;
 
+    /// Divisors near powers of two, random ones, and ones known to be hard; no powers of two.
     fn divisors(bits: u32) -> impl Iterator<Item = u64> {
         let greatest = u64::MAX >> (64 - bits);
         let near_powers = (1..bits).flat_map(move |bit| (0..7).map(move |offset| ((1_u64 << bit) + offset).wrapping_sub(3)));
@@ -84,7 +93,7 @@ mod tests {
             .filter(move |&divisor| (3..=greatest).contains(&divisor) && !divisor.is_power_of_two())
     }
 
-    /// Numbers around multiples of the divisor, and at the ends of the range.
+    /// Dividends around multiples of the divisor, and at the ends of the range.
     fn dividends(divisor: u64, bits: u32) -> impl Iterator<Item = u64> {
         let greatest = u64::MAX >> (64 - bits);
         let last = greatest / divisor;

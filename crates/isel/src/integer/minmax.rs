@@ -1,4 +1,4 @@
-//! The smaller and the greater of two integers, of halves too.
+//! Integer `min` and `max`, also on packed 16-bit halves.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
@@ -8,7 +8,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// What a word holds.
+/// The contents of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packing {
     Signed,
@@ -17,7 +17,7 @@ pub(crate) enum Packing {
     UnsignedHalves,
 }
 
-/// `min`, `max`
+/// Selects `min`, `max`.
 pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let is_max = ptx.opcode() == Opcode::Max;
@@ -40,7 +40,7 @@ pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     select.assign(ptx.operand(0), chosen)
 }
 
-/// The smaller or greater of two words or of their halves; with `relu`, zero where that is negative.
+/// Emits the minimum or maximum of two words or of their halves; with `relu` a negative result becomes zero.
 pub(crate) fn smaller_or_greater(select: &mut Select<'_>, packing: Packing, is_max: bool, relu: bool, a: Operand, b: Operand) -> Operand {
     let which = if is_max { "!PT" } else { "PT" };
     let names_sign = select.encodes("VIMNMX.S32 R0, R0, R0, PT");
@@ -67,6 +67,7 @@ pub(crate) fn smaller_or_greater(select: &mut Select<'_>, packing: Packing, is_m
     }
 }
 
+/// Emits the operation on each 16-bit half separately, for targets without packed instructions.
 fn by_halves(select: &mut Select<'_>, packing: Packing, is_max: bool, relu: bool, a: Operand, b: Operand) -> Operand {
     let (single, bytes) = match packing {
         Packing::SignedHalves => (Packing::Signed, [0x9910_u32, 0xbb32]),

@@ -1,7 +1,7 @@
 //! Integer arithmetic.
 //!
-//! Numbers of 16 bits are computed with 32-bit instructions, extended where the result depends on the upper half. Numbers of 64 bits
-//! are pairs of words ([`crate::words`]).
+//! 16-bit numbers are computed with 32-bit instructions and extended first if the result depends on the upper half. 64-bit numbers are
+//! pairs of words ([`crate::words`]).
 
 mod add;
 mod carry;

@@ -1,4 +1,4 @@
-//! Products: low and high halves, whole ones, 24-bit ones, dot products of small numbers.
+//! Integer products: low, high and wide ones, 24-bit products, dot products of small integers.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::table::{Modifier, Opcode, Slot};
@@ -10,7 +10,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::words::Pair;
 
-/// Which part of a product is wanted.
+/// The part of a product that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Low,
@@ -30,13 +30,13 @@ impl Part {
     }
 }
 
-/// `mul`
+/// Selects `mul`.
 pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let product = product(select, ptx, Part::of(ptx))?;
     select.assign_words(ptx.operand(0), &product)
 }
 
-/// `mad` without carry
+/// Selects `mad` without carry.
 pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let sum = match (Part::of(ptx), ty.bits()) {
@@ -73,7 +73,7 @@ pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     select.assign_words(ptx.operand(0), &sum)
 }
 
-/// The product of the second and third operand, as words.
+/// Emits the product of operands 1 and 2 and returns the words of the wanted part, low word first.
 pub(super) fn product(select: &mut Select<'_>, ptx: &Ptx<'_>, part: Part) -> Result<Vec<Operand>, Unsupported> {
     let ty = ptx.ty();
     let is_signed = ty.is_signed();
@@ -105,32 +105,33 @@ pub(super) fn product(select: &mut Select<'_>, ptx: &Ptx<'_>, part: Part) -> Res
     })
 }
 
-/// `a * b + c` in one word.
+/// Emits `a * b + c` modulo 2^32.
 pub(super) fn multiply_words(select: &mut Select<'_>, a: Operand, b: Operand, c: Operand) -> Operand {
     select.b.define(Class::R, "IMAD $, {}, {}, {}", &[a, b, c])
 }
 
-/// The upper word of a product of words.
+/// Emits the upper word of a 32x32-bit product.
 pub(super) fn high_of_words(select: &mut Select<'_>, is_signed: bool, a: Operand, b: Operand) -> Operand {
     let template = if is_signed { "IMAD.HI $, {}, {}, RZ" } else { "IMAD.HI.U32 $, {}, {}, RZ" };
     select.b.define(Class::R, template, &[a, b])
 }
 
-/// `a * b + c` in a pair, of words and a pair.
+/// Emits `a * b + c`, where `a` and `b` are words and `c` and the result are pairs.
 fn whole(select: &mut Select<'_>, is_signed: bool, a: Operand, b: Operand, c: Operand) -> Operand {
     let template = if is_signed { "IMAD.WIDE $, {}, {}, {}" } else { "IMAD.WIDE.U32 $, {}, {}, {}" };
     select.b.define(Class::R2, template, &[a, b, c])
 }
 
-/// The lower half of `a * b + c`, where `c` is a pair of registers or `RZ`.
+/// Emits `a * b + c` modulo 2^64, where `c` is a pair of registers or `RZ`. The product of the two upper words does not contribute.
 pub(super) fn low_of_pairs(select: &mut Select<'_>, a: Pair, b: Pair, c: Operand) -> Pair {
     let low = whole(select, false, a[0], b[0], c);
     let crossed = multiply_words(select, a[0], b[1], select.high(low));
     [select.low(low), multiply_words(select, a[1], b[0], crossed)]
 }
 
-/// The upper half of a product of pairs.
+/// Emits the upper half of a 64x64-bit product.
 pub(super) fn high_of_pairs(select: &mut Select<'_>, is_signed: bool, a: Pair, b: Pair) -> Pair {
+    // Unsigned: a1*b1*2^64 + (a1*b0 + a0*b1)*2^32 + a0*b0. The sum in the middle may have 65 bits; `overflow` is the 65th.
     let crossed = whole(select, false, a[1], b[0], Operand::RZ);
     let (crossed, overflow) = select.b.define_two([Class::R2, Class::P], "IMAD.WIDE.U32 $, $, {}, {}, {}", &[a[0], b[1], crossed]);
     let low = whole(select, false, a[0], b[0], Operand::RZ);
@@ -140,7 +141,7 @@ pub(super) fn high_of_pairs(select: &mut Select<'_>, is_signed: bool, a: Pair, b
     let high = select.b.define(Class::R2, "IMAD.WIDE.U32.X $, {}, {}, {}, {}", &[a[1], b[1], addend, carry]);
     let mut words = [select.low(high), select.high(high)];
     if is_signed {
-        // A negative factor counts 2^64 too much, so the other one is in the upper half once too often.
+        // The unsigned product counts a negative factor as 2^64 too large, so its upper half is too large by the other factor.
         for (factor, other) in [(a, b), (b, a)] {
             let mask = select.sign_mask(factor[1]);
             let excess = other.map(|word| select.both(word, mask));
@@ -150,7 +151,7 @@ pub(super) fn high_of_pairs(select: &mut Select<'_>, is_signed: bool, a: Pair, b
     words
 }
 
-/// Both sources of a 24-bit product, extended from their 24 bits.
+/// Returns both sources of a 24-bit product, extended from 24 to 32 bits.
 fn factors_24(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<[Operand; 2], Unsupported> {
     let ty = ptx.ty();
     let template = if ty.is_signed() { "SGXT $, {}, 0x18" } else { "PRMT $, {}, 0x7210, RZ" };
@@ -158,14 +159,14 @@ fn factors_24(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<[Operand; 2], Un
     Ok(sources.map(|source| select.b.define(Class::R, template, &[source])))
 }
 
-/// Bits 16 to 47 of a 24-bit product.
+/// Emits bits 16 to 47 of a 24-bit product.
 fn high_24(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Operand, Unsupported> {
     let [a, b] = factors_24(select, ptx)?;
     let product = whole(select, ptx.ty().is_signed(), a, b, Operand::RZ);
     Ok(select.b.define(Class::R, "PRMT $, {}, 0x5432, {}", &[select.low(product), select.high(product)]))
 }
 
-/// `mul24`
+/// Selects `mul24`.
 pub(crate) fn multiply_24(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let product = if ptx.has(Modifier::Hi) {
         high_24(select, ptx)?
@@ -176,7 +177,7 @@ pub(crate) fn multiply_24(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
     select.assign(ptx.operand(0), product)
 }
 
-/// `mad24`
+/// Selects `mad24`.
 pub(crate) fn multiply_add_24(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let c = select.source(ptx.operand(3), ptx.ty())?;
     let sum = if ptx.has(Modifier::Hi) {
@@ -189,7 +190,7 @@ pub(crate) fn multiply_add_24(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<
     select.assign(ptx.operand(0), sum)
 }
 
-/// `dp4a`, `dp2a`
+/// Selects `dp4a`, `dp2a`.
 pub(crate) fn dot_product(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let sign = |slot| if ptx.form.scalar_type(slot).is_some_and(ScalarType::is_signed) { 'S' } else { 'U' };
     let (a_sign, b_sign) = (sign(Slot::Atype), sign(Slot::Btype));

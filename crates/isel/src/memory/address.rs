@@ -1,4 +1,4 @@
-//! Addresses as the machine's accesses take them.
+//! Addresses of memory accesses, in the form that the instructions accept: register plus immediate offset.
 
 use oriole_ir::{Class, Operand};
 use oriole_ptx::ast;
@@ -8,21 +8,21 @@ use crate::error::Unsupported;
 use crate::select::Select;
 use crate::variables::Place;
 
-/// A register or pair plus a number.
+/// The address operands of an access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
-    /// A pair for 64-bit addresses, else one register; RZ where there is none.
+    /// A register pair for a 64-bit address, otherwise one register; RZ if there is no base.
     pub base: Operand,
-    /// What is added, small enough for the instruction.
+    /// Byte offset that fits into the instruction.
     pub offset: i64,
 }
 
-/// Which offsets an instruction holds.
+/// The immediate offsets that an instruction can encode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
-    /// Bits of the signed offset.
+    /// Width of the signed offset field in bits.
     bits: u32,
-    /// What it is a multiple of.
+    /// The offset must be a multiple of this number.
     multiple: i64,
 }
 
@@ -35,9 +35,10 @@ impl Reach {
     pub(crate) const WIDE: Reach = Reach { bits: 22, multiple: 32 };
     /// Constant banks.
     const BANK: Reach = Reach { bits: 16, multiple: 1 };
-    /// Nothing may be added.
+    /// No offset at all.
     pub(crate) const NONE: Reach = Reach { bits: 1, multiple: 2 };
 
+    /// Returns whether the instruction can encode this offset.
     fn holds(self, offset: i64) -> bool {
         let limit = 1_i64 << (self.bits - 1);
         (-limit..limit).contains(&offset) && offset % self.multiple == 0
@@ -45,7 +46,7 @@ impl Reach {
 }
 
 impl Select<'_> {
-    /// What stands in the brackets of an operand.
+    /// Returns the address inside the brackets of an operand, as base and offset.
     pub(crate) fn bracket(&mut self, operand: ast::Operand) -> Result<Place, Unsupported> {
         let (ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position)) = operand else {
             return Err(Unsupported::new("this address"));
@@ -54,7 +55,7 @@ impl Select<'_> {
         self.place(address.base, address.offset)
     }
 
-    /// The address of an access.
+    /// Returns the address of an access; an offset that does not fit is added to the base.
     pub(crate) fn address(&mut self, operand: ast::Operand, space: AccessSpace, reach: Reach) -> Result<Address, Unsupported> {
         let place = self.bracket(operand)?;
         Ok(match space {
@@ -65,7 +66,7 @@ impl Select<'_> {
         })
     }
 
-    /// A 64-bit address; narrower registers are extended with zeros.
+    /// Returns a 64-bit address; a 32-bit base is zero-extended.
     fn long_address(&mut self, place: Place, reach: Reach) -> Address {
         let Some(base) = place.base else { return Address { base: self.wide_number(place.offset as u64), offset: 0 } };
         let pair = match self.register_count(base) {
@@ -78,7 +79,7 @@ impl Select<'_> {
         Address { base: self.add_to_pair(pair, place.offset), offset: 0 }
     }
 
-    /// A 32-bit address; of wider registers the low half counts.
+    /// Returns a 32-bit address; of a 64-bit base, the low half is used.
     fn short_address(&mut self, place: Place, reach: Reach) -> Address {
         let fits = reach.holds(place.offset);
         match place.base {
@@ -93,7 +94,7 @@ impl Select<'_> {
         }
     }
 
-    /// The generic address of a place in the shared memory of a cluster.
+    /// Returns the generic address of a location in the shared memory of a cluster.
     fn cluster_address(&mut self, place: Place, reach: Reach) -> Address {
         let short = self.short_address(place, reach);
         let high = self.shared_window_high();

@@ -1,4 +1,4 @@
-//! Cache control: `prefetch`, `prefetchu`, `applypriority`, `discard`, `createpolicy`
+//! Cache control: `prefetch`, `prefetchu`, `applypriority`, `discard`, `createpolicy`.
 
 use oriole_ir::{Class, MemoryAccess, Operand, Space};
 use oriole_ptx::ast;
@@ -11,7 +11,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `prefetch`, `prefetchu`
+/// Selects `prefetch`, `prefetchu`.
 pub(crate) fn prefetch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let operation = match () {
         () if ptx.has(Modifier::L1) => "PF1",
@@ -22,21 +22,22 @@ pub(crate) fn prefetch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
     control(select, ptx, operation)
 }
 
-/// `applypriority`
+/// Selects `applypriority`.
 pub(crate) fn applypriority(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     control(select, ptx, "DML2")
 }
 
-/// `discard`
+/// Selects `discard`.
 pub(crate) fn discard(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     control(select, ptx, "RML2")
 }
 
+/// Emits a cache-control instruction.
 fn control(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: &str) -> Result<(), Unsupported> {
     let space = select.access_space(ptx, ptx.operand(0));
     let is_prefetch = matches!(operation, "PF1" | "PF2");
     if space == AccessSpace::Shared || space == AccessSpace::Local && !is_prefetch {
-        // These hints are about lines of global memory in caches.
+        // These hints concern cache lines of global memory, so they have no effect here.
         return Ok(());
     }
     let address = select.address(ptx.operand(0), space, Reach::ACCESS)?;
@@ -47,9 +48,10 @@ fn control(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: &str) -> Result<()
     Ok(())
 }
 
-/// `createpolicy`
+/// Selects `createpolicy`.
 ///
-/// A policy is a descriptor like the one that plain accesses name: its lower half is 0, the upper one says what to evict.
+/// A cache policy is a descriptor like the one that plain accesses use: its lower half is 0, its upper half encodes the eviction
+/// priorities.
 pub(crate) fn createpolicy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if ptx.has(Modifier::Cvt) {
         let policy = select.wide(ptx.operand(1), ScalarType::U64)?;
@@ -69,7 +71,7 @@ pub(crate) fn createpolicy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     select.assign_halves(ptx.operand(0), low, high)
 }
 
-/// What a policy evicts, in the upper half of a descriptor: the primary priority above the secondary one.
+/// Returns the bits of the upper half of a descriptor that encode the primary and secondary eviction priority.
 fn kind_of(primary: Option<Modifier>, secondary: Option<Modifier>) -> u32 {
     let primary = match primary {
         Some(Modifier::L2EvictLast) => 2,
@@ -81,15 +83,16 @@ fn kind_of(primary: Option<Modifier>, secondary: Option<Modifier>) -> u32 {
     (0x10 | primary << 1 | secondary) << 24
 }
 
-/// The mark of policies by range.
+/// The bit that marks policies by range.
 const BY_RANGE: u32 = 1 << 27;
-/// Blocks of a range have at least this many bits of the address.
+/// A block of a range covers at least this number of address bits.
 const LEAST_BLOCK_BITS: u32 = 12;
-/// There are at most this many blocks.
+/// Maximum number of blocks.
 const MOST_BLOCKS: u32 = 0x7f;
 
-/// A policy by range: the primary range in blocks of which at most 127 make the whole range. At bit 20 the size of blocks, at bit 12
-/// the number of the first, at bit 5 how many there are.
+/// Emits the upper half of a policy by range. The primary range is given in blocks of a size for which the total range has at most 128
+/// blocks. Bits 20 to 23 hold the block size (log2, less 12), bits 12 to 18 the number of the first block, bits 5 to 11 the number of
+/// blocks, at most 127.
 fn range(select: &mut Select<'_>, ptx: &Ptx<'_>, kind: u32) -> Result<Operand, Unsupported> {
     let place = select.bracket(ptx.operand(1))?;
     let start = select.place_sum(place);
@@ -99,6 +102,7 @@ fn range(select: &mut Select<'_>, ptx: &Ptx<'_>, kind: u32) -> Result<Operand, U
     let b = &mut select.b;
     let last = b.define(Class::R, "IADD3 $, PT, PT, {}, -0x1, RZ", &[total]);
     let highest = b.define(Class::R, "FLO.U32 $, {}", &[last]);
+    // Block size: the highest bit of the total size less 6 (128 blocks), but at least 4 KiB.
     let wanted = b.define(Class::R, "IADD3 $, PT, PT, {}, -0x6, RZ", &[highest]);
     let is_enough = b.define(Class::P, "ISETP.GT.AND $, PT, {}, {}, PT", &[wanted, LEAST_BLOCK_BITS.into()]);
     let bits = b.define(Class::R, "SEL $, {}, {}, {}", &[wanted, LEAST_BLOCK_BITS.into(), is_enough]);
@@ -106,6 +110,7 @@ fn range(select: &mut Select<'_>, ptx: &Ptx<'_>, kind: u32) -> Result<Operand, U
     let rounded = b.define(Class::R, "IADD3 $, PT, PT, {}, -0x1, {}", &[block, primary]);
     let end = select.add_pairs([low, high], [rounded, Operand::RZ]);
     let (end_low, end_high) = (select.low(end), select.high(end));
+    // Returns the number of the block that contains an address.
     let mut block_of = |low: Operand, high: Operand| {
         let lower = select.b.define(Class::R, "SHF.R.U64 $, {}, {}, {}", &[low, bits, high]);
         let upper = select.b.define(Class::R, "SHF.R.U32.HI $, RZ, {}, {}", &[bits, high]);
@@ -129,7 +134,7 @@ fn range(select: &mut Select<'_>, ptx: &Ptx<'_>, kind: u32) -> Result<Operand, U
     Ok(b.define(Class::R, "SEL $, {}, {}, {}", &[policy, nothing, is_empty.inverted_predicate()]))
 }
 
-/// The fraction of lines that get the primary priority, in sixteenths less one, at bit 20.
+/// Emits the upper half of a policy for a fraction of the cache lines: sixteenths less one, at bit 20.
 fn fractional(select: &mut Select<'_>, fraction: ast::Operand, kind: u32) -> Result<Operand, Unsupported> {
     let fraction = select.source(fraction, ScalarType::F32)?;
     let scaled = select.b.define(Class::R, "FMUL $, {}, 0x417fd70a", &[fraction]);

@@ -1,4 +1,4 @@
-//! Generic addresses: `cvta`, `isspacep`
+//! Generic addresses: `cvta`, `isspacep`.
 
 use oriole_ir::{Class, Operand};
 use oriole_isa::SharedWindow;
@@ -11,7 +11,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `cvta`
+/// Selects `cvta`.
 pub(crate) fn cvta(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if ptx.ty().bits() != 64 {
         return select.unsupported(ptx);
@@ -38,7 +38,7 @@ pub(crate) fn cvta(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     select.assign(ptx.operand(0), value)
 }
 
-/// `isspacep`
+/// Selects `isspacep`.
 pub(crate) fn isspacep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let space = space_of(ptx);
     let address = select.wide(ptx.operand(1), ScalarType::U64)?;
@@ -66,12 +66,13 @@ pub(crate) fn isspacep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
 }
 
 impl Select<'_> {
-    /// Whether a generic address is in the space with this letter: global, local, shared, or distributed shared memory.
+    /// Emits a test whether a generic address is in a memory space, given by letter: `G` global, `L` local, `S` shared, `D` distributed
+    /// shared.
     pub(crate) fn query_space(&mut self, letter: &str, address: Operand) -> Operand {
         self.b.define(Class::P, &format!("QSPC.E.{letter} $, RZ, [{{}}+0x0]"), &[address])
     }
 
-    /// The 64-bit generic address at which a space appears.
+    /// Returns the 64-bit generic address at which the window of a memory space starts.
     fn window(&mut self, ptx: &Ptx<'_>, space: AccessSpace) -> Result<[Operand; 2], Unsupported> {
         let profile = self.target.profile();
         let offset = match (space, profile.shared_window) {
@@ -90,7 +91,7 @@ impl Select<'_> {
         Ok(halves)
     }
 
-    /// Whether a generic address is among the first bytes of a window.
+    /// Emits a test whether a generic address is among the first `bytes` bytes of a window.
     fn is_in_window(&mut self, ptx: &Ptx<'_>, space: AccessSpace, address: Operand, bytes: u32) -> Result<Operand, Unsupported> {
         let window = self.window(ptx, space)?;
         let distance = self.subtract_pairs([self.low(address), self.high(address)], window);

@@ -1,4 +1,4 @@
-//! `ld`, `ldu`
+//! Handler of `ld` and `ldu`.
 
 use oriole_ir::{Class, File, MemoryAccess, Operand, Space};
 use oriole_ptx::ast;
@@ -12,12 +12,12 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::variables::CONSTANT_BANK;
 
-/// Bytes of a constant bank.
+/// Size of a constant bank in bytes.
 const BANK_BYTES: i64 = 1 << 16;
-/// Offsets that are added to a register end here: they have 16 bits with a sign.
+/// End of the offsets that can be added to a register in a constant access: they have 16 bits including the sign.
 const LARGEST_INDEXED: i64 = 0x8000;
 
-/// `ld`, `ldu`
+/// Selects `ld`, `ldu`.
 pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let access = select.access(ptx, ptx.operand(1));
     let ty = ptx.ty();
@@ -52,7 +52,7 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
 }
 
 impl Ptx<'_> {
-    /// The number of elements that a vector modifier asks for.
+    /// Returns the number of elements that a vector modifier specifies; 1 without one.
     pub(crate) fn vector_lanes(&self) -> usize {
         [(Modifier::V2, 2), (Modifier::V4, 4), (Modifier::V8, 8)]
             .iter()
@@ -61,7 +61,7 @@ impl Ptx<'_> {
     }
 }
 
-/// The size modifier of an access to general memory, whose value is extended to 32 bits if it is narrower.
+/// Returns the size modifier of an access. Loads extend values narrower than 32 bits to 32 bits.
 pub(crate) fn size_modifier(bytes: u32, is_signed: bool) -> &'static str {
     match (bytes, is_signed) {
         (1, false) => ".U8",
@@ -76,7 +76,7 @@ pub(crate) fn size_modifier(bytes: u32, is_signed: bool) -> &'static str {
 }
 
 impl Select<'_> {
-    /// The elements of a vector operand: a list, a vector register, or a scalar.
+    /// Returns the elements of a vector operand (list, vector register or scalar); for `_`, `count` times `_`.
     pub(crate) fn lanes(&self, operand: ast::Operand, count: usize) -> Vec<ast::Operand> {
         match operand {
             ast::Operand::Sink => vec![ast::Operand::Sink; count],
@@ -84,7 +84,7 @@ impl Select<'_> {
         }
     }
 
-    /// Loads bytes from general memory, as the registers they fill.
+    /// Emits a load from shared, local, global or generic memory; returns the loaded registers.
     fn load_words(
         &mut self,
         ptx: &Ptx<'_>,
@@ -115,6 +115,7 @@ impl Select<'_> {
         Ok((0..width).map(|word| self.register_of(value, word)).collect())
     }
 
+    /// Emits a load with a 64-bit address.
     fn load_long(&mut self, ptx: &Ptx<'_>, access: &Access, class: Class, size: &str, address: Address) -> Result<Operand, Unsupported> {
         let opcode = if access.space == AccessSpace::Global { "LDG" } else { "LD" };
         let modifiers = access.modifiers(self.target, size);
@@ -127,13 +128,13 @@ impl Select<'_> {
         Ok(self.b.define(class, &template, &[descriptor, address.base, address.offset.into()]))
     }
 
-    /// The descriptor of an access: its cache policy if it has one.
+    /// Returns the memory descriptor of an access: its cache policy if it has one. `policy` is the operand number of the policy.
     pub(crate) fn access_descriptor(&mut self, ptx: &Ptx<'_>, policy: usize) -> Result<Operand, Unsupported> {
         if ptx.has(Modifier::L2CacheHint) { self.policy_descriptor(ptx, policy) } else { Ok(self.descriptor()) }
     }
 
-    /// Loads 256 bits: two groups of four registers, the upper one named first. A mask leaves out what is not wanted. There is no such
-    /// access by generic address: like ptxas, take it for a global one.
+    /// Emits a 256-bit load. The instruction writes two groups of four registers and names the upper group first; a mask excludes words
+    /// that are discarded. Such a load does not exist for generic addresses; like ptxas, emits a global one.
     fn load_256(&mut self, ptx: &Ptx<'_>, access: &Access, lanes: &[ast::Operand]) -> Result<Vec<Operand>, Unsupported> {
         if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
             return self.unsupported(ptx);
@@ -148,7 +149,7 @@ impl Select<'_> {
         Ok((0..8).map(|word| if word < 4 { self.register_of(low, word) } else { self.register_of(high, word - 4) }).collect())
     }
 
-    /// Loads bytes from a constant bank, as the registers they fill.
+    /// Emits a load from a constant bank; returns the loaded registers.
     fn load_bank(&mut self, ptx: &Ptx<'_>, bank: u8, start: u32, bytes: u32, is_signed: bool) -> Result<Vec<Operand>, Unsupported> {
         let place = self.bracket(ptx.operand(1))?;
         let mut offset = i64::from(start).wrapping_add(place.offset);
@@ -156,7 +157,7 @@ impl Select<'_> {
             None if (0..=BANK_BYTES - i64::from(bytes)).contains(&offset) => {
                 return Ok(self.load_fixed(bank, offset as u32, bytes, is_signed));
             }
-            // Such a place is in no instruction; the access is left to the machine, as ptxas does.
+            // The offset does not fit into an instruction. Like ptxas, emits the access with the address in a register.
             None => {
                 let base = self.in_register(Operand::from(offset as u32));
                 offset = 0;
@@ -180,6 +181,7 @@ impl Select<'_> {
         Ok((0..i64::from(bytes / 4)).map(|word| load(self, Class::R, "", offset + 4 * word)).collect())
     }
 
+    /// Emits a load from a constant bank at a constant offset. Aligned words are read by `MOV`, whose operand later passes can fold.
     fn load_fixed(&mut self, bank: u8, offset: u32, bytes: u32, is_signed: bool) -> Vec<Operand> {
         if bytes < 4 || !offset.is_multiple_of(4) {
             let template = format!("LDC{} $, {{}}", size_modifier(bytes.min(4), is_signed));
@@ -194,7 +196,7 @@ impl Select<'_> {
         (0..bytes / 4).map(word).collect()
     }
 
-    /// One element out of the registers that were loaded, extended to the width of its destination.
+    /// Returns one element of the loaded registers, extended to the width of its destination; `None` if it is discarded.
     fn lane_of(&mut self, words: &[Operand], ty: ScalarType, lane: usize, destination: ast::Operand, count: usize) -> Option<Operand> {
         if destination == ast::Operand::Sink {
             return None;
@@ -215,7 +217,7 @@ impl Select<'_> {
         Some(if is_signed { self.sign_extended(value, destination) } else { value })
     }
 
-    /// A signed value with as many registers as its destination.
+    /// Sign-extends a value to the number of registers of its destination.
     fn sign_extended(&mut self, value: Operand, destination: ast::Operand) -> Operand {
         let (ast::Operand::Register(register) | ast::Operand::Element(register, _)) = destination else { return value };
         let width = crate::select::class_of(self.frame.body.declaration_of(register).ty).width;
@@ -231,7 +233,7 @@ impl Select<'_> {
     }
 }
 
-/// The selector of `PRMT` that takes one or two bytes and extends them.
+/// Returns the selector of `PRMT` that extracts one or two bytes and extends them.
 fn narrow_selector(bytes: usize, at: usize, is_signed: bool) -> u32 {
     let at = at as u32;
     let last = at + bytes as u32 - 1;
@@ -240,7 +242,7 @@ fn narrow_selector(bytes: usize, at: usize, is_signed: bool) -> u32 {
     low | fill << 8 | fill << 12
 }
 
-/// Which of eight 32-bit words are wanted.
+/// Returns a mask of the 32-bit words, out of eight, that are not discarded.
 pub(crate) fn word_mask(lanes: &[ast::Operand]) -> u32 {
     let words_each = 8 / lanes.len();
     let each = (1_u32 << words_each) - 1;

@@ -1,4 +1,4 @@
-//! `ldmatrix` and `stmatrix`: 8x8 matrices of 16-bit elements between shared memory and the registers of a warp.
+//! `ldmatrix` and `stmatrix`: move 8x8 matrices of 16-bit elements between shared memory and the registers of a warp.
 
 use oriole_ir::{Class, File, MemoryAccess, Operand, Space};
 use oriole_ptx::ast;
@@ -11,8 +11,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// The shape as the machine spells it, and how many matrices there are. `.m8n8` has elements of 16 bits; the other shapes are not
-/// supported.
+/// Returns the shape in the machine's spelling, and the number of matrices. Only `.m8n8` (16-bit elements) is supported.
 fn shape(select: &Select<'_>, ptx: &Ptx<'_>) -> Result<(String, u8), Unsupported> {
     if !ptx.has(Modifier::M8n8) {
         return select.unsupported(ptx);
@@ -25,13 +24,13 @@ fn shape(select: &Select<'_>, ptx: &Ptx<'_>) -> Result<(String, u8), Unsupported
     })
 }
 
-/// The address in shared memory; without a space it is generic, whose lower half is the address there.
+/// Returns the address in shared memory. Without a state space the address is generic; its lower half is the shared address.
 fn address(select: &mut Select<'_>, operand: ast::Operand) -> Result<(Operand, i64), Unsupported> {
     let address = select.address(operand, AccessSpace::Shared, Reach::ACCESS)?;
     Ok((select.low(address.base), address.offset))
 }
 
-/// `ldmatrix`
+/// Selects `ldmatrix`.
 pub(crate) fn load_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (shape, count) = shape(select, ptx)?;
     let (base, offset) = address(select, ptx.operand(1))?;
@@ -45,7 +44,7 @@ pub(crate) fn load_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
     Ok(())
 }
 
-/// `stmatrix`
+/// Selects `stmatrix`.
 pub(crate) fn store_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (shape, count) = shape(select, ptx)?;
     let mut parts = Vec::new();

@@ -1,7 +1,7 @@
 //! Loads, stores, address conversions and cache control.
 //!
-//! An access is made of what its modifiers mean ([`Access`]), an address ([`Address`]) and a value in consecutive registers. The
-//! orders that the machine's own accesses do not have (acquire, release) are made with fences, as ptxas does: see [`crate::fence`].
+//! An access consists of the meaning of its modifiers ([`Access`]), an address ([`Address`]) and a value in consecutive registers. The
+//! instructions themselves have no acquire or release semantics; fences provide it, as in ptxas (see [`crate::fence`]).
 
 mod address;
 mod cache;
@@ -26,7 +26,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 
 impl Select<'_> {
-    /// The descriptor that accesses to global memory name. It is loaded at the start of the function.
+    /// Returns the descriptor that accesses to global memory name. It is loaded once, at the start of the function.
     pub(crate) fn descriptor(&mut self) -> Operand {
         if let Some(value) = self.descriptor {
             return self.b.whole(value);
@@ -41,8 +41,8 @@ impl Select<'_> {
         self.b.whole(value)
     }
 
-    /// The descriptor of an access with a cache policy, which takes the place of the usual one and is marked by a suffix. It is only
-    /// a hint, so it does not matter whose policy is taken where threads disagree.
+    /// Returns the descriptor of an access with a cache policy. It replaces the usual descriptor and is marked by a suffix. The policy is
+    /// moved to a uniform register although threads may have different ones: it is only a hint, so any thread's policy will do.
     pub(crate) fn policy_descriptor(&mut self, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
         if self.target.profile().descriptor.is_none() {
             return self.unsupported(ptx);

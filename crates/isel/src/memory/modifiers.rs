@@ -1,4 +1,4 @@
-//! What the modifiers of a memory access mean, and how the machine spells them.
+//! The meaning of the modifiers of a memory access, and their spelling in machine instructions.
 
 use oriole_ir::{MemoryAccess, Order, Scope, Space, Target};
 use oriole_isa::SharedWindow;
@@ -9,21 +9,21 @@ use oriole_ptx::types::StateSpace;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// Where an access goes.
+/// The memory space that an access names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AccessSpace {
     Generic,
     Global,
-    /// This block's shared memory.
+    /// Shared memory of this thread block.
     Shared,
-    /// The shared memory of any block of the cluster.
+    /// Shared memory of any thread block of the cluster.
     Cluster,
     Local,
     Constant,
     Parameter,
 }
 
-/// A memory access without its address and value.
+/// The properties of a memory access, without address and value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub space: AccessSpace,
@@ -31,13 +31,13 @@ pub(crate) struct Access {
     pub scope: Scope,
     pub is_volatile: bool,
     pub is_mmio: bool,
-    /// Nobody writes there while the kernel runs.
+    /// Whether the location is read-only while the kernel runs (`.nc`).
     pub is_constant: bool,
-    /// Eviction from L1: `.EF`, or nothing.
+    /// L1 eviction modifier, for example `.EF`; empty if there is none.
     eviction: &'static str,
-    /// Eviction from L2, which only accesses of 256 bits have.
+    /// L2 eviction modifier, which only 256-bit accesses have.
     eviction_l2: &'static str,
-    /// How much is fetched into L2.
+    /// L2 prefetch size modifier.
     prefetch: &'static str,
 }
 
@@ -66,7 +66,7 @@ impl Access {
         access
     }
 
-    /// What later passes need to know.
+    /// Returns the description of the access that later passes use.
     pub(crate) fn describe(&self, bytes: u32) -> MemoryAccess {
         let space = match self.space {
             AccessSpace::Generic | AccessSpace::Cluster => Space::Generic,
@@ -80,18 +80,19 @@ impl Access {
         MemoryAccess { space, bytes: bytes as u8, scope: self.scope, order: self.order, volatile, constant }
     }
 
-    /// Whether it is more than a plain access.
+    /// Returns whether the access has an order other than weak.
     pub(crate) fn is_strong(&self) -> bool {
         self.order != Order::Weak
     }
 
-    /// The modifiers of a load or store in global or generic memory, with this size.
+    /// Returns the modifiers of a global or generic load or store of this size.
     pub(crate) fn modifiers(&self, target: Target, size: &str) -> String {
         let eviction_l2 = if size == ".256" && self.eviction_l2.is_empty() { ".ENL2" } else { self.eviction_l2 };
         let scope = self.scope_spelling(target);
         format!(".E{}{eviction_l2}{}{size}{scope}", self.eviction, self.prefetch)
     }
 
+    /// Returns the modifiers for ordering and scope.
     fn scope_spelling(&self, target: Target) -> &'static str {
         if self.is_mmio {
             return ".MMIO.SYS";
@@ -106,22 +107,22 @@ impl Access {
     }
 }
 
-/// Whether every access spells out a scope, which plain ones have too.
+/// Returns whether every access must spell out a scope, even a weak one.
 fn always_names_scope(target: Target) -> bool {
     target.profile().descriptor.is_none()
 }
 
-/// The modifier that loads from shared memory carry on targets of the first kind.
+/// Returns the opcode of loads from shared memory; targets without memory descriptors need the modifier `.U`.
 pub(crate) fn shared_load(target: Target) -> &'static str {
     if target.profile().descriptor.is_none() { "LDS.U" } else { "LDS" }
 }
 
-/// Whether blocks form clusters.
+/// Returns whether the target supports thread block clusters.
 pub(crate) fn has_clusters(target: Target) -> bool {
     target.profile().shared_window == SharedWindow::Cluster
 }
 
-/// How a strong access with a scope is spelled. There is none for clusters: they get what the whole GPU gets.
+/// Returns the modifier of a strong access with a scope. There is no cluster scope; GPU scope, which includes it, is used.
 pub(crate) fn strong(target: Target, scope: Scope) -> &'static str {
     match scope {
         Scope::Thread | Scope::Block if always_names_scope(target) => ".STRONG.CTA",
@@ -132,13 +133,13 @@ pub(crate) fn strong(target: Target, scope: Scope) -> &'static str {
 }
 
 impl Select<'_> {
-    /// The access that an instruction makes to the address in an operand.
+    /// Returns the properties of the access that an instruction makes to the address in an operand.
     pub(crate) fn access(&self, ptx: &Ptx<'_>, address: ast::Operand) -> Access {
         Access { space: self.access_space(ptx, address), ..Access::of(ptx) }
     }
 
-    /// The space that an instruction accesses. Without a state space, a variable in the brackets is accessed in its own space, and only
-    /// an address in a register is generic.
+    /// Returns the memory space of an access. Without a state space modifier, a variable in the brackets is accessed in its own space; an
+    /// address in a register is generic.
     pub(crate) fn access_space(&self, ptx: &Ptx<'_>, address: ast::Operand) -> AccessSpace {
         let named = space_of(ptx);
         if named != AccessSpace::Generic {
@@ -152,6 +153,7 @@ impl Select<'_> {
         }
     }
 
+    /// Returns the variable in the brackets of an address operand, if any.
     fn variable_in_brackets(&self, operand: ast::Operand) -> Option<VariableId> {
         let (ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position)) = operand else { return None };
         match self.frame.body.addresses[position as usize].base {
@@ -161,8 +163,10 @@ impl Select<'_> {
     }
 }
 
+/// PTX modifiers with the machine's spelling.
 type Spellings = &'static [(Modifier, &'static str)];
 
+/// L1 eviction priorities and cache operators.
 const EVICTIONS: Spellings = &[
     (Modifier::L1EvictUnchanged, ".EU"),
     (Modifier::L1EvictFirst, ".EF"),
@@ -171,14 +175,17 @@ const EVICTIONS: Spellings = &[
     (Modifier::Cs, ".EF"),
     (Modifier::Lu, ".LU"),
 ];
+/// L2 eviction priorities.
 const EVICTIONS_L2: Spellings = &[(Modifier::L2EvictNormal, ".ENL2"), (Modifier::L2EvictFirst, ".EFL2"), (Modifier::L2EvictLast, ".ELL2")];
+/// L2 prefetch sizes.
 const PREFETCHES: Spellings = &[(Modifier::L264B, ".LTC64B"), (Modifier::L2128B, ".LTC128B"), (Modifier::L2256B, ".LTC256B")];
 
+/// Returns the spelling of the first modifier in the list that the instruction has; empty if it has none.
 fn first(ptx: &Ptx<'_>, spellings: Spellings) -> &'static str {
     spellings.iter().find(|(modifier, _)| ptx.has(*modifier)).map_or("", |(_, spelling)| spelling)
 }
 
-/// Cache operators that ptxas turns into strong accesses: they say up to which cache others see them.
+/// Returns the scope of a cache operator that ptxas turns into a strong access: the threads that share the named cache level.
 fn cached_scope(ptx: &Ptx<'_>) -> Option<Scope> {
     if ptx.has(Modifier::Ca) || ptx.has(Modifier::Wb) {
         Some(Scope::Block)
@@ -191,7 +198,7 @@ fn cached_scope(ptx: &Ptx<'_>) -> Option<Scope> {
     }
 }
 
-/// The space that an instruction names.
+/// Returns the memory space that an instruction names; generic if it names none.
 pub(crate) fn space_of(ptx: &Ptx<'_>) -> AccessSpace {
     let spaces = [
         (Modifier::Global, AccessSpace::Global),
@@ -207,7 +214,7 @@ pub(crate) fn space_of(ptx: &Ptx<'_>) -> AccessSpace {
     spaces.iter().find(|(modifier, _)| ptx.has(*modifier)).map_or(AccessSpace::Generic, |&(_, space)| space)
 }
 
-/// The order that an instruction names.
+/// Returns the memory order that an instruction names; weak if it names none.
 pub(crate) fn order_of(ptx: &Ptx<'_>) -> Order {
     let orders = [
         (Modifier::Relaxed, Order::Relaxed),
@@ -219,7 +226,7 @@ pub(crate) fn order_of(ptx: &Ptx<'_>) -> Order {
     orders.iter().find(|(modifier, _)| ptx.has(*modifier)).map_or(Order::Weak, |&(_, order)| order)
 }
 
-/// The scope that an instruction names.
+/// Returns the scope that an instruction names, if any.
 pub(crate) fn scope_of(ptx: &Ptx<'_>) -> Option<Scope> {
     let scopes = [
         (Modifier::Cta, Scope::Block),

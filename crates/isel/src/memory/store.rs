@@ -1,4 +1,4 @@
-//! `st`
+//! Handler of `st`.
 
 use oriole_ir::{Class, File, Operand};
 use oriole_ptx::ast;
@@ -11,7 +11,7 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// `st`
+/// Selects `st`.
 pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let access = select.access(ptx, ptx.operand(0));
     let ty = ptx.ty();
@@ -57,6 +57,7 @@ pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     Ok(())
 }
 
+/// Emits a 256-bit store.
 fn store_256(select: &mut Select<'_>, ptx: &Ptx<'_>, access: &Access, lanes: &[ast::Operand], ty: ScalarType) -> Result<(), Unsupported> {
     if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
         return select.unsupported(ptx);
@@ -73,7 +74,7 @@ fn store_256(select: &mut Select<'_>, ptx: &Ptx<'_>, access: &Access, lanes: &[a
 }
 
 impl Select<'_> {
-    /// Elements one after the other in registers, as memory holds them.
+    /// Packs elements into consecutive registers, in the order and layout of memory.
     pub(crate) fn joined(&mut self, lanes: &[ast::Operand], ty: ScalarType) -> Result<Operand, Unsupported> {
         let mut words: Vec<Operand> = Vec::new();
         match ty.bytes() {
@@ -105,12 +106,12 @@ impl Select<'_> {
         Ok(self.b.pack(Class::new(File::General, words.len() as u8), &words))
     }
 
-    /// An element of up to 32 bits; what is not written may be anything.
+    /// Returns an element of up to 32 bits; for `_` any value will do.
     fn lane_source(&mut self, lane: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         if lane == ast::Operand::Sink { Ok(Operand::RZ) } else { self.source(lane, ty) }
     }
 
-    /// Narrow values in one register, the first lowest.
+    /// Packs values of `bytes` bytes into one register, the first lowest.
     fn packed(&mut self, values: &[Operand], bytes: u32) -> Operand {
         let pair = if bytes == 1 { 0x3340_u32 } else { 0x5410 };
         let mut join = |a: Operand, b: Operand, selector: u32| {

@@ -1,4 +1,4 @@
-//! Selects instructions for a target and asks whether the machine has what came out.
+//! Selects instructions for a target and checks that the result can be encoded.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use oriole_ir::{Function, construct_ssa};
@@ -11,30 +11,30 @@ use oriole_ptx::table::ROWS;
 use oriole_ptx::target as ptx;
 use oriole_support::Index;
 
-/// A target of each table, with all that its family has.
+/// One target per encoding table, with all features of its family.
 pub const TARGETS: &[&str] =
     &["sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"];
 
-/// What became of an instruction.
+/// The result of selecting an instruction.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The target does not have it.
+    /// The PTX is not valid for the target.
     Invalid,
-    /// Selection refuses it.
+    /// Selection reports it as unsupported.
     Unsupported(String),
-    /// The machine code is not right.
+    /// The selected code has no encoding.
     Wrong(String),
-    /// All is well.
+    /// The legalized code.
     Code(Box<Function>),
 }
 
-/// Reads a module for a target; none if it is not valid there.
+/// Parses a module; `None` if it is not valid.
 pub fn read(text: &str) -> Option<Module> {
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     checked.is_valid().then_some(checked.module)
 }
 
-/// Selects the kernel with a number.
+/// Selects and legalizes kernel number `kernel` of a module.
 pub fn select(module: &Module, kernel: usize, target: Target, linking: Linking) -> Outcome {
     let kernels = module.functions.iter().enumerate().filter(|(_, function)| function.kind == oriole_ptx::ast::FunctionKind::Entry);
     let Some((position, _)) = kernels.clone().nth(kernel) else { return Outcome::Invalid };
@@ -55,8 +55,8 @@ pub fn select(module: &Module, kernel: usize, target: Target, linking: Linking) 
     }
 }
 
-/// Tries every form of some opcodes, at most `limit` of each row, on every target. Returns how many were selected, and what went
-/// wrong.
+/// Tries every form of some opcodes, at most `limit` per table row, on every target. Returns the number of forms selected, and the errors.
+/// `refused` tells the forms that are known to be unsupported.
 pub fn try_forms(opcodes: &[&str], limit: usize, refused: impl Fn(&str) -> bool) -> (usize, Vec<String>) {
     let mut selected = 0;
     let mut problems = Vec::new();
@@ -86,7 +86,7 @@ fn try_case(case: &Case, name: &str) -> Outcome {
     select(&module, 0, target, Linking::Whole)
 }
 
-/// The platform with a target, in the version that a form was tried in or the first that has the target.
+/// Returns the platform for a target: in the PTX version of the form, or in the first version that supports the target.
 fn platform(name: &str, version: ptx::PtxVersion) -> Option<ptx::Platform> {
     let target = ptx::Target::parse(name)?;
     let version = version.max(target.introduced()?);

@@ -1,7 +1,7 @@
-//! A small interpreter of selected code: integer and logic instructions, before registers are allocated.
+//! A small interpreter of selected code, before register allocation: integer and logic instructions.
 //!
-//! It is written from what the machine is known to do, not from what selection means, so that a wrong carry, a wrong table of a
-//! logic function or a lost half shows up as a wrong result.
+//! It is written from the known behaviour of the machine, independently of selection, so that a wrong carry, a wrong truth table or a lost
+//! half of a value leads to a wrong result.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use oriole_ir::{File, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Ps
 use oriole_sem::format::{BF16, F16, F32, F64};
 use oriole_sem::{Comparison, compare};
 
-/// Runs a function on the bytes of constant bank 0, and returns the words it stores to memory, in order.
+/// Runs a function on the words of constant bank 0, by byte offset. Returns the words that it stores to memory, in order.
 pub fn run(function: &Function, constants: &HashMap<u32, u32>) -> Vec<u32> {
     let mut machine = Machine { function, constants, words: HashMap::new(), stored: Vec::new() };
     let mut block = function.entry();
@@ -22,16 +22,18 @@ pub fn run(function: &Function, constants: &HashMap<u32, u32>) -> Vec<u32> {
     panic!("the code does not end");
 }
 
+/// The state of the interpreter.
 struct Machine<'a> {
     function: &'a Function,
     constants: &'a HashMap<u32, u32>,
-    /// Registers by value and number; a predicate is 0 or 1.
+    /// The registers of each value, by value and register number; a predicate is 0 or 1.
     words: HashMap<(oriole_ir::Value, u8), u32>,
+    /// The words stored so far.
     stored: Vec<u32>,
 }
 
 impl Machine<'_> {
-    /// The block that follows, or none at the end.
+    /// Executes a block. Returns the next block, or `None` at the end.
     fn block(&mut self, block: oriole_ir::Block) -> Option<oriole_ir::Block> {
         for &inst in &self.function.blocks[block].insts {
             let data = &self.function.insts[inst];
@@ -65,6 +67,7 @@ impl Machine<'_> {
         panic!("a block without end");
     }
 
+    /// Returns the sources of an instruction, without tied operands.
     fn sources(&self, inst: Inst) -> Vec<Operand> {
         self.function.sources(inst).iter().copied().filter(|operand| !matches!(operand.role, Role::Tied(_))).collect()
     }
@@ -79,6 +82,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns a register of an operand without applying signs; a fixed pattern if it is undefined.
     fn raw(&self, operand: Operand, word: u8) -> u32 {
         match operand.kind {
             OperandKind::Value(Part { value, first, .. }) => self.words.get(&(value, first + word)).copied().unwrap_or(0xdead_beef),
@@ -97,7 +101,7 @@ impl Machine<'_> {
         (0..count(operand)).map(|word| self.raw(operand, word)).collect()
     }
 
-    /// A word, signs applied.
+    /// Returns the first register of an operand with its signs applied.
     fn word(&self, operand: Operand) -> u32 {
         let mut value = self.raw(operand, 0);
         if operand.signs.has(Signs::ABSOLUTE) {
@@ -143,6 +147,7 @@ impl Machine<'_> {
                 for &operand in &s[..3] {
                     let negated = operand.signs.has(Signs::NEGATE);
                     assert!(!(negated && has(".X")), "a negated operand of an addition with carry");
+                    // In an addition with carry-out the machine computes `-b` as `~b + 1`, which carries for `b = 0`.
                     let carries = results.iter().skip(1).any(|result| matches!(result.kind, OperandKind::Value(_)));
                     sum += if negated && carries { u64::from(!self.raw(operand, 0)) + 1 } else { self.word(operand).into() };
                 }
@@ -180,7 +185,7 @@ impl Machine<'_> {
                 let kind = oriole_sem::Int { bits: 32, signed: !is_unsigned };
                 let order = kind.value(self.word(s[0]).into()).cmp(&kind.value(self.word(s[1]).into()));
                 let relation = relation(modifiers[0]);
-                // With `.EX`, words that are equal leave the answer to the words below.
+                // With `.EX`, the result for the lower words decides if the upper words are equal.
                 let equal_is = has(".EX").then(|| self.predicate(s[3]));
                 let mut holds = relation.holds(Some(order));
                 if let (Some(below), true) = (equal_is, order.is_eq()) {

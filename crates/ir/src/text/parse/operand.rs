@@ -1,4 +1,4 @@
-//! Reads operands.
+//! Parser of operands.
 
 use oriole_isa::Symbol;
 
@@ -8,7 +8,7 @@ use crate::operand::{Class, Operand, OperandKind, Part, Reference, Role, Signs};
 use crate::template::{read_modifiers, read_number};
 use crate::text::{REFERENCES, member};
 
-/// A place in a line.
+/// The unread rest of a line.
 pub(super) struct Cursor<'a> {
     text: &'a str,
 }
@@ -18,14 +18,17 @@ impl<'a> Cursor<'a> {
         Cursor { text }
     }
 
+    /// Returns the unread text.
     pub(super) fn rest(&self) -> &'a str {
         self.text
     }
 
+    /// Skips a number of bytes.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.text = &self.text[bytes..];
     }
 
+    /// Skips white space.
     pub(super) fn spaces(&mut self) {
         self.text = self.text.trim_start();
     }
@@ -34,22 +37,25 @@ impl<'a> Cursor<'a> {
         self.text.trim().is_empty()
     }
 
+    /// Fails unless the rest of the line is empty.
     pub(super) fn end(&self) -> Read<()> {
         if self.is_at_end() { Ok(()) } else { Err(format!("`{}` is too much", self.text)) }
     }
 
+    /// Consumes `text` if it follows; returns whether it did.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let rest = self.text.strip_prefix(text);
         self.text = rest.unwrap_or(self.text);
         rest.is_some()
     }
 
+    /// Consumes a character; fails if another one follows.
     pub(super) fn expect(&mut self, letter: char) -> Read<()> {
         let mut buffer = [0; 4];
         if self.eat(letter.encode_utf8(&mut buffer)) { Ok(()) } else { Err(format!("`{letter}` is missing in front of `{}`", self.text)) }
     }
 
-    /// Everything up to a letter or the end.
+    /// Returns everything up to a character or the end.
     pub(super) fn until(&mut self, letter: char) -> &'a str {
         let end = self.text.find(letter).unwrap_or(self.text.len());
         let (token, rest) = self.text.split_at(end);
@@ -57,6 +63,7 @@ impl<'a> Cursor<'a> {
         token
     }
 
+    /// Consumes the longest prefix of characters for which `is_part` holds.
     fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
         let end = self.text.find(|letter| !is_part(letter)).unwrap_or(self.text.len());
         let (token, rest) = self.text.split_at(end);
@@ -64,7 +71,7 @@ impl<'a> Cursor<'a> {
         token
     }
 
-    /// Whether the description of a memory access follows: `!` and a lower-case word that no operand starts with.
+    /// Returns whether the description of a memory access follows: `!` and a lower-case word with which no operand starts.
     pub(super) fn is_at_access(&self) -> bool {
         let is_operand = |word: &str| word.is_empty() || word.starts_with("bb") || word == "undef" || Symbol::find(word).is_some();
         self.text.strip_prefix('!').is_some_and(|rest| {
@@ -74,12 +81,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
+    /// Parses a decimal number without sign.
     pub(super) fn number<T: std::str::FromStr>(&mut self) -> Read<T> {
         let digits = self.take_while(|letter| letter.is_ascii_digit());
         digits.parse().map_err(|_| format!("a number is missing in front of `{}`", self.text))
     }
 
-    /// `R2@1`
+    /// Parses a register class, such as `R2@1`.
     pub(super) fn class(&mut self) -> Read<Class> {
         let Some(&file) = FILES.iter().find(|file| self.text.starts_with(file.prefix())) else {
             return Err(format!("no register file in `{}`", self.text));
@@ -98,7 +106,7 @@ impl<'a> Cursor<'a> {
         Ok(class)
     }
 
-    /// A register: `R4`, `R4:R7`, `RZ`. Nothing is taken if it is none.
+    /// Parses a register: `R4`, `R4:R7`, `RZ`. Returns `None` and consumes nothing if there is none.
     fn register(&mut self) -> Option<OperandKind> {
         let file = *FILES.iter().find(|file| self.text.starts_with(file.prefix()))?;
         let mut ahead = Cursor::new(&self.text[file.prefix().len()..]);
@@ -121,7 +129,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl Reader {
-    /// Operands with commas between them.
+    /// Parses operands separated by commas.
     pub(super) fn operand_list(&mut self, cursor: &mut Cursor<'_>, into: &mut Vec<Operand>, are_results: bool) -> Read<()> {
         loop {
             cursor.spaces();
@@ -133,6 +141,7 @@ impl Reader {
         }
     }
 
+    /// Parses one operand with its signs and role; appends several operands for an address.
     fn operand(&mut self, cursor: &mut Cursor<'_>, into: &mut Vec<Operand>, is_result: bool) -> Read<()> {
         let mut role = Role::Plain;
         if cursor.eat("(else") {
@@ -156,6 +165,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Parses an operand after its signs: content, closing bar of an absolute value, suffixes.
     fn plain_operand(&mut self, cursor: &mut Cursor<'_>, signs: Signs, is_result: bool) -> Read<Operand> {
         let has_parentheses = cursor.eat("(");
         let is_declared = is_result && cursor.rest().starts_with('%');
@@ -169,7 +179,8 @@ impl Reader {
         Ok(Operand { kind, role: Role::Plain, signs, suffixes: self.suffixes(cursor)? })
     }
 
-    /// `desc[%1][%2.64+0x10]`; constants with known offset are operands of their own. Whether there was one.
+    /// Parses an address, such as `desc[%1][%2.64+0x10]`; a constant-bank operand with a constant offset becomes one operand. Returns
+    /// whether there was an address.
     fn address(&mut self, cursor: &mut Cursor<'_>, signs: Signs, into: &mut Vec<Operand>) -> Read<bool> {
         let word = Cursor::new(cursor.rest()).take_while(|letter| letter.is_ascii_lowercase());
         if !cursor.rest()[word.len()..].starts_with('[') {
@@ -205,7 +216,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// An operand without signs and suffixes.
+    /// Parses an operand without signs and suffixes.
     pub(super) fn kind(&mut self, cursor: &mut Cursor<'_>) -> Read<OperandKind> {
         if cursor.eat("%") {
             return self.part(cursor);
@@ -239,6 +250,7 @@ impl Reader {
         named(cursor, start, text)
     }
 
+    /// Parses up to two modifiers after an operand.
     fn suffixes(&self, cursor: &mut Cursor<'_>) -> Read<[Symbol; 2]> {
         if !cursor.rest().starts_with('.') {
             return Ok([Symbol::NAME_; 2]);
@@ -251,7 +263,7 @@ impl Reader {
         }
     }
 
-    /// `7`, `7[1]`, `7[0:1]` after the `%`.
+    /// Parses the rest of a value after `%`: `7`, `7[1]`, `7[0:1]`.
     fn part(&mut self, cursor: &mut Cursor<'_>) -> Read<OperandKind> {
         let number = cursor.number()?;
         let value = self.value_numbered(number)?;
@@ -266,7 +278,7 @@ impl Reader {
         Ok(OperandKind::Value(Part { value, first, count }))
     }
 
-    /// `name+4)`
+    /// Parses the rest of a reference after the parenthesis: `name+4)`.
     fn reference(&mut self, cursor: &mut Cursor<'_>, kind: crate::operand::ReferenceKind) -> Read<OperandKind> {
         let name = cursor.take_while(|letter| !matches!(letter, '+' | '-' | ')'));
         let symbol = self.function.symbol(name);
@@ -278,11 +290,12 @@ impl Reader {
     }
 }
 
-/// All of a value whose class may not be known yet.
+/// Returns a whole value whose class may not be known yet; 0 registers stand for all.
 fn whole(value: Value) -> OperandKind {
     OperandKind::Value(Part { value, first: 0, count: 0 })
 }
 
+/// Parses the signs before an operand. A `-` before a digit belongs to the number.
 fn signs(cursor: &mut Cursor<'_>) -> Signs {
     let mut signs = Signs::NONE;
     for (letter, sign) in [("!", Signs::NOT), ("~", Signs::INVERT), ("-", Signs::NEGATE), ("|", Signs::ABSOLUTE)] {
@@ -294,6 +307,7 @@ fn signs(cursor: &mut Cursor<'_>) -> Signs {
     signs
 }
 
+/// Parses the members of a set.
 fn read_set(members: &str) -> Read<OperandKind> {
     let mut bits = 0u64;
     for member in members.split(',').map(str::trim).filter(|member| !member.is_empty()) {
@@ -303,7 +317,7 @@ fn read_set(members: &str) -> Read<OperandKind> {
     Ok(OperandKind::Set(bits))
 }
 
-/// A name; what follows a dot belongs to it if a longer name is known.
+/// Parses a name. A dot and the word after it belong to the name if the longer name exists.
 fn named(cursor: &mut Cursor<'_>, start: &str, text: &str) -> Read<OperandKind> {
     let mut ahead = Cursor::new(cursor.rest());
     if ahead.eat(".") {
