@@ -83,7 +83,7 @@ impl Code {
         let mut order = Order::new(options.order);
         let mut printed = String::new();
         let mut blocks = blocks.into_iter().peekable();
-        // Start with few resident blocks to save memory. If none of them ends for a while, they may wait for others: admit more.
+        // Start with few resident blocks. If none of them ends for a while, they may wait for others, so admit more.
         let mut limit = FEW_BLOCKS;
         let mut fruitless = 0;
         while blocks.peek().is_some() || !resident.is_empty() {

@@ -304,7 +304,7 @@ fn collective_operations_meet_at_two_places() {
 
 #[test]
 fn a_barrier_set_twice_keeps_those_who_wait() {
-    // Threads below 8 wait at the barrier while the others loop before they reach it.
+    // Threads below 8 wait at the barrier while the others execute its `BSSY` again.
     let lines = program(&[
         "MOV R8, 0x0",
         "BSSY B0, 0xd0",
