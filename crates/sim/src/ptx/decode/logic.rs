@@ -1,4 +1,4 @@
-//! Bits: logic, shifts, fields and counts.
+//! Decodes bit operations: logic, shifts, bit fields and bit counts.
 
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
@@ -82,7 +82,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `lop3`, also with a predicate beside it.
+    /// Decodes `lop3`, with or without a predicate result.
     fn any_of_three(&mut self, ptx: &Ptx<'_>) -> Decode {
         let mut s = [self.zero(); 5];
         for (position, source) in s.iter_mut().take(3).enumerate() {
@@ -107,6 +107,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes operations on bit fields, funnel shifts and permutations.
     fn fields(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let mut sources: Vec<Source> = Vec::new();

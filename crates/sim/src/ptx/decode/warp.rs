@@ -1,4 +1,4 @@
-//! What the threads of a warp do together.
+//! Decodes warp-synchronous operations.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
