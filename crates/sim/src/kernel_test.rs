@@ -8,6 +8,7 @@ use crate::{Launch, Memory};
 
 /// An engine that runs kernels.
 pub trait Engine {
+    /// The error of a failed launch.
     type Error: fmt::Display;
 
     /// Runs a launch to completion.

@@ -19,6 +19,7 @@ pub struct Memory {
     heap_bytes: u64,
 }
 
+/// A contiguous range of global memory.
 #[derive(Clone, Debug)]
 struct Allocation {
     base: u64,
@@ -37,6 +38,7 @@ pub struct Fault {
     pub near: Option<(String, u64)>,
 }
 
+/// The reason an access is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     OutOfBounds,

@@ -13,6 +13,7 @@ pub type Mask = u32;
 /// All threads of a warp.
 pub(super) const ALL: Mask = !0;
 
+/// Number of threads in a warp.
 const LANES: usize = 32;
 
 /// Accumulated pauses of each thread. Costs nothing while the same group of threads runs.
@@ -31,6 +32,7 @@ impl Pauses {
         Pauses { group: ALL, left: [0; LANES], totals: vec![[0; LANES]] }
     }
 
+    /// Forgets all pauses: every thread runs from cycle 0 on.
     pub fn clear(&mut self) {
         *self = Pauses::new();
     }
@@ -48,6 +50,7 @@ impl Pauses {
         }
     }
 
+    /// Switches to another group: threads that stop are paused from `now` on; for threads that resume, the pause is added to their total.
     fn change(&mut self, group: Mask, now: i64) {
         let mut totals = self.totals[self.totals.len() - 1];
         for (lane, (left, total)) in self.left.iter_mut().zip(&mut totals).enumerate() {

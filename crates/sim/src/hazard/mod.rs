@@ -111,6 +111,7 @@ pub struct Register(pub u16);
 
 /// Size of tables indexed by [`Register`].
 pub(crate) const REGISTERS: usize = 4 * 256;
+/// The register files that have hazards, in the order of [`Register`] indices.
 const FILES: [File; 4] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate];
 
 impl Register {

@@ -34,7 +34,7 @@ pub struct Step {
     pub queue: Option<u8>,
     /// Scoreboards it sets, one bit each: (released when results are written, released when operands are read).
     pub announces: (u8, u8),
-    /// Whether it is an atomic: its predicate result says whether the address was of the right kind, and is known once operands are read.
+    /// Whether it is an atomic: its predicate result reports the kind of the address, and is known once operands are read.
     pub tells_early: bool,
     /// Whether it is a block barrier at which the warp stops until all earlier instructions in the memory queue have left it.
     pub drains_queue: bool,

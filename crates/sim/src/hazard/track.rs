@@ -335,7 +335,7 @@ impl<'a> Tracker<'a> {
         self.now += i64::from(cycles_of(step.control));
     }
 
-    /// Drops what is in flight for threads that have exited; uniform registers are kept because the warp shares them.
+    /// Drops the accesses in flight of threads that have exited; uniform registers are kept because the warp shares them.
     pub fn end(&mut self, lanes: Mask) {
         for register in &self.touched {
             let list = &mut self.entries[usize::from(register.0)];

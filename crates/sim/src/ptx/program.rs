@@ -322,6 +322,7 @@ pub(crate) enum Callee {
     Indirect(Source),
 }
 
+/// A call with its arguments and results.
 pub(crate) struct Call {
     pub(crate) callee: Callee,
     pub(crate) arguments: Box<[Passed]>,
@@ -488,8 +489,11 @@ pub(crate) const FUNCTION_SPACING: u64 = 0x10;
 
 /// Start of the window of shared memory in the generic address space.
 pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000;
+/// Start of the window of local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000;
+/// Start of the window of constant memory.
 pub(crate) const CONSTANT_WINDOW: u64 = 0x0300_0000_0000;
+/// Start of the window of kernel parameters.
 pub(crate) const PARAMETER_WINDOW: u64 = 0x0400_0000_0000;
 /// Size of each window in bytes.
 pub(crate) const WINDOW_BYTES: u64 = 0x0001_0000_0000;

@@ -44,6 +44,7 @@ struct StoredAddress {
     mask: Option<u64>,
 }
 
+/// The symbol that a stored address refers to.
 #[derive(Clone, Copy)]
 enum Symbol {
     Variable(Home),

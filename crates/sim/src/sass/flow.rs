@@ -230,6 +230,7 @@ fn barrier(site: &Site<'_>) -> Result<(PredicateSource, usize), Unsupported> {
     Ok((operands.optional_predicate()?, barrier_number(&mut operands)?))
 }
 
+/// Takes a convergence barrier and returns its number.
 fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
     match operands.take()?.value {
         Value::Register(File::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),

@@ -25,7 +25,9 @@ pub const CLUSTER_SIZE_WORD: u32 = 1;
 /// Minimum stack size in bytes, the size the kernel-test runner requests from the driver (whose own default is 1,024). No attribute covers
 /// `alloca`, so a kernel whose frame is larger than this minimum has nothing left for it.
 const LEAST_STACK: u32 = 16 * 1024;
+/// Alignment of the stack in bytes.
 const STACK_ALIGNMENT: u32 = 16;
+/// Alignment of dynamic shared memory in bytes.
 const SHARED_ALIGNMENT: u32 = 128;
 
 /// Everything the warps of a launch need.

@@ -23,6 +23,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     })
 }
 
+/// Builds `MOV`, of 32 or 64 bits.
 fn mov(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     if site.has(".64") {
@@ -187,6 +188,7 @@ impl Special {
 
 /// Maximum number of warps per multiprocessor.
 const WARPS: u32 = 64;
+/// Value of the nanosecond timer at the start.
 const TIMER_START: u64 = 0x1234_0000_0000;
 
 /// Builds a read of one or two (64-bit) words of a special register.

@@ -36,6 +36,7 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Watches a byte address.
     pub fn new(address: u64) -> Watch {
         Watch { address, trace: None, current: None, writer: None }
     }

@@ -92,6 +92,7 @@ pub struct MemorySystem<'t> {
 }
 
 impl<'t> MemorySystem<'t> {
+    /// Makes an idle memory system with cold caches.
     pub fn new(figures: &'t Figures, trace: &'t Trace, around: Surroundings) -> MemorySystem<'t> {
         MemorySystem {
             figures,

@@ -20,6 +20,7 @@ const ABOVE_CONTROL: u128 = !0 << 126;
 /// Usual minimum stall of branches, in cycles.
 const LEAST_OF_JUMPS: u8 = 5;
 
+/// Checks the control fields of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     for (number, &word) in section.words.iter().enumerate() {
         let control = Control::of(word);

@@ -18,6 +18,7 @@ use crate::hazard::Problem;
 
 use super::{Finding, Ledger, Section, Severity};
 
+/// Reports uncovered register dependences.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     ledger.count(section.steps().iter().map(|step| step.reads.len() + step.writes.len()).sum());
     take_over(section, ledger, |problem| match problem {

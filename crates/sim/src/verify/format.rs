@@ -23,6 +23,7 @@ const UNSTEADY: [(&str, u128); 6] =
 /// Maximum alignment in registers: larger tuples need no higher alignment.
 const WIDEST_ALIGNMENT: u16 = 4;
 
+/// Checks the encoding of each instruction, and the shape of the section.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     ledger.count(section.words.len());
     if section.odd_bytes != 0 {

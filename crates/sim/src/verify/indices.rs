@@ -11,11 +11,14 @@ use oriole_isa::{Control, File, Instruction, Opcode, Value};
 
 use super::{Ledger, Section};
 
+/// The encodable index for which no scoreboard exists; 7 means none.
 const NO_SUCH_SCOREBOARD: u8 = 6;
+/// Number of scoreboards.
 const SCOREBOARDS: u16 = 6;
 /// Maximum value of a scoreboard, a six-bit counter.
 const HIGHEST_COUNT: i64 = 63;
 
+/// Checks the scoreboard indices of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     for (number, &word) in section.words.iter().enumerate() {
         let control = Control::of(word);

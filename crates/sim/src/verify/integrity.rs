@@ -24,6 +24,7 @@ use super::completeness::take_over;
 use super::section::INSTRUCTION_BYTES;
 use super::{Ledger, Section};
 
+/// Checks the section against the cubin's other sections.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     ledger.count(section.words.len());
     take_over(section, ledger, |problem| matches!(problem, Problem::StaleReuse { .. }).then_some("stale-reuse"));

@@ -1,4 +1,4 @@
-//! The seven verifiers of machine code: they check that the hardware will execute a cubin's instructions as intended, whoever compiled it.
+//! The seven verifiers of machine code: they check that the hardware executes the instructions of a cubin, of any compiler, as intended.
 //!
 //! Each verifier is a file with one entry point, and a header that lists what it proves:
 //!

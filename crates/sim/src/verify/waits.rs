@@ -18,6 +18,7 @@ use super::{Ledger, Section};
 /// Number of scoreboards; the hazard check's seventh counter (matrix products) is not one of them.
 const SCOREBOARDS: u8 = 6;
 
+/// Checks the waits of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     let steps = section.steps();
     ledger.count(steps.iter().map(|step| step.control.wait.count_ones() as usize + usize::from(step.count_wait.is_some())).sum());

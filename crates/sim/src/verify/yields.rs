@@ -15,6 +15,7 @@ use oriole_isa::{Effect, Opcode, Value};
 use super::section::INSTRUCTION_BYTES;
 use super::{Ledger, Section};
 
+/// Checks the yield bit of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     for (number, instruction) in section.instructions() {
         let control = instruction.control;

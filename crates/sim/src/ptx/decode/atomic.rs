@@ -53,6 +53,7 @@ fn update(ptx: &Ptx<'_>, ty: ScalarType, flush: bool) -> Option<Update> {
 }
 
 impl Decoder<'_> {
+    /// Decodes `atom` and `red`.
     pub(crate) fn atomic(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let missing = || Missing::new(ptx.spelling());

@@ -13,6 +13,7 @@ use crate::ptx::program::{Pure, SINK, Taint};
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
 
+/// A comparison of two values.
 type Test = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
 
 /// Returns the comparison that the modifiers name.
@@ -80,6 +81,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `setp`, with one or two destination predicates.
     fn set_predicate(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let (p, q) = self.pair(ptx.operand(0));

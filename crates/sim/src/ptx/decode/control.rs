@@ -13,6 +13,7 @@ use crate::ptx::variables::variable_bytes;
 const DEFAULT_ALIGN: u32 = 16;
 
 impl Decoder<'_> {
+    /// Decodes a control-flow instruction.
     pub(crate) fn control(&mut self, ptx: &Ptx<'_>) -> Decode {
         let action = match ptx.form.opcode {
             Opcode::Bra => {

@@ -37,6 +37,7 @@ fn extended(ty: Int, width: u32) -> impl Fn(u64) -> u64 {
 }
 
 impl Decoder<'_> {
+    /// Decodes `cvt`.
     pub(crate) fn convert(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types = ptx.types();
         let [to, from] = types[..] else { return self.unsupported(ptx) };

@@ -22,6 +22,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `cp.async` itself. The operand after the size is the number of source bytes, or a predicate that ignores the source.
     fn start_copy(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
         let to = self.address(ptx.operand(0), Space::Shared)?;
         let from = self.address(ptx.operand(1), Space::Global)?;

@@ -41,6 +41,7 @@ pub(crate) fn rounding(ptx: &Ptx<'_>) -> Rounding {
     }
 }
 
+/// Returns the rounding mode with `.ftz`, `.sat` and `.relu`.
 pub(crate) fn mode(ptx: &Ptx<'_>) -> Mode {
     Mode::new(rounding(ptx)).ftz(ptx.has(Modifier::Ftz)).sat(ptx.has(Modifier::Sat)).relu(ptx.has(Modifier::Relu))
 }
@@ -60,6 +61,7 @@ pub(crate) fn each<const N: usize>(format: Format, count: u32, f: impl Fn([u64; 
 }
 
 impl Decoder<'_> {
+    /// Decodes a floating-point operation.
     pub(crate) fn float(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types = ptx.types();
         if types.len() > 1 && types[0] != types[1] {
@@ -135,6 +137,7 @@ type OfOne = Box<dyn Fn([u64; 1]) -> u64 + Send + Sync>;
 type OfTwo = Box<dyn Fn([u64; 2]) -> u64 + Send + Sync>;
 type OfThree = Box<dyn Fn([u64; 3]) -> u64 + Send + Sync>;
 
+/// Returns the function of an instruction with one operand.
 fn function_of_one(ptx: &Ptx<'_>, format: Format) -> Decode<OfOne> {
     let (mode, ftz) = (mode(ptx), ptx.has(Modifier::Ftz));
     let approximate = |function: Function| -> OfOne { Box::new(move |[a]| approx::evaluate(function, format, a, ftz)) };
@@ -164,6 +167,7 @@ fn extreme(ptx: &Ptx<'_>) -> Extreme {
     if ptx.form.opcode == Opcode::Min { Extreme::Min } else { Extreme::Max }
 }
 
+/// Returns the function of an instruction with two operands.
 fn function_of_two(ptx: &Ptx<'_>, format: Format) -> Decode<OfTwo> {
     let mode = mode(ptx);
     Ok(match ptx.form.opcode {
@@ -181,6 +185,7 @@ fn function_of_two(ptx: &Ptx<'_>, format: Format) -> Decode<OfTwo> {
     })
 }
 
+/// Returns the function of an instruction with three operands.
 fn function_of_three(ptx: &Ptx<'_>, format: Format) -> Decode<OfThree> {
     let mode = mode(ptx);
     Ok(match ptx.form.opcode {

@@ -58,6 +58,7 @@ macro_rules! with_constant_type {
 pub(crate) use with_constant_type;
 
 impl Decoder<'_> {
+    /// Decodes an integer operation.
     pub(crate) fn integer(&mut self, ptx: &Ptx<'_>) -> Decode {
         use Opcode::{Addc, Dp2a, Dp4a, Madc, Subc};
         let opcode = ptx.form.opcode;
@@ -90,6 +91,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes an operation with two operands.
     fn binary(&mut self, ptx: &Ptx<'_>, int: Int, d: u32, s: [Source; 2]) -> Decode {
         let (sat, hi, wide, relu) = (ptx.has(Modifier::Sat), ptx.has(Modifier::Hi), ptx.has(Modifier::Wide), ptx.has(Modifier::Relu));
         with_constant_type!(int, INT => match ptx.form.opcode {
@@ -114,6 +116,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes an operation with three operands.
     fn ternary(&mut self, ptx: &Ptx<'_>, int: Int, d: u32, s: [Source; 3]) -> Decode {
         let (sat, hi, wide) = (ptx.has(Modifier::Sat), ptx.has(Modifier::Hi), ptx.has(Modifier::Wide));
         with_constant_type!(int, INT => match ptx.form.opcode {
@@ -130,6 +133,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes an operation on two packed 16-bit integers.
     fn packed_integer(&mut self, ptx: &Ptx<'_>) -> Decode {
         let int = if ptx.ty() == ScalarType::S16x2 { S16 } else { U16 };
         let relu = ptx.has(Modifier::Relu);
@@ -145,6 +149,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `dp4a` and `dp2a`.
     fn dot_product(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types: Vec<Int> = ptx.types().into_iter().filter_map(int_type).collect();
         let [a_type, b_type] = types[..] else { return self.unsupported(ptx) };

@@ -51,6 +51,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `ld` and `ldu`.
     pub(crate) fn load(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let elements = self.elements(ptx.operand(0), vector_lanes(ptx));
@@ -69,6 +70,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `st`.
     pub(crate) fn store(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let address = self.address(ptx.operand(0), self.space(ptx))?;
@@ -89,6 +91,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `cvta`: adds or subtracts the start of the space's window.
     pub(crate) fn cvta(&mut self, ptx: &Ptx<'_>) -> Decode {
         let operand = ptx.operand(1);
         let space = self.space_of_variable(operand).unwrap_or_else(|| self.space(ptx));
@@ -103,6 +106,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `isspacep`. A generic address is global unless it is in another space's window.
     pub(crate) fn isspacep(&mut self, ptx: &Ptx<'_>) -> Decode {
         let space = self.space(ptx);
         let a = self.source(ptx.operand(1), ScalarType::U64)?;

@@ -35,6 +35,7 @@ fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
 }
 
 impl Decoder<'_> {
+    /// Decodes `mma.sync`.
     pub(crate) fn mma(&mut self, ptx: &Ptx<'_>) -> Decode {
         let missing = || Missing::new(ptx.spelling());
         let types = ptx.types();

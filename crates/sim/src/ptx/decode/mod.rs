@@ -44,6 +44,7 @@ impl Ptx<'_> {
         self.form.has(modifier)
     }
 
+    /// Returns the modifier in a slot of the form.
     pub(crate) fn get(&self, slot: FormSlot) -> Option<Modifier> {
         self.form.get(slot)
     }
@@ -73,6 +74,7 @@ impl Ptx<'_> {
 /// A feature of an instruction that the interpreter does not implement.
 pub(crate) struct Missing(pub(crate) String);
 
+/// The result of decoding a part of an instruction.
 pub(crate) type Decode<T = ()> = Result<T, Missing>;
 
 impl Missing {
@@ -404,6 +406,7 @@ impl Decoder<'_> {
         Source::pool(index)
     }
 
+    /// Returns the constant zero.
     pub(crate) fn zero(&self) -> Source {
         Source::pool(0)
     }
@@ -414,19 +417,23 @@ impl Decoder<'_> {
         all
     }
 
+    /// Appends a computation with one result.
     pub(crate) fn compute(&mut self, destination: Slot, sources: &[Source], function: Pure, taint: Taint) {
         let sources = self.padded(sources);
         self.push(Action::Compute { destination, sources, function, taint });
     }
 
+    /// Appends a computation with one operand; any undefined bit makes the result undefined.
     pub(crate) fn compute1(&mut self, destination: Slot, a: Source, f: impl Fn(u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &[a], Pure::One(Box::new(f)), Taint::Whole);
     }
 
+    /// Appends a computation with two operands; any undefined bit makes the result undefined.
     pub(crate) fn compute2(&mut self, destination: Slot, s: [Source; 2], f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &s, Pure::Two(Box::new(f)), Taint::Whole);
     }
 
+    /// Appends a computation with three operands; any undefined bit makes the result undefined.
     pub(crate) fn compute3(&mut self, destination: Slot, s: [Source; 3], f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &s, Pure::Three(Box::new(f)), Taint::Whole);
     }
@@ -445,10 +452,12 @@ impl Decoder<'_> {
         self.compute(destination, &[source], Pure::One(Box::new(|a| a)), Taint::Bits);
     }
 
+    /// Returns an error that names the instruction.
     pub(crate) fn unsupported<T>(&self, ptx: &Ptx<'_>) -> Decode<T> {
         Err(Missing::new(ptx.spelling()))
     }
 
+    /// Calls the handler of the instruction's family.
     #[rustfmt::skip]
     fn dispatch(&mut self, ptx: &Ptx<'_>) -> Decode {
         use Opcode::*;

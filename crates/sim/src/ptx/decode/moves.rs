@@ -9,6 +9,7 @@ use crate::ptx::program::{Pure, SINK, Slot, Source, Taint};
 use crate::ptx::variables::low_bits;
 
 impl Decoder<'_> {
+    /// Decodes `mov`.
     pub(crate) fn mov(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let (to, from) = (ptx.operand(0), ptx.operand(1));

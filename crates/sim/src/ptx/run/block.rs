@@ -59,6 +59,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
+    /// Starts a block: makes its warps, shared memory and barriers.
     pub(crate) fn new(machine: &Machine<'_>, index: [u32; 3], function: &FunctionCode, shared_bytes: u32) -> Resident {
         let threads = machine.threads();
         let undefined = machine.options.undefined_values;

@@ -93,6 +93,7 @@ enum Number {
     Argument,
 }
 
+/// Parses a width or a precision.
 fn number(rest: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> Option<Number> {
     if rest.next_if_eq(&b'*').is_some() {
         return Some(Number::Argument);

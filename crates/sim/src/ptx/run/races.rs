@@ -90,6 +90,7 @@ fn join(clocks: &mut [u32], other: &[u32]) {
 }
 
 impl Races {
+    /// Makes a detector for a block with this number of threads and bytes of shared memory.
     pub(crate) fn new(threads: u32, bytes: usize) -> Races {
         let threads = threads as usize;
         Races {

@@ -20,6 +20,7 @@ use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Op, Pure, Slot, Source, Special, Taint};
 
+/// Number of threads in a warp.
 pub(crate) const LANES: usize = 32;
 /// Mask of all threads of a warp.
 pub(crate) const EVERYBODY: u32 = u32::MAX;
@@ -114,6 +115,7 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
 }
 
 impl Warp {
+    /// Makes a warp whose `threads` first lanes (at most 32) start at instruction `entry`.
     pub(crate) fn new(number: u32, threads: u32, entry: u32) -> Warp {
         Warp {
             number,
@@ -275,6 +277,7 @@ impl Warp {
         (self.base[lane] + slot) as usize * LANES + lane
     }
 
+    /// Returns the value of a source in a thread.
     #[inline]
     pub(crate) fn read(&self, pool: &[u64], source: Source, lane: usize) -> u64 {
         match source.place() {

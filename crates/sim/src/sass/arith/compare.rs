@@ -66,6 +66,7 @@ pub enum Join {
 const JOINS: [(&str, Join); 3] = [(".AND", Join::And), (".OR", Join::Or), (".XOR", Join::Xor)];
 
 impl Join {
+    /// Combines a comparison with the third predicate.
     #[inline]
     pub fn of(self, result: Mask, other: Mask) -> Mask {
         match self {

@@ -15,7 +15,9 @@ use crate::sass::warp::{Place, Source, Warp, WideLanes, WideSource};
 use super::float::canonical;
 use super::operand::{Typed, accept, accept_with, float_mode, for_active, for_active_wide, unary};
 
+/// Floating-point formats by modifier.
 const FORMATS: [(&str, Format); 4] = [(".F16", F16), (".BF16", BF16), (".F32", F32), (".F64", F64)];
+/// Integer types by modifier.
 const INTEGERS: [(&str, Int); 8] =
     [(".U8", U8), (".S8", S8), (".U16", U16), (".S16", S16), (".U32", U32), (".S32", S32), (".U64", U64), (".S64", S64)];
 const FLOAT_ROUNDINGS: [&str; 4] = [".RM", ".RP", ".RZ", ".FTZ"];

@@ -34,6 +34,7 @@ struct Halves {
     single: bool,
 }
 
+/// Sign bit of a half.
 const SIGN: u32 = 0x8000;
 
 impl Halves {

@@ -33,10 +33,12 @@ struct Carries {
 }
 
 impl Carries {
+    /// Returns the carry-ins; 0 where the instruction has none.
     fn read(&self, warp: &Warp) -> [Mask; 2] {
         [0, 1].map(|index| if self.has_in[index] { warp.read_predicate(self.into[index]) } else { 0 })
     }
 
+    /// Writes the carry-outs that the instruction has.
     fn write(&self, warp: &mut Warp, mask: Mask, bits: [Mask; 2]) {
         for (place, bits) in self.out.iter().zip(bits) {
             if let Some(place) = *place {

@@ -55,6 +55,7 @@ pub struct Integer {
 }
 
 impl Integer {
+    /// Makes the operand; `|x|` is not supported on integers.
     pub fn of(input: Input) -> Result<Integer, Unsupported> {
         if input.absolute {
             return Err(Unsupported("magnitude of an integer".into()));
@@ -111,6 +112,7 @@ pub struct Single {
 const SIGN: u32 = 1 << 31;
 
 impl Single {
+    /// Makes the operand; `~x` is not supported on floats.
     pub fn of(input: Input) -> Result<Single, Unsupported> {
         if input.invert {
             return Err(Unsupported("complement of a floating-point number".into()));

@@ -56,6 +56,7 @@ impl Width {
         Ok(if wide { Width::B128 } else { site.one_of(&widths).unwrap_or(Width::B32) })
     }
 
+    /// Returns the number of bytes accessed.
     pub fn bytes(self) -> u32 {
         match self {
             Width::U8 | Width::S8 => 1,
@@ -66,6 +67,7 @@ impl Width {
         }
     }
 
+    /// Returns the number of registers read or written.
     pub fn registers(self) -> u16 {
         match self {
             Width::B64 => 2,
