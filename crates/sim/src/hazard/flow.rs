@@ -75,6 +75,7 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         }
         Next::To(targets)
     };
+    // A guarded `CALL` is treated as always taken, and a guarded `RET` as never taken.
     match instruction.opcode {
         Opcode::BRA => with_fall_through(target.into_iter().collect()),
         Opcode::BRX | Opcode::BRXU => {

@@ -159,8 +159,9 @@ pub struct Tracker<'a> {
     /// For each scoreboard the instructions that do not set it themselves, but that a later instruction of the same in-order group covers
     /// with it.
     vouched: [Vec<u32>; SCOREBOARDS],
-    /// For each in-order group the rank below which all results (below: all operand reads) are complete.
+    /// For each in-order group of results the rank below which all results are complete.
     results_done: [u32; GROUPS],
+    /// For each in-order group of operand reads the rank below which all reads are complete.
     reads_done: [u32; GROUPS],
     /// Rank of the last write of each predicate.
     predicate_written: [u32; 8],
