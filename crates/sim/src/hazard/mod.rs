@@ -1,9 +1,9 @@
 //! Finds data hazards in machine code: registers that are read before they are written, or overwritten before they are read.
 //!
-//! These GPUs have no hardware interlocks. The result of a fixed-latency instruction is available after a known number of cycles, and only
-//! the stall counts in between keep a consumer from reading it too early. A variable-latency instruction signals its result (write barrier)
-//! and the reading of its operands (read barrier) on one of six scoreboards, and only the wait mask of a later instruction makes that
-//! instruction wait.
+//! These GPUs have no hardware interlocks for register dependences. The result of a fixed-latency instruction is available after a known
+//! number of cycles, and only the stall counts in between keep a consumer from reading it too early. A variable-latency instruction signals
+//! its result (write barrier) and the reading of its operands (read barrier) on one of six scoreboards, and only the wait mask of a later
+//! instruction makes that instruction wait.
 //!
 //! [`Step`] is one instruction reduced to the facts needed here. [`Tracker`] follows one path of steps and reports hazards. Two drivers use
 //! it:

@@ -6,8 +6,7 @@
 //! |---|---|---|
 //! | `bounds` | [`bounds`] | every control field has a value the hardware implements |
 //! | `indices` | [`indices`] | every scoreboard index exists, and the instruction is able to set it |
-//! | `waits` | [`waits`] | every wait refers to a scoreboard that is set, late enough to be seen, and counts only setters that complete in
-//! order |
+//! | `waits` | [`waits`] | every wait finds its scoreboard set, late enough to be seen, and counts only in-order setters |
 //! | `completeness` | [`completeness`] | every register dependence is covered by stalls or waits, on all paths |
 //! | `format` | [`format`] | every word decodes and re-encodes to the same bits, with no unknown bits set |
 //! | `yields` | [`yields`] | yield is set where it must be, and not where it would lose a reuse-cache operand |
