@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// Returns a unique key for the race checker's table of synchronizing locations.
+    /// Returns the key of a location in the race checker's table of synchronizing locations; shared and global ones never collide.
     fn key(self) -> u64 {
         if self.space == Space::Shared { SHARED_WINDOW + self.address } else { self.address }
     }
