@@ -1,5 +1,5 @@
 //! Writes the kernels of `tests/faults` and their faulty variants as kernel tests and cubins for a GPU: `fault_bundle FOLDER`, then
-//! `oriole-gpu-tests --tests FOLDER --cubins FOLDER --json`. A variant that fails there is one that the hardware visibly breaks on.
+//! `oriole-gpu-tests --tests FOLDER --cubins FOLDER --json`. A variant that fails there computes wrong results on the hardware.
 
 #[path = "../tests/support/faults.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]

@@ -1,4 +1,4 @@
-//! How fast the PTX interpreter is: instructions, counted for each thread, in a second of one core of the host.
+//! Measures the speed of the PTX interpreter, in thread instructions per second on one host core.
 //!
 //! `cargo run --release -p oriole-sim --example ptx_speed`
 

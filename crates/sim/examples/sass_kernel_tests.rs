@@ -1,7 +1,7 @@
 //! Runs kernel tests on cubins: `sass_kernel_tests TESTS CUBINS [FILTER] [--trace LANE]`.
 //!
-//! `TESTS/FAMILY/NAME.ptx` is run with `CUBINS/FAMILY/NAME.cubin`; tests without a cubin are counted, not run. Failures are listed, and with
-//! `--trace` the last instructions of the first warp are printed for each.
+//! Runs `TESTS/FAMILY/NAME.ptx` with `CUBINS/FAMILY/NAME.cubin`; tests without a cubin are counted, but not run. Failures are listed; with
+//! `--trace`, the last instructions of the first warp are printed for each failure.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! How long the seven verifiers take for large functions of several shapes: `verify_speed [INSTRUCTIONS]`. Time for each instruction must
-//! not grow with their number.
+//! Measures the time of the seven verifiers for large functions of several shapes: `verify_speed [INSTRUCTIONS]`. The time per instruction
+//! must not grow with the number of instructions.
 
 use std::time::Instant;
 
@@ -9,11 +9,11 @@ use oriole_isa::{Control, Instruction, Target, encode, parse_at};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 const INSTRUCTION_BYTES: usize = 16;
-/// Sections are whole lines of as many instructions.
+/// Instructions per line; code sections are padded to whole lines.
 const LINE: usize = 8;
 
-/// A piece of code that is repeated; `{next}` is the address of the piece behind it, `{this}` its own, `{end}` that of the exit, `{function}` that of a
-/// function.
+/// A code fragment that is repeated. `{next}` is the address of the next fragment, `{this}` its own, `{end}` that of the exit, `{function}`
+/// that of a function.
 const SHAPES: [(&str, &[&str]); 7] = [
     ("straight", &["B------:R-:W-:-:S05 IADD3 R4, R4, R5, RZ", "B------:R-:W-:-:S05 IMAD R5, R4, R4, RZ"]),
     (

@@ -1,4 +1,4 @@
-//! Kernel tests in an engine of this crate: memory from the test's header, one launch, the buffers compared.
+//! Runs a kernel test in an engine of this crate: allocates the buffers its header describes, launches once, compares the buffers.
 
 use std::fmt;
 
@@ -6,11 +6,12 @@ use oriole_kernel_test::{Difference, Element, KernelTest, Value};
 
 use crate::{Launch, Memory};
 
-/// Something that can run kernels.
+/// An engine that runs kernels.
 pub trait Engine {
+    /// The error of a failed launch.
     type Error: fmt::Display;
 
-    /// Runs a kernel to its end.
+    /// Runs a launch to completion.
     fn launch(&mut self, launch: &Launch, memory: &mut Memory) -> Result<(), Self::Error>;
 }
 
@@ -22,14 +23,14 @@ impl<E: fmt::Display, F: FnMut(&Launch, &mut Memory) -> Result<(), E>> Engine fo
     }
 }
 
-/// Why a kernel test is not passed.
+/// The reason a kernel test fails.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure<E> {
-    /// The engine could not run it.
+    /// The engine reported an error.
     Engine(E),
-    /// A buffer does not hold what it must: the first wrong element of each.
+    /// Buffers differ from the expectation: the first wrong element of each.
     Differences(Vec<Difference>),
-    /// The test expects something of a buffer that it does not have.
+    /// The test has an expectation for a parameter that is not a buffer.
     UnknownBuffer(String),
 }
 
@@ -46,11 +47,11 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
     }
 }
 
-/// A launch with its buffers allocated.
+/// A launch and its memory, with the buffers of a test allocated.
 pub struct Setup {
     pub launch: Launch,
     pub memory: Memory,
-    /// By parameter: its name, its element, and the address of its buffer.
+    /// For each buffer parameter its name, its element type, and the address of its buffer.
     buffers: Vec<(String, Element, u64)>,
 }
 
@@ -73,18 +74,18 @@ impl Setup {
         Setup { launch, memory, buffers }
     }
 
-    /// The element and the address of a buffer.
+    /// Returns the element type and the address of a buffer.
     pub fn buffer(&self, name: &str) -> Option<(Element, u64)> {
         self.buffers.iter().find(|buffer| buffer.0 == name).map(|&(_, element, address)| (element, address))
     }
 
-    /// What a buffer holds.
+    /// Returns the current contents of a buffer.
     pub fn contents(&self, name: &str) -> Option<&[u8]> {
         self.memory.contents(self.buffer(name)?.1)
     }
 
-    /// What differs from a test's expectations, one difference for each buffer. An expectation about something that is no buffer of the
-    /// test cannot be judged; its name is the error.
+    /// Compares the buffers with the test's expectations and returns at most one difference per buffer. An expectation for something that
+    /// is not a buffer is an error with its name.
     pub fn differences(&self, test: &KernelTest) -> Result<Vec<Difference>, String> {
         let mut differences = Vec::new();
         for expectation in &test.expectations {
@@ -97,7 +98,7 @@ impl Setup {
     }
 }
 
-/// Runs a test in an engine and judges what comes out.
+/// Runs a test in an engine and compares the results.
 pub fn run<E: Engine>(test: &KernelTest, engine: &mut E) -> Result<(), Failure<E::Error>> {
     let mut setup = Setup::new(test);
     engine.launch(&setup.launch, &mut setup.memory).map_err(Failure::Engine)?;

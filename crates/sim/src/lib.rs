@@ -1,7 +1,11 @@
-//! Two machines without a GPU: [`ptx`] runs PTX by the manual's meaning and is the reference; [`sass`] runs the decoded bytes of a
-//! cubin as the hardware would. Neither uses the compiler, so each can judge it.
+//! Executes GPU code without a GPU, and checks machine code.
 //!
-//! Both run a [`Launch`] on a [`Memory`], so the same kernel test runs in either.
+//! - [`ptx`] interprets PTX as the manual defines it, and is the reference for results;
+//! - [`sass`] executes the decoded bytes of a cubin like the hardware;
+//! - [`timing`] estimates the cycles of a launch, [`hazard`] and [`verify`] check control words and encodings.
+//!
+//! None of them uses the compiler, so each can check the compiler's output. Both engines run a [`Launch`] on a [`Memory`], so the same
+//! kernel test runs in either ([`kernel_test`]).
 
 pub mod hazard;
 pub mod kernel_test;
@@ -13,34 +17,35 @@ pub mod verify;
 
 pub use memory::{Fault, FaultKind, Memory};
 
-/// A kernel to run: which, how many threads, and its arguments.
+/// A kernel launch: the kernel's name, the grid, and the arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     pub kernel: String,
+    /// Number of blocks along x, y, z.
     pub grid: [u32; 3],
+    /// Number of threads of a block along x, y, z.
     pub block: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
-    /// One entry per parameter, its bytes as the kernel sees them. The engine lays them out with the alignment of the kernel's
-    /// declaration.
+    /// One entry per parameter: its bytes, little endian. The engine places them with the offsets of the kernel's declaration.
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// Threads of a grid that an engine runs; more would take hours.
+/// Maximum number of threads in a grid that an engine runs; more would take hours.
 const MOST_GRID_THREADS: u64 = 1 << 32;
 
 impl Launch {
-    /// Threads of a block; the largest number if there are more.
+    /// Returns the number of threads of a block; saturates.
     pub fn threads(&self) -> u64 {
         self.block.iter().fold(1, |threads, &size| threads.saturating_mul(size.into()))
     }
 
-    /// Blocks of the grid; the largest number if there are more.
+    /// Returns the number of blocks of the grid; saturates.
     pub fn blocks(&self) -> u64 {
         self.grid.iter().fold(1, |blocks, &size| blocks.saturating_mul(size.into()))
     }
 
-    /// Whether the grid has more threads than an engine of this crate runs.
+    /// Returns whether the grid has more threads than the engines of this crate run.
     pub fn is_too_large(&self) -> bool {
         self.threads().saturating_mul(self.blocks()) > MOST_GRID_THREADS
     }

@@ -1,21 +1,25 @@
-//! Global memory: separate allocations at addresses of a device's kind, with unmapped space between them.
+//! Simulated global memory: separate allocations with unmapped addresses between them.
 //!
-//! Every access names its bytes; one that is not inside one allocation is a [`Fault`], as on a GPU. Allocations are 256-byte aligned and
-//! at least a page apart, so that an index that runs over one end never lands in the next.
+//! An access that is not inside one allocation, or not aligned to its size, is a [`Fault`], as on a GPU. Allocations start at multiples of
+//! 64 KiB and are at least 64 KiB apart, so that an index slightly out of bounds never hits another allocation.
 
-/// Where the first allocation goes; far from the windows of shared and local memory.
+/// Address of the first allocation; far from the windows of shared and local memory.
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+/// Alignment of allocations and minimum distance between them, in bytes.
 const SPACING: u64 = 0x1_0000;
 
+/// Global memory of the simulated device.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// In ascending order of address.
+    /// Sorted by address.
     allocations: Vec<Allocation>,
+    /// Address of the next allocation.
     next: u64,
-    /// Bytes that the running program has allocated.
+    /// Bytes allocated by the running program (`malloc`).
     heap_bytes: u64,
 }
 
+/// A contiguous range of global memory.
 #[derive(Clone, Debug)]
 struct Allocation {
     base: u64,
@@ -23,16 +27,18 @@ struct Allocation {
     bytes: Vec<u8>,
 }
 
-/// An access that no allocation holds, or whose address is not a multiple of its size.
+/// An invalid access: outside all allocations, or not aligned to its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub address: u64,
     pub bytes: usize,
     pub kind: FaultKind,
-    /// The nearest allocation below, and how far behind its start the access is.
+    /// Name of the nearest allocation below the address, and the offset of the access in bytes from its start; `None` if there is no such
+    /// allocation.
     pub near: Option<(String, u64)>,
 }
 
+/// The reason an access is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     OutOfBounds,
@@ -44,7 +50,7 @@ impl Memory {
         Memory { allocations: Vec::new(), next: FIRST_ADDRESS, heap_bytes: 0 }
     }
 
-    /// A new allocation with these contents; its address.
+    /// Makes an allocation with these contents and returns its address.
     pub fn allocate(&mut self, name: &str, bytes: Vec<u8>) -> u64 {
         let base = self.next;
         self.next = (base + bytes.len() as u64 + SPACING).next_multiple_of(SPACING);
@@ -52,8 +58,8 @@ impl Memory {
         base
     }
 
-    /// An allocation of the running program: its address, or none if the heap has not as much left of its `limit`. Memory that is
-    /// freed is not used again.
+    /// Allocates memory for the running program and returns its address, or `None` if the heap would exceed `limit` bytes. Freed memory is
+    /// not reused.
     pub fn allocate_heap(&mut self, bytes: u64, limit: u64, fill: u8) -> Option<u64> {
         let left = limit.saturating_sub(self.heap_bytes);
         let size = usize::try_from(bytes).ok().filter(|_| bytes <= left)?;
@@ -61,7 +67,7 @@ impl Memory {
         Some(self.allocate("heap", vec![fill; size]))
     }
 
-    /// Makes sure that there is an allocation at a fixed address, with these contents if it is new.
+    /// Makes an allocation at a fixed address unless there already is one; keeps the contents of an existing one.
     pub fn place(&mut self, name: &str, base: u64, bytes: &[u8]) {
         let at = self.allocations.partition_point(|allocation| allocation.base < base);
         if self.allocations.get(at).is_none_or(|allocation| allocation.base != base) {
@@ -69,29 +75,31 @@ impl Memory {
         }
     }
 
-    /// The bytes of an access.
+    /// Returns the bytes of a read access.
     pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], Fault> {
         let (index, offset) = self.locate(address, bytes)?;
         Ok(&self.allocations[index].bytes[offset..offset + bytes])
     }
 
-    /// The bytes of an access that changes them.
+    /// Returns the bytes of a write access.
     pub fn write(&mut self, address: u64, bytes: usize) -> Result<&mut [u8], Fault> {
         let (index, offset) = self.locate(address, bytes)?;
         Ok(&mut self.allocations[index].bytes[offset..offset + bytes])
     }
 
-    /// All bytes of the allocation that starts at an address.
+    /// Returns all bytes of the allocation that starts at `base`.
     pub fn contents(&self, base: u64) -> Option<&[u8]> {
         let index = self.allocations.binary_search_by_key(&base, |allocation| allocation.base).ok()?;
         Some(&self.allocations[index].bytes)
     }
 
-    /// Bytes of all allocations.
+    /// Returns the total size of all allocations in bytes.
     pub fn total_bytes(&self) -> u64 {
         self.allocations.iter().map(|allocation| allocation.bytes.len() as u64).sum()
     }
 
+    /// Returns the index of the allocation that contains the access, and the offset in it. Only sizes that are powers of two must be
+    /// aligned.
     fn locate(&self, address: u64, bytes: usize) -> Result<(usize, usize), Fault> {
         let above = self.allocations.partition_point(|allocation| allocation.base <= address);
         let fault = |kind, near| Fault { address, bytes, kind, near };

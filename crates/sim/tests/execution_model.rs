@@ -1,4 +1,4 @@
-//! How threads run: divergence, forward progress, synchronization, calls, printing.
+//! Tests of the interpreter's thread model: divergence, forward progress, synchronization, calls, printing.
 
 use oriole_sim::ptx::{Error, Options, Program, Report};
 use oriole_sim::{Launch, Memory};
@@ -8,7 +8,7 @@ struct Run {
     report: Report,
 }
 
-/// Runs a kernel `k` with one buffer of 256 words, all zero. Nothing undefined may happen.
+/// Runs a kernel `k` with one buffer of 256 zero words. The run must have no findings.
 #[track_caller]
 fn run(declarations: &str, body: &str, threads: u32, blocks: u32) -> Run {
     let text = format!(
@@ -30,7 +30,7 @@ fn run(declarations: &str, body: &str, threads: u32, blocks: u32) -> Run {
     Run { words: bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect(), report }
 }
 
-/// A lock in global memory that every thread takes once, to count without atomic additions.
+/// A spin lock in global memory that every thread acquires once, to increment a counter without atomic additions.
 const LOCK: &str = "TAKE:\natom.acquire.gpu.global.cas.b32 %r1, [%out], 0, 1;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra TAKE;\n\
                     ld.global.u32 %r2, [%out+4];\nadd.u32 %r2, %r2, 1;\nst.global.u32 [%out+4], %r2;\n\
                     atom.release.gpu.global.exch.b32 %r3, [%out], 0;";

@@ -1,6 +1,6 @@
-//! Trust in the search for hazards: kernels in assembler text that are right and tight, and faults in them (`tests/faults`). Every fault
-//! must be found, as the problem that it is and at the right pair of instructions, on all paths and while running; the kernels
-//! themselves must be clean and compute what they should.
+//! Tests the hazard checks on correct, tightly scheduled assembler kernels and on faults injected into them (`tests/faults`). The static
+//! and the dynamic check must both find every fault, as the right problem and at the right pair of instructions. The kernels without a
+//! fault must be clean and compute the right results.
 
 #[path = "support/faults.rs"]
 mod faults;
@@ -17,18 +17,20 @@ use oriole_sim::sass::kernel_test::run;
 const LIMIT: Options = Options::limited(1 << 20);
 const INSTRUCTION_BYTES: u64 = 16;
 
-/// Kernels with instructions that the simulator does not execute.
+/// Kernels with instructions that are not simulated.
 const NOT_SIMULATED: [&str; 1] = ["matrix"];
 
-/// Problem and numbers of the two instructions.
+/// Problem, and indices of the first and the second instruction.
 type Found = (String, usize, usize);
 
+/// Returns the hazards of the static check.
 fn on_all_paths(instructions: &[Instruction]) -> Vec<Found> {
     let findings = check_function(instructions, &[0], &|_| Vec::new(), Model::of(target()));
     let hazards = findings.iter().filter(|finding| finding.problem.severity() == Severity::Hazard);
     hazards.map(|finding| (kind_of(&finding.problem), finding.first, finding.second)).collect()
 }
 
+/// Returns the hazards of the dynamic check.
 fn while_running(kernel: &Kernel, cubin: &[u8]) -> Result<Vec<Found>, String> {
     let mut watch = Watch::new();
     run(&kernel.test, cubin, &LIMIT, &mut watch)?;

@@ -1,5 +1,5 @@
-//! What the compiler makes of the kernel tests passes the seven verifiers and runs without a hazard: everything for sm_90a at -O3, samples for the other targets and
-//! levels, and with `ORIOLE_ORACLES` set to a folder with `ptxas`, samples of what ptxas makes.
+//! Kernel tests compiled by Oriole pass the seven verifiers and run without a hazard: all of them for sm_90a at -O3, samples for other
+//! targets and levels. If `ORIOLE_ORACLES` names a folder with `ptxas`, samples compiled by ptxas are checked too.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -33,13 +33,13 @@ fn tests() -> Vec<PathBuf> {
     found
 }
 
-/// The number in `.target sm_90a`.
+/// Returns the number in `.target sm_90a`: the lowest architecture the test runs on.
 fn wanted(text: &str) -> u16 {
     let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
     digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a function on all cores for each item; what it gave, in no order.
+/// Runs a function for each item on all cores; returns the results in arbitrary order.
 fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
     let queue = Mutex::new(VecDeque::from(items));
     let results = Mutex::new(Vec::new());
@@ -57,12 +57,12 @@ fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) ->
     results.into_inner().unwrap()
 }
 
-/// How many instructions warps executed, or what is wrong.
+/// Returns the number of executed warp instructions, or a description of the failure.
 fn check(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<u64, String> {
     hazards(name, test, cubin)?.map_err(|why| format!("{name}: {why}"))
 }
 
-/// What the launch came to, or the first hazards.
+/// Returns the outcome of the launch, or the first hazards as the outer error.
 fn hazards(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<Result<u64, String>, String> {
     let report = verify_cubin(cubin, &Verifier::ALL).map_err(|error| format!("{name}: {error}"))?;
     if let Some(complaint) = report.complaint(4) {
@@ -80,6 +80,7 @@ fn hazards(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<Result<u64, St
     }
 }
 
+/// Fails with the first failures, or if fewer than `at_least` tests ran.
 fn judge(results: Vec<Option<Result<u64, String>>>, at_least: usize) {
     let run: Vec<_> = results.into_iter().flatten().collect();
     let failures: Vec<&String> = run.iter().filter_map(|result| result.as_ref().err()).collect();
@@ -91,7 +92,7 @@ fn judge(results: Vec<Option<Result<u64, String>>>, at_least: usize) {
     println!("{} tests, {instructions} warp instructions", run.len());
 }
 
-/// Every `step`-th test, compiled for a target at a level.
+/// Checks every `step`-th test, compiled for a target at a level.
 fn compiled(target: &str, level: u8, step: usize, at_least: usize) {
     let machine = Target::parse(target).unwrap();
     let files: Vec<PathBuf> = tests().into_iter().step_by(step).collect();
@@ -142,7 +143,7 @@ fn samples_of_what_ptxas_makes() {
             let status = Command::new(&ptxas).args(["-arch", target, "-o"]).arg(&cubin).arg(&path).status().expect("ptxas runs");
             let bytes = status.success().then(|| fs::read(&cubin).unwrap())?;
             let test = oriole_kernel_test::parse(&text).unwrap();
-            // Whether the results are right is another test's question.
+            // Only hazards matter here; another test checks the results.
             Some(hazards(&format!("{name} (ptxas, {target})"), &test, &bytes).map(|_| 0))
         });
         judge(results, 40);

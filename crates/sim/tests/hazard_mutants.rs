@@ -1,5 +1,5 @@
-//! The two searches for hazards against each other: control words of compiled kernels are changed one at a time (a stall one cycle
-//! shorter, a wait or a scoreboard left out), and whatever is found while running must be found on all paths too.
+//! Compares the static and the dynamic hazard check: control words of compiled kernels are weakened one at a time (a stall one cycle
+//! shorter, a wait or a scoreboard removed), and every hazard that the dynamic check finds must also be found by the static one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,10 +17,10 @@ use oriole_sim::sass::kernel_test::run;
 const LIMIT: Options = Options::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
 const SCOREBOARDS: u8 = 6;
-/// Every so many kernel tests are taken.
+/// Every `STEP`-th kernel test is used.
 const STEP: usize = 29;
 
-/// What of a problem does not depend on the path that it was found on.
+/// The part of a problem that does not depend on the path on which it was found.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Early(Dependence, Register),
@@ -45,9 +45,11 @@ fn kind(problem: &Problem) -> Kind {
     }
 }
 
-/// By the first instruction of the pair: of several that come too early for it, some may be found on other paths only.
+/// Index of the first instruction and kind of problem. The second instruction is left out: if several ones issue too early after the first,
+/// the two checks may report different ones.
 type Found = BTreeSet<(usize, Kind)>;
 
+/// Returns the hazards of the static check.
 fn on_all_paths(words: &[u128], target: Target) -> Found {
     let code: Vec<_> = words.iter().map(|&word| decode(word, target).expect("known words")).collect();
     let findings = check_function(&code, &[0], &|_| Vec::new(), Model::of(target));
@@ -55,6 +57,7 @@ fn on_all_paths(words: &[u128], target: Target) -> Found {
     hazards.map(|finding| (finding.first, kind(&finding.problem))).collect()
 }
 
+/// Returns the hazards of the dynamic check.
 fn while_running(test: &KernelTest, cubin: &[u8]) -> Found {
     let mut watch = Watch::new();
     run(test, cubin, &LIMIT, &mut watch).expect("control words do not change results in the simulator");
@@ -62,7 +65,7 @@ fn while_running(test: &KernelTest, cubin: &[u8]) -> Found {
     watch.findings().iter().map(|sighting| (first(sighting), kind(&sighting.problem))).collect()
 }
 
-/// Control words with one thing less.
+/// Returns all control words that lack one element of `control`.
 fn weaker(control: Control) -> Vec<Control> {
     let mut list = Vec::new();
     if control.stall > 1 {
@@ -84,11 +87,11 @@ fn words_of(code: &[u8]) -> Vec<u128> {
     code.chunks_exact(INSTRUCTION_BYTES).map(|word| u128::from_le_bytes(word.try_into().expect("a word"))).collect()
 }
 
-/// Of all mutants of a kernel, how many there are, and how many have hazards on all paths and while running.
+/// Checks all mutants of a kernel. Returns their number, the number with static findings, and the number with dynamic findings.
 fn mutants(name: &str, test: &KernelTest, cubin: &[u8], target: Target) -> [usize; 3] {
     let file = Cubin::read(cubin).expect("a cubin");
     let functions: Vec<_> = file.functions().collect();
-    // Jump tables and calls of other sections are another matter.
+    // Only kernels with one function; jump tables and calls between sections are not covered.
     let [function] = &functions[..] else { return [0; 3] };
     let words = words_of(function.code);
     let start = cubin.windows(function.code.len()).position(|window| window == function.code).expect("the code is in the file");

@@ -1,4 +1,4 @@
-//! All kernel tests in the PTX interpreter: the right results, and nothing undefined on the way.
+//! Runs all kernel tests in the PTX interpreter: the results must be right, and nothing undefined may happen.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oriole_sim::ptx::{Options, Program};
 
-/// Tests that do what PTX leaves undefined, and why that is what they are for.
+/// Tests with intended undefined behaviour, and the reason.
 const UNDEFINED: &[(&str, &str)] =
     &[("special/smem_size", "all threads store to one word that nobody reads, only so that the kernel has static shared memory")];
 
@@ -73,7 +73,7 @@ fn wrong_kernels_fail() {
     let text = std::fs::read_to_string(file).unwrap();
     let failure = |from: &str, to: &str| run(&text.replace(from, to), "integer/add_s32").unwrap_err();
     assert!(failure("    add.s32", "    sub.s32").contains("d[22]: expected 00000001, got ffffffff"));
-    // The first element is zero, so the results stay right.
+    // The first element is zero, so the results stay right although the stored value is uninitialized.
     assert!(failure("    add.s32", "    st.global.s32 [%d], %res_d;\n    add.s32").contains("uninitialized value"));
 }
 

@@ -1,5 +1,5 @@
-//! Kernel tests on the bytes of cubins: everything that the compiler makes for sm_90a, samples for the other targets, and with
-//! `ORIOLE_ORACLES` set to a folder with `ptxas`, samples of what ptxas makes, which uses many more forms of instructions.
+//! Runs kernel tests as machine code: everything that Oriole compiles for sm_90a, and samples for other targets. If `ORIOLE_ORACLES` names
+//! a folder with `ptxas`, also samples compiled by ptxas, which uses many more instruction forms.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -31,13 +31,13 @@ fn tests() -> Vec<PathBuf> {
     found
 }
 
-/// The number in `.target sm_90a`.
+/// Returns the number in `.target sm_90a`: the lowest architecture the test runs on.
 fn wanted(text: &str) -> u16 {
     let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
     digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a function on all cores for each item; what it gave, in no order.
+/// Runs a function for each item on all cores; returns the results in arbitrary order.
 fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
     let queue = Mutex::new(VecDeque::from(items));
     let results = Mutex::new(Vec::new());
@@ -55,7 +55,7 @@ fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) ->
     results.into_inner().unwrap()
 }
 
-/// Runs a test; on failure, what is wrong and the last instructions of the first warp.
+/// Runs a test; the error describes the failure and the last instructions of the first warp.
 fn check(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<(), String> {
     run(test, cubin, &LIMIT, &mut Silent).map(|_| ()).map_err(|why| {
         let mut trace = Trace::new(12, None);
@@ -64,6 +64,7 @@ fn check(name: &str, test: &KernelTest, cubin: &[u8]) -> Result<(), String> {
     })
 }
 
+/// Fails with the first failures, or if fewer than `at_least` tests ran.
 fn judge(results: Vec<Option<Result<(), String>>>, at_least: usize) {
     let run: Vec<_> = results.into_iter().flatten().collect();
     let count = run.len();
@@ -74,7 +75,7 @@ fn judge(results: Vec<Option<Result<(), String>>>, at_least: usize) {
     assert!(count >= at_least, "only {count} tests ran");
 }
 
-/// Every `step`-th test, compiled for a target at a level.
+/// Runs every `step`-th test, compiled for a target at a level.
 fn compiled(target: &str, level: u8, step: usize, at_least: usize) {
     let machine = Target::parse(target).unwrap();
     let files: Vec<PathBuf> = tests().into_iter().step_by(step).collect();
@@ -137,7 +138,7 @@ fn samples_of_what_ptxas_makes() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Matrices, copies and jump tables: tests of our own, with values from the manual's drawings.
+/// Further tests of matrices, copies and jump tables, with values from the manual's figures.
 #[test]
 fn more_than_the_kernel_tests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
@@ -163,12 +164,12 @@ fn more_than_the_kernel_tests() {
             fs::remove_file(&cubin).unwrap();
         }
     }
-    // Some instructions are not compiled yet; ptxas compiles all of them.
+    // Oriole does not compile all of these instructions yet; ptxas does.
     judge(results, if oracle.is_some() { 48 } else { 20 });
 }
 
-/// Tests that NVIDIA's compiler gets wrong by the manual (docs/kernel-tests.md); for Turing to Ada it also reads an operand of `szext`
-/// from constant bank 29, which nobody fills.
+/// Tests whose ptxas results contradict the manual (docs/kernel-tests.md). For Turing to Ada, ptxas also reads an operand of `szext` from
+/// constant bank 29, which is not filled.
 const DIFFERENT: [&str; 6] = [
     "logic/no_rotate_64_by_sub",
     "logic/szext_",

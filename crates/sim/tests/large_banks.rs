@@ -1,7 +1,6 @@
-//! Constant banks up to their end: 64 KiB of variables in `.const`, more addresses of variables than half a bank holds, and kernel
-//! parameters up to the limit of 32,764 bytes. The machine stores offsets in the upper half of a bank as negative numbers. Each test
-//! runs in the PTX interpreter, and its machine code for targets with different layouts in the simulator; with `ORIOLE_ORACLES` set, so
-//! does what ptxas makes of it.
+//! Constant banks up to their end: 64 KiB of `.const` variables, more variable addresses than half a bank holds, and kernel parameters up
+//! to the limit of 32,764 bytes. Instructions encode offsets in the upper half of a bank as negative numbers. Each test runs in the PTX
+//! interpreter, and compiled for targets with different layouts in the simulator; if `ORIOLE_ORACLES` is set, also compiled by ptxas.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -16,7 +15,7 @@ use oriole_sim::sass::{Options, Silent};
 const TARGETS: [(&str, u8); 6] = [("sm_75", 3), ("sm_80", 0), ("sm_90a", 0), ("sm_90a", 3), ("sm_100a", 3), ("sm_120a", 2)];
 const LIMIT: Options = Options::limited(1 << 24);
 
-/// Runs a kernel test in the interpreter and, compiled by us and by ptxas, in the simulator.
+/// Runs a kernel test in the interpreter and, compiled by Oriole and by ptxas, in the simulator.
 fn check(name: &str, text: &str, targets: &[(&str, u8)]) {
     check_ours(name, text, targets);
     let test = oriole_kernel_test::parse(text).unwrap();
@@ -27,7 +26,7 @@ fn check(name: &str, text: &str, targets: &[(&str, u8)]) {
     }
 }
 
-/// Runs a kernel test in the interpreter and, compiled, in the simulator.
+/// Runs a kernel test in the interpreter and, compiled by Oriole, in the simulator.
 fn check_ours(name: &str, text: &str, targets: &[(&str, u8)]) {
     let test = oriole_kernel_test::parse(text).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
@@ -43,7 +42,7 @@ fn check_ours(name: &str, text: &str, targets: &[(&str, u8)]) {
     }
 }
 
-/// What ptxas makes of a test; none without ptxas.
+/// Compiles a test with ptxas; `None` if ptxas is not available.
 fn by_ptxas(name: &str, text: &str, target: &str) -> Option<Vec<u8>> {
     let ptxas = oriole_oracles::tool("ptxas")?;
     let path = env::temp_dir().join(format!("oriole-banks-{name}-{target}-{}", std::process::id()));
@@ -61,7 +60,7 @@ fn hex<T: std::fmt::LowerHex>(values: impl IntoIterator<Item = T>) -> String {
     values.into_iter().map(|value| format!("{value:x}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The 64-bit words of a full bank.
+/// Returns the 64-bit words of a full bank.
 fn bank_words() -> Vec<u64> {
     (0..8192_u64).map(|index| (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7).collect()
 }
@@ -71,7 +70,7 @@ fn bank_variable() -> String {
     format!(".const .align 16 .u64 bank[8192] = {{{}}};\n", words.join(","))
 }
 
-/// The value at an offset of the bank, extended to 64 bits as the type says.
+/// Returns the value at a byte offset of the bank, extended to 64 bits according to the type.
 fn bank_value(ty: &str, offset: usize) -> u64 {
     let bytes: Vec<u8> = bank_words().iter().flat_map(|word| word.to_le_bytes()).collect();
     let bits: u32 = ty[1..].parse().unwrap();
@@ -103,7 +102,7 @@ fn every_part_of_a_full_bank_is_read_at_fixed_offsets() {
         writeln!(code, "ld.const.v2.u64 {{%v, %x}}, [bank+{offset}];").unwrap();
         writeln!(code, "st.global.v2.u64 [%d+{}], {{%v, %x}};", 16 * number + 8 * (vectors + vectors % 2)).unwrap();
     }
-    // Operands of 64 bits that are added and multiplied.
+    // 64-bit operands of an addition and a multiplication.
     let sums = vectors + vectors % 2 + 6;
     writeln!(code, "ld.const.u64 %v, [bank+0x8008]; add.u64 %v, %v, %d; sub.u64 %v, %v, %d; st.global.u64 [%d+{}], %v;", 8 * sums).unwrap();
     writeln!(code, "ld.const.u64 %v, [bank+0xfff8]; mul.lo.u64 %v, %v, %n; st.global.u64 [%d+{}], %v;", 8 * sums + 8).unwrap();
@@ -139,7 +138,7 @@ ld.param.u64 %d, [d]; ld.param.u64 %n, [n];
 
 #[test]
 fn every_part_of_a_full_bank_is_read_by_index() {
-    // Offsets that are added to an index, and the indices with which each stays inside the bank.
+    // Offsets that are added to an index; below, each is combined with the indices that keep the sum inside the bank.
     let offsets = [0_i64, 0x7ffc, 0x8000, 0x8004, 0xfffc, -4];
     let starts = [0_u32, 4, 0x7ff8, 0x7ffc, 0x8000, 0x9c40, 0xfff8, 0xfffc];
     let pairs: Vec<(u32, i64)> = starts
@@ -195,7 +194,7 @@ ret;
     check("indexed", &text, &TARGETS);
 }
 
-/// The initial value of a global variable.
+/// Returns the initial value of a global variable.
 fn global_value(index: u32) -> u32 {
     index.wrapping_mul(2_654_435_761)
 }
@@ -205,7 +204,7 @@ fn global_variables(count: u32) -> String {
     (0..count).map(variable).collect()
 }
 
-/// A kernel that adds to some of many global variables and stores what they had.
+/// Makes a kernel that increments some of many global variables and stores their values before and after.
 fn globals(count: u32, used: &[u32]) -> String {
     let variables = global_variables(count);
     let mut code = String::new();
@@ -239,7 +238,7 @@ ld.param.u64 %d, [d];
     )
 }
 
-/// A kernel that gives each global variable the sum of those up to it, and stores the last.
+/// Makes a kernel that replaces each global variable by the prefix sum up to it, and stores the last one.
 fn running_sum(count: u32) -> String {
     let mut code = String::new();
     for index in 0..count {
@@ -272,13 +271,13 @@ ret;
 
 #[test]
 fn five_thousand_global_variables_are_read_and_written() {
-    // ptxas takes twenty seconds for this one.
+    // Not compiled by ptxas, which takes twenty seconds for this kernel.
     check_ours("running_sum", &running_sum(5000), &[("sm_90a", 0)]);
     let some: Vec<u32> = [0, 1, 4094, 4095, 4096, 4097, 4999].into_iter().chain((100..5000).step_by(300)).collect();
     check("some_globals", &globals(5000, &some), &TARGETS);
 }
 
-/// Addresses that a bank has no room for are references in the code.
+/// Addresses that do not fit into the bank become relocations in the code.
 #[test]
 fn more_global_variables_than_a_bank_has_addresses() {
     let used = [0, 1, 8189, 8190, 8191, 8192, 8193, 8499];

@@ -1,4 +1,4 @@
-//! `mma.sync` against plain products of matrices. Elements are small integers, so every sum is exact in any order.
+//! Compares `mma.sync` with plain matrix products. Elements are small integers, so every sum is exact in any order.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use oriole_sem::int::S32;
 use oriole_sim::ptx::{Options, Program};
 use oriole_sim::{Launch, Memory};
 
-/// Small integers of either sign, the same ones every time.
+/// Returns a small pseudo-random integer of either sign.
 fn number(seed: usize) -> i64 {
     let mixed = (seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 40) as i64 % 15 - 7
@@ -19,7 +19,7 @@ fn half(value: i64) -> u16 {
     int_to_float(F16, S32, value as u64, Mode::RN) as u16
 }
 
-/// Runs a kernel of 32 threads on buffers, of which the last holds the results.
+/// Runs a kernel of 32 threads on buffers and returns the contents of the last one.
 #[track_caller]
 fn run(text: &str, kernel: &str, buffers: &[Vec<u8>], scalars: &[u32]) -> Vec<u8> {
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
@@ -66,7 +66,7 @@ fn the_example_multiplies_a_tile() {
     }
 }
 
-/// A kernel that nvcc made: tiles go through shared memory and `ldmatrix`, so the layout comes from there.
+/// A kernel compiled by nvcc that loads tiles through shared memory with `ldmatrix`, so the layout is tested independently.
 #[test]
 fn matrices_from_shared_memory() {
     const DEPTH: usize = 48;
@@ -84,7 +84,8 @@ fn matrices_from_shared_memory() {
     }
 }
 
-/// Runs one instruction on fragments: `a`, `b` give the bits of a register of a lane; the words of the result, by lane and register.
+/// Runs one instruction. `a` and `b` return the bits of a register of a lane. Returns the words of the result, register by register, each
+/// for all lanes.
 fn fragments(head: &str, sizes: [usize; 4], wide: bool, a: impl Fn(usize, usize) -> u64, b: impl Fn(usize, usize) -> u64) -> Vec<u64> {
     let [a_count, b_count, c_count, bytes] = sizes;
     let ty = if wide { "b64" } else { "b32" };
@@ -115,7 +116,7 @@ fn fragments(head: &str, sizes: [usize; 4], wide: bool, a: impl Fn(usize, usize)
     result.chunks_exact(bytes).map(word).collect()
 }
 
-/// What the product must have at a register of a lane, by the manual's layout of C.
+/// Returns the expected element in a register of a lane, by the manual's layout of C.
 fn product(lane: usize, i: usize, depth: usize, a: impl Fn(usize, usize) -> i64, b: impl Fn(usize, usize) -> i64) -> i64 {
     let (row, column) = (lane / 4 + if i < 2 { 0 } else { 8 }, (lane % 4) * 2 + (i & 1));
     (0..depth).map(|k| a(row, k) * b(k, column)).sum()
@@ -125,7 +126,7 @@ fn product(lane: usize, i: usize, depth: usize, a: impl Fn(usize, usize) -> i64,
 fn bytes_m16n8k32() {
     let a = |row: usize, k: usize| number(32 * row + k);
     let b = |k: usize, column: usize| number(900 + 8 * k + column);
-    // The manual numbers the elements of all registers: a0 to a15, b0 to b7.
+    // Numbering of the manual: the elements of all registers of a thread are a0 to a15 and b0 to b7.
     let a_register = |lane: usize, register: usize| {
         (0..4).fold(0, |bits, byte| {
             let i = 4 * register + byte;
@@ -154,7 +155,7 @@ fn tf32_m16n8k8() {
     let single = |value: i64| int_to_float(F32, S32, value as u64, Mode::RN);
     let a_register = |lane: usize, i: usize| {
         let row = lane / 4 + if i == 0 || i == 2 { 0 } else { 8 };
-        // Bits below the format's precision do not count.
+        // Bits below the precision of the format must be ignored.
         single(a(row, lane % 4 + if i < 2 { 0 } else { 4 })) | 0x1fff
     };
     let b_register = |lane: usize, i: usize| single(b(lane % 4 + 4 * i, lane / 4));

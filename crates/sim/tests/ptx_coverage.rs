@@ -1,4 +1,5 @@
-//! What the interpreter can decode: every form of the PTX table, the examples and the corpus, each decoded or refused by name.
+//! Coverage of the interpreter: every form of the PTX table, the examples and the corpus are decoded, or rejected with the name of the
+//! feature.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,10 +9,10 @@ use oriole_ptx::table::{Opcode, ROWS};
 use oriole_sim::ptx::{Error, Options, Program};
 use oriole_sim::{Launch, Memory};
 
-/// Forms of a row that are tried at most.
+/// Maximum number of forms tried per row.
 const FORMS_PER_ROW: usize = 40;
 
-/// Instructions that are not supported; the compiler does not have them either.
+/// Instructions that are not supported; the compiler does not support them either.
 #[rustfmt::skip]
 const LEFT_OUT: &[&str] = &[
     "barrier.cluster", "clusterlaunchcontrol", "cp.async.bulk", "cp.async.mbarrier", "cp.reduce", "getctarank", "griddepcontrol", "istypep", "mapa", "mbarrier", "multimem",
@@ -19,8 +20,8 @@ const LEFT_OUT: &[&str] = &[
     "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub", "wgmma", "wmma",
 ];
 
-/// Forms of supported instructions that are not: what needs random bits whose layout the manual shows in pictures only, the special NaN
-/// of tensor copies, whose bits it does not give, matrices of bytes, and products that are sparse, scaled or four at once.
+/// Unsupported forms of supported instructions: stochastic rounding, whose random-bit layout the manual shows in figures only; the special
+/// NaN of tensor copies, whose bits the manual does not define; byte matrices; and sparse, scaled or fourfold matrix products.
 #[rustfmt::skip]
 const LEFT_OUT_FORMS: &[&str] = &[
     "cvt.rs.", "fma.rn.oob.", "ldmatrix.sync.aligned.m16n16", "ldmatrix.sync.aligned.m8n16", "stmatrix.sync.aligned.m16n8", "mma.sp", ".kind::",
@@ -31,7 +32,7 @@ const LEFT_OUT_FORMS: &[&str] = &[
 fn every_form_is_decoded_or_refused_by_name() {
     let (mut decoded, mut refused) = (0, 0);
     let mut unexpected: BTreeMap<String, String> = BTreeMap::new();
-    // The operands of these two have a grammar of their own, which is not enumerated.
+    // The operands of these two have their own grammar, which is not enumerated.
     let rows = (0..ROWS.len()).filter(|&row| !matches!(ROWS[row].opcode, Opcode::BrxIdx | Opcode::Call));
     for row in rows {
         let cases = legal_forms(row, FORMS_PER_ROW);
@@ -98,7 +99,7 @@ fn examples_and_corpus_are_decoded_or_refused_by_name() {
     }
 }
 
-/// Kernels of the corpus with arbitrary arguments: whatever they do, they end in a report or an error.
+/// Runs kernels of the corpus with arbitrary arguments: each must end in a report or an error.
 #[test]
 fn corpus_kernels_run_without_panics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,9 +1,9 @@
-//! Each kind of undefined behaviour: programs that have it and must be reported, and programs like them that must not.
+//! Each kind of undefined behaviour: programs that must be reported, and similar programs that must not.
 
 use oriole_sim::ptx::{Error, Finding, FindingKind, Options, Program};
 use oriole_sim::{Launch, Memory};
 
-/// Runs a kernel `k` with one buffer of 64 words as its only parameter. All that was found, a fault last.
+/// Runs a kernel `k` with one buffer of 64 words as its only parameter. Returns all findings, with a fault last.
 fn findings_with(declarations: &str, body: &str, threads: u32, blocks: u32, options: &Options) -> Vec<Finding> {
     let text = format!(
         ".version 8.5\n.target sm_90\n.address_size 64\n{declarations}\n.visible .entry k(.param .u64 out)\n{{\n\
@@ -31,7 +31,7 @@ fn findings(declarations: &str, body: &str, threads: u32) -> Vec<Finding> {
     findings_with(declarations, body, threads, 1, &Options::default())
 }
 
-/// The program has exactly this kind of undefined behaviour, in the line that is marked with `// here`.
+/// Checks that the program has findings of exactly this kind, the first in the line marked with `// here`.
 #[track_caller]
 fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> Finding {
     let found = findings(declarations, body, threads);
@@ -42,7 +42,8 @@ fn reported(kind: FindingKind, declarations: &str, body: &str, threads: u32) -> 
     first.clone()
 }
 
-/// The program has a race of which the marked line is one side. What a racing load gives may be undefined too.
+/// Checks that the program has a race and that the marked line is one of the two accesses. Further findings are allowed, because a racing
+/// load may also return an undefined value.
 #[track_caller]
 fn races(declarations: &str, body: &str, threads: u32) -> Finding {
     let found = findings(declarations, body, threads);
@@ -203,7 +204,7 @@ fn shared_memory_without_races() {
     clean(AREA, &format!("{half}bar.warp.sync 0xffffffff;\n{read}"), 64);
     let init = "setp.eq.u32 %p1, %t, 0;\n@%p1 st.shared.u32 [area], 0;\nbar.sync 0;\n";
     clean(AREA, &format!("{init}red.shared.add.u32 [area], 1;\nbar.sync 0;\nld.shared.u32 %r1, [area];\nst.global.u32 [%at], %r1;"), 64);
-    // A flag that is released and acquired.
+    // A flag that is released by one thread and acquired by another.
     let flag = "setp.eq.u32 %p2, %t, 32;\n@!%p2 bra OTHER;\nst.shared.u32 [area+4], 5;\nst.release.cta.shared.u32 [area], 1;\nbra END;\n\
                 OTHER:\nsetp.ne.u32 %p3, %t, 0;\n@%p3 bra END;\nSPIN:\nld.acquire.cta.shared.u32 %r1, [area];\nsetp.eq.u32 %p4, %r1, 0;\n\
                 @%p4 bra SPIN;\nld.shared.u32 %r2, [area+4];\nst.global.u32 [%at], %r2;\nEND:";

@@ -1,5 +1,5 @@
-//! Trust in the seven verifiers: code that is right, and changes of it that one of them must find, by its name and as the problem that
-//! it is. The kernels of `tests/faults` with all their faults, and changes that assembler text cannot say: bits, attributes, symbols.
+//! Tests the seven verifiers: correct code, and changes that one of them must find, by its name and as the right problem. Uses the kernels
+//! of `tests/faults` with all their faults, and changes that assembler text cannot express: bits, attributes, symbols.
 
 #[path = "support/faults.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -18,7 +18,7 @@ use oriole_sim::verify::{Verifier, verify_cubin};
 
 const INSTRUCTION_BYTES: usize = 16;
 
-/// A cubin with one function to change.
+/// A cubin, of which one function is changed.
 #[derive(Clone)]
 struct Subject {
     cubin: Cubin,
@@ -35,13 +35,13 @@ impl Subject {
         Subject { cubin, function: name, section, target }
     }
 
-    /// A kernel of the fault tests.
+    /// Assembles a kernel of the fault tests.
     fn fault(name: &str) -> Subject {
         let kernel = kernels().into_iter().find(|kernel| kernel.name == name).expect("a kernel");
         Subject::new(&kernel.assemble(None).expect("it can be assembled").cubin)
     }
 
-    /// What the compiler makes of a file of the repository.
+    /// Compiles a file of the repository.
     fn compiled(path: &str) -> Subject {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
         let text = std::fs::read(&path).expect("a PTX file");
@@ -61,19 +61,21 @@ impl Subject {
         self.cubin.section_mut(self.section).expect("the section").content = Content::Bytes(bytes);
     }
 
-    /// Number of the n-th instruction with this opcode.
+    /// Returns the index of the n-th instruction with this opcode.
     fn find(&self, opcode: Opcode, nth: usize) -> usize {
         let is_it = |word: &u128| decode(*word, self.target).is_some_and(|instruction| instruction.opcode == opcode);
         let found = self.words().iter().enumerate().filter(|(_, word)| is_it(word)).map(|(number, _)| number).nth(nth);
         found.unwrap_or_else(|| panic!("{}: no {} of number {nth}", self.function, opcode.mnemonic()))
     }
 
+    /// Changes an encoded instruction.
     fn change(&mut self, number: usize, change: impl Fn(u128) -> u128) {
         let mut words = self.words();
         words[number] = change(words[number]);
         self.set_words(&words);
     }
 
+    /// Changes the control word of an instruction; reuse flags are kept.
     fn control(&mut self, number: usize, change: impl Fn(Control) -> Control) {
         self.change(number, |word| {
             let old = Control::of(word);
@@ -81,7 +83,7 @@ impl Subject {
         });
     }
 
-    /// Replaces an instruction by another, its control word stays.
+    /// Replaces an instruction; its control word is kept.
     fn instruction(&mut self, number: usize, change: impl Fn(Instruction) -> Instruction) {
         let target = self.target;
         self.change(number, |word| encode(&change(decode(word, target).expect("known")), target).expect("it can be encoded"));
@@ -110,10 +112,10 @@ impl Subject {
     }
 }
 
-/// Name of a change, verifier and problem that it must give, and the changed cubin.
+/// A change: its name, the verifier and the problem that must be reported, and the changed cubin.
 type Case = (String, Verifier, &'static str, Subject);
 
-/// The same with the change itself.
+/// A change before it is applied: name, verifier, problem, and the function that applies it.
 type Change<'a> = (&'a str, Verifier, &'static str, Box<dyn Fn(&mut Subject) + 'a>);
 
 fn cases(base: &Subject, list: Vec<Change<'_>>) -> Vec<Case> {
@@ -189,7 +191,7 @@ fn index_cases() -> Vec<Case> {
             "no-such-scoreboard",
             Box::new(|subject: &mut Subject| {
                 let number = subject.find(Opcode::DEPBAR, 0);
-                // The field of the scoreboard is the one that differs between two texts.
+                // The bits of the scoreboard field are those that differ between encodings of different scoreboards.
                 let word = |board: u8| encode(&parse(&format!("DEPBAR.LE SB{board}, 0x1")).expect("text"), target()).expect("a word");
                 let field = word(0) ^ word(1) | word(0) ^ word(2) | word(0) ^ word(4);
                 subject.change(number, |old| old | field);
@@ -319,14 +321,14 @@ fn format_cases() -> Vec<Case> {
     )
 }
 
-/// Bits of a word that mean nothing.
+/// Returns the bits of a word that no field uses.
 fn free_bits(word: u128, target: Target) -> u128 {
     let form = oriole_isa::form_of(word, target).expect("known").form();
     !(form.carried | form.mask | Control::MASK | 0xf << 12) & !(3 << 126)
 }
 
 impl Subject {
-    /// Moves the target of the first branch by so many bytes.
+    /// Moves the target of the first branch by a number of bytes.
     fn move_branch(&mut self, bytes: i64) {
         let number = self.find(Opcode::BRA, 0);
         self.instruction(number, |mut old| {

@@ -1,11 +1,12 @@
-//! How much the seven verifiers see: control words of compiled kernels are changed at random, one field at a time, and the share of
-//! changes that is found is counted by kind of change. A change that is not found must be harmless: the simulator runs it and looks for
-//! hazards on the path that is taken, with the threads that take part.
+//! Measures the detection rate of the seven verifiers: control words of compiled kernels are changed at random, one field at a time, and
+//! the detected share is counted by kind of change. A change that is not detected must be harmless: the simulator runs it, and the dynamic
+//! hazard check must find nothing on the executed path.
 //!
-//! One thing the verifiers cannot see, since they follow one thread on its path: what diverged threads of a warp leave in the reuse cache for others
-//! that come by another way. The simulator does, and the compiler keeps nothing there; such changes are counted apart.
+//! One kind of hazard is invisible to the verifiers, because they follow one thread on its path: values that divergent threads of a warp
+//! leave in the reuse cache for threads that arrive on another path. The dynamic check finds it, and the compiler keeps nothing in the
+//! cache across divergence; such changes are counted separately.
 //!
-//! The code is what the compiler makes of kernel tests and, where ptxas is at hand, what ptxas makes of them.
+//! The code is compiled from kernel tests by Oriole and, if available, by ptxas.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,12 +24,12 @@ use oriole_sim::verify::{Verifier, verify_cubin};
 
 const LIMIT: Options = Options::limited(1 << 22);
 const INSTRUCTION_BYTES: usize = 16;
-/// Every so many kernel tests are taken.
+/// Every `STEP`-th kernel test is used.
 const STEP: usize = 41;
-/// Changes of each kind to each kernel.
+/// Number of changes of each kind per kernel.
 const PER_KIND: usize = 6;
 
-/// Numbers that look random and are the same each time.
+/// A deterministic pseudo-random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -38,6 +39,7 @@ impl Dice {
     }
 }
 
+/// The kind of a change to one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     StallOneLess,
@@ -71,7 +73,7 @@ const CHANGES: [Change; 13] = [
     Change::BitWithoutMeaning,
 ];
 
-/// The changed word, if the change can be made here.
+/// Returns the changed word, or `None` if the change does not apply to it.
 fn changed(change: Change, word: u128, target: Target, dice: &mut Dice) -> Option<u128> {
     let control = Control::of(word);
     let other = |board: u8, dice: &mut Dice| (board + 1 + dice.roll(5) as u8) % 6;
@@ -106,6 +108,7 @@ fn changed(change: Change, word: u128, target: Target, dice: &mut Dice) -> Optio
     Some(word & !Control::MASK | new.bits())
 }
 
+/// Returns the control word if it sets a scoreboard for results (or for reads).
 fn boarded(control: Control, results: bool) -> Option<Control> {
     let board = if results { control.write_barrier } else { control.read_barrier };
     board.map(|_| control)
@@ -115,12 +118,13 @@ fn boarded(control: Control, results: bool) -> Option<Control> {
 struct Count {
     tried: usize,
     found: usize,
-    /// Not found, and the path that is taken is clean.
+    /// Not detected, and the test still passes.
     harmless: usize,
-    /// Not found, because what is wrong is between threads on different paths.
+    /// Not detected, because the hazard is between threads on different paths.
     between_threads: usize,
 }
 
+/// Applies random changes to a kernel and counts which ones the verifiers detect.
 fn mutate(name: &str, test: &KernelTest, cubin: &[u8], dice: &mut Dice, counts: &mut BTreeMap<Change, Count>) {
     let report = verify_cubin(cubin, &Verifier::ALL).expect("it can be verified");
     assert_eq!(report.complaint(4), None, "{name}");

@@ -1,11 +1,13 @@
-//! All paths through a section of code.
+//! Static hazard check: a forward data-flow analysis over all paths through a code section.
 //!
-//! Blocks are walked until nothing changes: what may be in flight where a block begins is all that is in flight at the end of some
-//! block before it, with the least age it has there. Then every block is walked once more and its findings are kept.
+//! The state at a block's start is the join of the states at the ends of its predecessors: everything that may be in flight, with its
+//! smallest age. A worklist iterates blocks until no state changes (Kildall's algorithm). Then each reachable block is walked once more and
+//! its findings are reported.
 //!
-//! Calls inside the section lead into the called code with what is in flight; behind the call goes on what the called code leaves, as
-//! far as it is its own or was in flight at this very call. Calls that leave the section are taken to return with nothing in flight, and
-//! functions to begin so. Called code is walked when nothing else is left to do, for all calls of it that were found by then.
+//! Calls to a function inside the section enter it with the caller's state, joined over all call sites. After the call, the state is what
+//! the function leaves in flight, restricted to its own instructions and to those that were in flight at this call site. Calls out of the
+//! section are assumed to return with nothing in flight, and functions to start so. Entry blocks of called functions have the lowest
+//! priority, so that all call sites found so far are joined before the body is walked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +17,20 @@ use oriole_isa::{File, Instruction, Opcode, Value};
 use super::track::{Border, Carried, LONGEST, Pending, Tracker};
 use super::{Finding, Problem, Register, Step};
 
-/// Where control goes behind an instruction.
+/// The control-flow successors of an instruction.
 pub(crate) enum Next {
+    /// Continues with the next instruction.
     On,
+    /// Continues at one of these instruction indices; none for `EXIT`.
     To(Vec<usize>),
+    /// Calls the function at this index, then continues with the next instruction; `None` if it is outside the section.
     Call(Option<usize>),
+    /// Returns to the caller.
     Return,
 }
 
-/// Hazards of a section's code on all paths. `indirect` says where the indirect branch of this number can go, `entries` at which
-/// instructions functions begin.
+/// Returns the hazards of a section's code on all paths. `indirect` returns the possible targets of the indirect branch at an index;
+/// `entries` are the indices at which functions start.
 pub fn check_function(
     instructions: &[Instruction],
     entries: &[usize],
@@ -35,12 +41,12 @@ pub fn check_function(
     check_steps(&steps, &nexts(instructions, indirect), entries, model)
 }
 
-/// Where control goes behind each instruction of a section.
+/// Returns the successors of each instruction of a section.
 pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Vec<usize>) -> Vec<Next> {
     (0..instructions.len()).map(|number| next_of(instructions, number, indirect)).collect()
 }
 
-/// The same for those who have steps and flow already.
+/// Like [`check_function`], for steps and successors that are already computed.
 pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<Finding> {
     let mut walk = Walk::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
@@ -51,13 +57,14 @@ pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], mod
     findings
 }
 
+/// Returns the successors of instruction `number`.
 fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize) -> Vec<usize>) -> Next {
     let instruction = &instructions[number];
     let target = instruction.operands.iter().find_map(|operand| match operand.value {
         Value::Relative(distance) => usize::try_from(number as i64 + 1 + distance / 16).ok().filter(|&to| to < instructions.len()),
         _ => None,
     });
-    // `BRA.CONV` and `BRA.DIV` ask whether the warp is in parts.
+    // `BRA.CONV` and `BRA.DIV` branch depending on whether the warp is converged.
     let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
     let is_conditional = asks_warp
         || !instruction.guard.is_always()
@@ -68,6 +75,7 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         }
         Next::To(targets)
     };
+    // A guarded `CALL` is treated as always taken, and a guarded `RET` as never taken.
     match instruction.opcode {
         Opcode::BRA => with_fall_through(target.into_iter().collect()),
         Opcode::BRX | Opcode::BRXU => {
@@ -85,12 +93,12 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
     }
 }
 
-/// An instruction in flight, by its number; they are in that order.
+/// Finds an instruction in a list of instructions in flight, which is sorted by index.
 fn of_step(flights: &[Carried], step: u32) -> Option<Carried> {
     flights.binary_search_by_key(&step, |one| one.step).ok().map(|at| flights[at])
 }
 
-/// What may be the case if one of these is; pairs are merged first, so that many small ones cost little more than one large one.
+/// Joins states, or returns `None` for an empty list. Joins pairwise as a balanced tree, so that n states of total size s cost O(s log n).
 fn merged(mut borders: Vec<Border>) -> Option<Border> {
     while borders.len() > 1 {
         let pair = |pair: &[Border]| if let [one, two] = pair { one.merge(two) } else { pair[0].clone() };
@@ -99,35 +107,41 @@ fn merged(mut borders: Vec<Border>) -> Option<Border> {
     borders.pop()
 }
 
+/// The state of the data-flow iteration.
 struct Walk<'a> {
     steps: &'a [Step],
     nexts: &'a [Next],
-    /// Where blocks begin, in ascending order.
+    /// Indices of the first instructions of blocks, ascending.
     starts: Vec<usize>,
-    /// For each block what may be in flight at its start; none if it was not reached.
+    /// For each block the state at its start; `None` if it has not been reached.
     states: Vec<Option<Border>>,
-    /// For each block what came in since.
+    /// For each block the states that reached it since it was last visited.
     arrived: Vec<Vec<Border>>,
-    /// For the start of called code: the calls of it with what was in flight there, and what it leaves.
+    /// Called functions inside the section, by the index of their first instruction.
     called: BTreeMap<usize, Called>,
-    /// For returns inside such code: the starts of the code that they return from.
+    /// For each return instruction the functions whose bodies contain it.
     returns: BTreeMap<usize, Vec<usize>>,
+    /// Worklist of blocks.
     todo: BTreeSet<usize>,
-    /// The same for blocks with which called code begins: they wait until all others are done.
+    /// Worklist of the entry blocks of called functions; visited only when `todo` is empty.
     todo_called: BTreeSet<usize>,
 }
 
+/// A function that is called inside the section.
 #[derive(Default)]
 struct Called {
+    /// State at each call, by the index of the instruction after the call.
     sites: BTreeMap<usize, Border>,
+    /// State at its returns; `None` until a return is reached.
     left: Option<Border>,
-    /// What of that is its own.
+    /// The part of `left.flights` that consists of the function's own instructions.
     own: Vec<Carried>,
-    /// Numbers of its instructions.
+    /// Indices of its instructions, without those of its callees.
     body: BTreeSet<usize>,
 }
 
 impl<'a> Walk<'a> {
+    /// Splits the code into blocks and puts the entries on the worklist.
     fn new(steps: &'a [Step], nexts: &'a [Next], entries: &[usize]) -> Self {
         let mut starts: BTreeSet<usize> = entries.iter().copied().chain([0]).collect();
         for (number, next) in nexts.iter().enumerate() {
@@ -159,7 +173,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Which instructions belong to code that is called inside the section.
+    /// Finds the body of each function that is called inside the section, by reachability from its first instruction.
     fn find_called(&mut self) {
         let targets: BTreeSet<usize> =
             self.nexts.iter().filter_map(|next| if let Next::Call(target) = next { *target } else { None }).collect();
@@ -180,15 +194,17 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Returns the block that starts at an instruction index, if one does.
     fn block_of(&self, start: usize) -> Option<usize> {
         self.starts.binary_search(&start).ok()
     }
 
+    /// Returns the index after the last instruction of a block.
     fn end_of(&self, block: usize) -> usize {
         self.starts.get(block + 1).copied().unwrap_or(self.steps.len())
     }
 
-    /// Adds to what may be in flight at the start of a block. It is merged when the block's turn comes: where many paths meet, all at once.
+    /// Adds a state to the start of a block. States are joined when the block is visited: many predecessors then cost one visit.
     fn reach(&mut self, start: usize, state: Border) {
         let Some(block) = self.block_of(start) else { return };
         self.arrived[block].push(state);
@@ -196,7 +212,7 @@ impl<'a> Walk<'a> {
         todo.insert(block);
     }
 
-    /// What may be in flight at the start of a block, if that is more than before.
+    /// Joins the states that arrived at a block into its start state. Returns the new state, or `None` if it did not change.
     fn more(&mut self, block: usize) -> Option<Border> {
         let arrived = merged(std::mem::take(&mut self.arrived[block]))?;
         let state = match &self.states[block] {
@@ -207,6 +223,7 @@ impl<'a> Walk<'a> {
         Some(state)
     }
 
+    /// Iterates to the fixed point.
     fn settle(&mut self, tracker: &mut Tracker<'_>) {
         while let Some(block) = self.todo.pop_first().or_else(|| self.todo_called.pop_first()) {
             let Some(state) = self.more(block) else { continue };
@@ -246,7 +263,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on behind the calls of some code, or behind one of them, with what it leaves.
+    /// Propagates the state at the returns of a function to the instructions after its calls, or after only one of them.
+    ///
+    /// The state of an instruction that was already in flight at the call is adjusted to the call site: its age grows by the cycles spent
+    /// in the function.
     fn come_back(&mut self, target: usize, only: Option<usize>) {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
@@ -255,7 +275,7 @@ impl<'a> Walk<'a> {
         for (&behind, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
             let is_left = |one: &Carried| {
                 let there = of_step(&left.flights, one.step)?;
-                // Other calls may have brought it younger: what counts is how much older it gets in the called code.
+                // The function's entry state holds the smallest age of all call sites; only the difference to it was spent in the function.
                 let brought = of_step(entered, one.step).map_or(there.age, |entered| entered.age);
                 let age = (there.age - brought.min(there.age)).saturating_add(one.age).clamp(there.age, LONGEST as u8);
                 Some(Carried { age, ..there })
@@ -270,6 +290,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Walks each reachable block once from its fixed-point state and collects the findings.
     fn findings(&self, tracker: &mut Tracker<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (block, state) in self.states.iter().enumerate() {
@@ -288,7 +309,7 @@ impl<'a> Walk<'a> {
         findings
     }
 
-    /// Whether code that others made follows on an instruction.
+    /// Returns whether control leaves the section after an instruction: a call out of it, or the return of a function not called inside it.
     fn leaves(&self, number: usize) -> bool {
         match self.nexts[number] {
             Next::Call(None) => true,
@@ -297,11 +318,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Returns a finding if the instruction's variable-latency result is still pending when control leaves the section at `second`.
     fn unsettled(&self, one: &Carried, second: usize) -> Option<Finding> {
         let step = &self.steps[one.step as usize];
         let first = one.step as usize;
         let register = step.writes.first()?.register;
-        // Kernels without a stack load its pointer and never wait for it.
+        // Kernels without a stack still load the stack pointer (R1) and never wait for it.
         let is_unused_stack = Some(register) == Register::new(File::General, 1) && one.results == Pending::Until(0);
         let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
         pending.then_some(Finding { second, first, problem: Problem::NotSettled { register } })

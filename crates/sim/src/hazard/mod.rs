@@ -1,13 +1,18 @@
-//! Hazards: whether every register is read after it was written, and overwritten after it was read, by the rules of the hardware.
+//! Finds data hazards in machine code: registers that are read before they are written, or overwritten before they are read.
 //!
-//! On these GPUs the compiler is the hazard logic. An instruction of fixed latency has its result ready after a number of cycles, and
-//! nothing stops another one from reading too early but the stall counts between them. An instruction of variable latency announces its
-//! result, and the reading of its sources, on one of six scoreboards, and nothing but the wait mask of the other one heeds it.
+//! These GPUs have no hardware interlocks for register dependences. The result of a fixed-latency instruction is available after a known
+//! number of cycles, and only the stall counts in between keep a consumer from reading it too early. A variable-latency instruction signals
+//! its result (write barrier) and the reading of its operands (read barrier) on one of six scoreboards, and only the wait mask of a later
+//! instruction makes that instruction wait.
 //!
-//! [`Step`] is an instruction with what matters here; [`Tracker`] follows a path of them and finds hazards. [`flow`] walks all paths of
-//! a function with it, for any input; [`Watch`] follows the warps of the simulator and sees the paths that one input takes, across
-//! calls, with the lanes that really took part. The rules come from `oriole-hardware` and the bytes; nothing is shared with what sets
-//! control words.
+//! [`Step`] is one instruction reduced to the facts needed here. [`Tracker`] follows one path of steps and reports hazards. Two drivers use
+//! it:
+//!
+//! - [`flow`] is a static check: a forward data-flow analysis over all paths of a code section, valid for every input;
+//! - [`Watch`] is a dynamic check: it follows the warps of the functional simulator, across calls and with the exact active threads, but
+//!   only on the paths that one input takes.
+//!
+//! Latencies come from `oriole-hardware`, everything else from the encoded bytes. No code is shared with the passes that set control words.
 
 pub mod flow;
 mod lanes;
@@ -25,50 +30,52 @@ pub use watch::{Sighting, Watch};
 use oriole_hardware::Kind;
 use oriole_isa::File;
 
-/// Something that may go wrong on the hardware.
+/// A hazard: a pair of instructions of which the second issues too early.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The instruction that comes too early, by number.
+    /// Index of the instruction that issues too early.
     pub second: usize,
-    /// The one that it should have waited for; the same as `second` where there is none.
+    /// Index of the instruction it should have waited for; equal to `second` if the problem concerns one instruction only.
     pub first: usize,
     pub problem: Problem,
 }
 
-/// What is wrong.
+/// The kind of a hazard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
-    /// Too few cycles between the two.
+    /// Fewer cycles between the two instructions than the fixed latency needs.
     TooSoon { kind: Dependence, register: Register, cycles: u32, needed: u32 },
-    /// The first announces itself on a scoreboard, but it is not waited for.
+    /// The first instruction signals a scoreboard, but nothing waits for that scoreboard before the second.
     NotWaited { kind: Dependence, register: Register, scoreboard: u8 },
-    /// The first takes a variable time and announces nothing.
+    /// The first instruction has variable latency and sets no scoreboard.
     NotAnnounced { kind: Dependence, register: Register },
-    /// Waits for a scoreboard that no instruction before it sets.
+    /// Waits for a scoreboard that no instruction before it sets, on any path.
     NeverSet { scoreboard: u8 },
-    /// The scoreboard is waited for sooner after it was set than the hardware can tell.
+    /// Waits for a scoreboard so soon after it was set that the hardware does not see it set yet.
     ScoreboardTooFresh { scoreboard: u8, cycles: u32, needed: u32 },
-    /// The first keeps a register in the reuse cache, the second finds it there, but it was overwritten in between.
+    /// The first instruction puts a register into the reuse cache and the second reads it from there, but the register was overwritten in
+    /// between.
     StaleReuse { register: Register },
-    /// Waits until some setters of a scoreboard are left, of which this one and another do not end in the order of issue.
+    /// Waits (`DEPBAR.LE`) until at most N setters of a scoreboard are pending, but `first` and another setter do not complete in issue
+    /// order.
     CountOutOfOrder { scoreboard: u8 },
-    /// Code that others made comes next, which does not know that the first may still write the register.
+    /// Control leaves the section while the first instruction may still write the register; the code that follows cannot know this.
     NotSettled { register: Register },
-    /// A stall of 12 cycles or more without leave to turn to another warp, which the hardware takes for one or two.
+    /// A stall of 12 or more cycles without yield; the hardware stalls only one or two cycles.
     StallIgnored { stall: u8 },
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Results may be wrong.
+    /// The program may compute wrong results.
     Hazard,
-    /// Odd, but harmless.
+    /// Unusual, but harmless.
     Note,
 }
 
 impl Problem {
-    /// How bad it is.
+    /// Returns the severity; only an unnecessary wait is a note.
     pub fn severity(&self) -> Severity {
         match self {
             Problem::NeverSet { .. } => Severity::Note,
@@ -77,14 +84,14 @@ impl Problem {
     }
 }
 
-/// Which of the two wrote and which read.
+/// The kind of dependence between the first and the second instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dependence {
-    /// Reads what the first writes.
+    /// The second reads a register that the first writes.
     ReadAfterWrite,
-    /// Writes what the first reads.
+    /// The second writes a register that the first reads.
     WriteAfterRead,
-    /// Writes what the first writes.
+    /// The second writes a register that the first writes.
     WriteAfterWrite,
 }
 
@@ -98,22 +105,23 @@ impl From<Kind> for Dependence {
     }
 }
 
-/// A register of one of the four files that have hazards.
+/// A register of one of the four files that have hazards: index of the file × 256 + register number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Register(pub u16);
 
-/// Registers of all files.
+/// Size of tables indexed by [`Register`].
 pub(crate) const REGISTERS: usize = 4 * 256;
+/// The register files that have hazards, in the order of [`Register`] indices.
 const FILES: [File; 4] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate];
 
 impl Register {
-    /// A register, if its file has hazards.
+    /// Returns the register, or `None` if its file has no hazards (convergence barriers, scoreboards).
     pub fn new(file: File, number: u16) -> Option<Register> {
         let file = FILES.iter().position(|&other| other == file)? as u16;
         Some(Register(file * 256 + number))
     }
 
-    /// Its file.
+    /// Returns the register file.
     pub fn file(self) -> File {
         FILES[usize::from(self.0 / 256)]
     }

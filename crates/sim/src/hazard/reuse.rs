@@ -1,33 +1,41 @@
-//! The reuse caches: `.reuse` at an operand keeps the value that went through its slot, and the next instruction that reads the same
-//! register through the same slot takes it from there, even if the register has been overwritten since, however long ago.
+//! Model of the operand reuse caches.
 //!
-//! The value stays until the slot is used again with a register of the same bank, also by an instruction whose guard does not hold (measured
-//! on an H200, and ptxas relies on it). Arithmetic units share a cache, `HFMA2.MMA` has one of its own, and the others have none. Calls empty
-//! them here: functions begin and go on after a call with nothing kept.
+//! `.reuse` on an operand keeps the register's value in the operand's slot. The next instruction that reads the same register through the
+//! same slot gets the cached value, even if the register was overwritten in between, after any number of cycles.
+//!
+//! A value is evicted when its slot reads a register of the same bank, even by an instruction whose guard is false (measured on an H200,
+//! and ptxas relies on it). The arithmetic units share one cache, `HFMA2.MMA` has its own, and other units have none. Calls are assumed to
+//! empty the caches: functions start, and calls return, with nothing cached.
+//!
+//! ```text
+//! IADD3 R8, R4.reuse, R0, RZ    slot 0 keeps the value of R4
+//! MOV   R4, R0                  overwrites R4: the cached value is stale
+//! IADD3 R9, R4, R0, RZ          StaleReuse: slot 0 delivers the old R4
+//! ```
 
 use super::lanes::Mask;
 use super::step::Entry;
 use super::{Finding, Problem, Register, Step};
 
-/// A register that may be in the cache.
+/// A register value that may be in a reuse cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
     pub entry: Entry,
     pub register: Register,
-    /// Whose value it is, by number.
+    /// Index of the instruction that put it there.
     pub step: u32,
-    /// The threads whose register was overwritten since.
+    /// Threads whose register was overwritten since.
     pub stale: Mask,
 }
 
-/// Entries with what may be in them.
+/// The possible contents of the reuse caches.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     pub kept: Vec<Kept>,
 }
 
 impl Cache {
-    /// An instruction reads and then writes.
+    /// Applies an instruction: its reads hit or replace cached values, then its writes make cached values stale.
     pub fn issue(&mut self, number: usize, step: &Step, active: Mask, report: &mut dyn FnMut(Finding)) {
         if self.kept.is_empty() && step.cached.is_empty() {
             return;
@@ -49,7 +57,7 @@ impl Cache {
     }
 }
 
-/// What may be kept if one or the other is the case.
+/// Joins the possible contents of two paths.
 pub(super) fn merge(one: &[Kept], two: &[Kept]) -> Vec<Kept> {
     let mut all: Vec<Kept> = one.iter().chain(two).copied().collect();
     all.sort_unstable();

@@ -1,4 +1,4 @@
-//! An instruction as hazards see it.
+//! Reduces an instruction to the facts that the hazard check needs: register accesses, scoreboards, in-order groups, reuse.
 
 use oriole_hardware::{Class, Classes, ControlRules, Model, Port};
 use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Operand, Value, accesses};
@@ -6,49 +6,50 @@ use smallvec::SmallVec;
 
 use super::Register;
 
-/// A register and the port by which it is read or written.
+/// An access to one register, through the port that determines its latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
     pub register: Register,
     pub port: Port,
 }
 
-/// An instruction: what it touches and what its control word says.
+/// An instruction: its register accesses and its control word.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub class: Class,
     pub control: Control,
     pub reads: SmallVec<[Touch; 8]>,
     pub writes: SmallVec<[Touch; 4]>,
+    /// Whether it has a guard that is not always true.
     pub guarded: bool,
-    /// The predicate it depends on, and whether it must be false.
+    /// The guard predicate, and whether it must be false for the instruction to execute; `None` for no guard and for uniform guards.
     pub guard: Option<(Register, bool)>,
-    /// Whether results come at a time of their own.
+    /// Whether its results have variable latency and need a scoreboard.
     pub results_wait: bool,
-    /// Whether sources are read at a time of their own.
+    /// Whether its operands are read late, so that overwriting them needs a scoreboard.
     pub sources_wait: bool,
-    /// Instructions of one group finish in the order of issue.
+    /// In-order group for results: instructions of one group write their results in issue order.
     pub order: Option<u8>,
-    /// Instructions of one group read their sources in the order of issue.
+    /// In-order group for operands: instructions of one group read their operands in issue order.
     pub queue: Option<u8>,
-    /// Scoreboards that it sets, one bit each, for results and for reads.
+    /// Scoreboards it sets, one bit each: (released when results are written, released when operands are read).
     pub announces: (u8, u8),
-    /// The predicate of an atomic operation says whether the address was of the right kind, which is known once sources are read.
+    /// Whether it is an atomic: its predicate result reports the kind of the address, and is known once operands are read.
     pub tells_early: bool,
-    /// The warp stops until all that is in front of it in the queue of memory operations has been taken from there.
+    /// Whether it is a block barrier at which the warp stops until all earlier instructions in the memory queue have left it.
     pub drains_queue: bool,
-    /// `DEPBAR.LE SBn, count`: waits until no more than `count` are left.
+    /// `DEPBAR.LE SBn, count` waits until at most `count` setters of scoreboard `n` are pending: (n, count).
     pub count_wait: Option<(u8, u32)>,
-    /// Cycles from its issue until a wait for its scoreboards sees them.
+    /// Cycles from its issue until a wait for its scoreboard takes effect.
     pub scoreboard_stall: u8,
-    /// Entries of the reuse caches that it reads through: entry, register, whether it is kept there for the next one.
+    /// Reuse-cache entries it reads through: (entry, register, whether `.reuse` keeps the value).
     pub cached: SmallVec<[(Entry, Register, bool); 3]>,
-    /// Whether its threads end here.
+    /// Whether its active threads exit.
     pub ends: bool,
 }
 
 impl Step {
-    /// What matters of an instruction.
+    /// Extracts the facts from a decoded instruction.
     pub fn new(instruction: &Instruction, model: &Model) -> Step {
         let class = Class::of(instruction);
         let is_redux = instruction.opcode == Opcode::REDUX;
@@ -97,19 +98,21 @@ impl Step {
     }
 }
 
-/// Reductions over a warp end in order, as ptxas' code for sm_110a counts on. The classes do not say so, so that compilers who ask them
-/// wait for each; the group is the last that there is room for.
+/// In-order group of `REDUX` (reductions over a warp), which ptxas' code for sm_110a relies on. The class table does not state this order,
+/// so that Oriole's compiler still waits for each one. The group is the last available number.
 const REDUX_ORDER: u8 = super::track::GROUPS as u8 - 1;
 
-/// The counter of groups of matrix products, beside the six scoreboards.
+/// Index of the counter of warpgroup matrix-product groups, after the six scoreboards.
 const MATRIX_GROUPS: u8 = 6;
 
+/// Returns whether the instruction is a warpgroup matrix product.
 fn is_matrix_group(instruction: &Instruction) -> bool {
     matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
+/// Returns the scoreboards an instruction sets; see [`Step::announces`].
 fn announced(instruction: &Instruction) -> (u8, u8) {
-    // A number beyond the scoreboards that exist announces nothing.
+    // Index 6 does not exist in hardware and signals nothing.
     let bit = |scoreboard: Option<u8>| scoreboard.filter(|&index| index < MATRIX_GROUPS).map_or(0, |index| 1 << index);
     let names_group = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"));
     let group = u8::from(is_matrix_group(instruction) && names_group) << MATRIX_GROUPS;
@@ -117,12 +120,12 @@ fn announced(instruction: &Instruction) -> (u8, u8) {
     (results, reads)
 }
 
-/// A predicate that is not always true.
+/// Returns whether an operand is a predicate other than the constant true.
 fn is_condition(operand: &Operand) -> bool {
     operand.not || matches!(operand.value, Value::Register(_, Some(_)))
 }
 
-/// What can hold a register: each cache has slots, each slot an entry for every bank of registers.
+/// An entry of a reuse cache: each cache has slots, and each slot one entry per register bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     pub cache: u8,
@@ -130,7 +133,7 @@ pub struct Entry {
     pub bank: u8,
 }
 
-/// Units that have no cache leave those of others alone.
+/// Returns the reuse-cache entries an instruction reads through; none for units without a cache, which do not affect the other caches.
 fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> SmallVec<[(Entry, Register, bool); 3]> {
     let mut entries = SmallVec::new();
     let Some(cache) = rules.reuse_cache(class) else { return entries };
@@ -145,6 +148,7 @@ fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> Smal
     entries
 }
 
+/// Decodes an instruction that waits for a count; see [`Step::count_wait`].
 fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
     let number = |at: usize| match instruction.operands.get(at)?.value {
         Value::Integer(number) => u32::try_from(number).ok(),
@@ -159,6 +163,7 @@ fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
     }
 }
 
+/// Decodes the guard; see [`Step::guard`].
 fn guard_of(instruction: &Instruction) -> Option<(Register, bool)> {
     let guard = instruction.guard;
     if guard.uniform || guard.predicate == 7 {

@@ -1,4 +1,4 @@
-//! Short paths: threads that diverge, long runs, notes.
+//! Tests of the tracker on short paths: divergent threads, long runs, notes.
 
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse};
@@ -9,7 +9,7 @@ fn target() -> Target {
     Target::parse("sm_90a").unwrap()
 }
 
-/// Lines of a control word, a blank and an instruction.
+/// Parses lines of control word, one space, and instruction.
 fn instructions(lines: &[&str]) -> Vec<Instruction> {
     let read = |line: &&str| {
         let (control, text) = line.split_once(' ').unwrap();
@@ -23,7 +23,7 @@ fn steps(lines: &[&str]) -> Vec<Step> {
     instructions(lines).iter().map(|instruction| Step::new(instruction, Model::of(target()))).collect()
 }
 
-/// Issues steps by number for groups of threads; what is found.
+/// Issues steps by index for groups of threads and returns the findings.
 fn issue(steps: &[Step], path: impl IntoIterator<Item = (usize, Mask)>) -> Vec<Finding> {
     let mut tracker = Tracker::new(Model::of(target()));
     let mut findings = Vec::new();
@@ -56,7 +56,7 @@ fn time_in_which_threads_pause_does_not_count() {
     let steps = steps(&[SUM[0], SUM[1], "B------:R-:W-:Y:S15 NOP"]);
     assert_eq!(issue(&steps, [(0, LOW), (2, HIGH), (2, HIGH), (1, LOW)]), [too_soon(0, 1, 2)]);
     assert_eq!(issue(&steps, [(0, LOW), (2, HIGH), (2, LOW), (1, LOW)]), []);
-    // What all of them have in flight gets old for those that run, whoever else ran before.
+    // All threads have instruction 0 in flight; its age counts only the cycles in which the reading threads themselves ran.
     assert_eq!(issue(&steps, [(0, !0), (2, LOW), (1, HIGH), (1, LOW)]), [too_soon(0, 1, 2)]);
 }
 
@@ -130,7 +130,7 @@ fn banks_and_matrix_units_keep_registers_of_their_own() {
         found.iter().any(|finding| matches!(finding.problem, Problem::StaleReuse { .. }))
     };
     let (keep, overwrite, read) = ("IADD3 R8, R4.reuse, R0, RZ", "MOV R4, R0", "IADD3 R9, R4, R0, RZ");
-    // As an H200 answers.
+    // Measured on an H200.
     assert!(!is_stale(&[keep, "IADD3 R9, R6, R0, RZ", overwrite, read]), "an even register takes the place of an even one");
     assert!(!is_stale(&[keep, "@P0 IADD3 R9, R6, R0, RZ", overwrite, read]), "whether its guard holds or not");
     assert!(is_stale(&[keep, "IADD3 R9, R5, R0, RZ", overwrite, read]), "an odd one has its own");
@@ -146,7 +146,8 @@ fn banks_and_matrix_units_keep_registers_of_their_own() {
     assert!(is_stale(&[keep_pair, overwrite, read_pair]) && is_stale(&[keep_pair, "MOV R5, R0", read_pair]), "both of a pair are kept");
 }
 
-/// A kernel of so many calls of one function that stands behind it; what is in flight at each call reaches into the function.
+/// Makes a kernel of `calls` calls to one function that follows it; instructions in flight at each call are still in flight in the
+/// function.
 fn with_calls(calls: usize) -> Vec<Instruction> {
     let site = ["MOV R5, R6", "MOV R20, 0x0", "IADD3 R4, R4, 0x1, RZ"];
     let body =
@@ -169,7 +170,7 @@ fn many_calls_of_one_function_are_followed() {
     let check = |code: &[Instruction]| check_function(code, &[], &|_| Vec::new(), Model::of(target()));
     let found = check(&code);
     assert!(found.is_empty(), "{:?}", &found[..found.len().min(3)]);
-    // Now the function reads too early what one of the calls writes right before it, and no other.
+    // Now the function reads, at only one call site, a register too soon after the instruction before the call writes it.
     let early = (calls / 2) * 4 + 2;
     code[early].control.stall = 1;
     code[early + 1].control.stall = 1;

@@ -1,15 +1,24 @@
-//! What is in flight along a path, and what meets it.
+//! Tracks the instructions in flight along one path and checks every new register access against them.
 //!
-//! Time is counted in cycles from the stall counts alone: waiting for a scoreboard can only add to them, and the check must hold when
-//! everything is as fast as it can be. An instruction is in flight until its results are there and its sources are read; for each
-//! register there is a list of those in flight that touch it. A scoreboard is a counter: who waits for it waits for all that set it
-//! before. Instructions of one unit that finish in order ([`Step::order`]) vouch for the earlier ones.
+//! An instruction is in flight until its results are written and its operands are read. For each register, the tracker keeps a list of the
+//! accesses in flight. Each register access of a newly issued instruction is checked against that list: read-after-write, write-after-read
+//! and write-after-write.
 //!
-//! A result of variable latency is in flight until its scoreboard is waited for, however long that takes, while the clock runs as if
-//! nothing ever waited. So one walk covers both extremes: everything that can take long takes forever, and everything else happens at
-//! the earliest time.
+//! Both extremes of timing are covered by one walk. The clock advances by the stall counts only, as if no wait ever took time, so fixed
+//! latencies are checked at the earliest possible issue. A variable-latency access stays in flight until its scoreboard is waited for,
+//! however many cycles pass, as if it took forever.
 //!
-//! Each access has a mask of threads. Only accesses of the same threads meet; uniform registers and scoreboards belong to all of them.
+//! A scoreboard is a counter: waiting for zero waits for all earlier setters. Instructions of one in-order group ([`Step::order`] for
+//! results, [`Step::queue`] for operand reads) complete in issue order, so a wait for one of them also covers the earlier ones.
+//!
+//! Each access carries the mask of threads that execute it. Only accesses of common threads conflict; scoreboards are shared by the warp.
+//!
+//! ```text
+//! 0: LDG R4, [R2]       sets SB0, stall 2   in flight: 0 writes R4 until SB0, reads R2 until SB0
+//! 1: FADD R5, R6, R6    stall 1             in flight: + 1 writes R5, ready 4 cycles after issue
+//! 2: FADD R7, R5, R5                        TooSoon: reads R5 1 cycle after instruction 1, 4 are needed
+//! 3: FADD R8, R4, R4                        NotWaited: reads R4 without waiting for SB0
+//! ```
 
 use oriole_hardware::{Kind, Model};
 use oriole_isa::{Control, File};
@@ -20,48 +29,51 @@ use super::reuse::{self, Cache, Kept};
 use super::step::{Step, Touch};
 use super::{Finding, Problem, REGISTERS, Register};
 
-/// After as many cycles nothing of fixed latency is in flight.
+/// Upper bound of all fixed latencies, in cycles: older instructions of fixed latency are no longer in flight.
 pub(super) const LONGEST: i64 = 64;
-/// Six, and the counter of groups of matrix products.
+/// The six scoreboards of a warp, and the counter of warpgroup matrix-product groups (`gsb0`) as a seventh.
 const SCOREBOARDS: usize = 7;
-/// From the issue of a barrier to the time when the warp stops for it.
+/// Cycles from the issue of a block barrier until the warp stops at it.
 const BARRIER_CYCLES: i64 = 5;
-/// At most as many groups of classes finish, or read, in order.
+/// Maximum number of in-order groups.
 pub(super) const GROUPS: usize = 16;
+/// Index of the counter of matrix-product groups among the scoreboards.
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
-/// How many that read a register late and announce nothing are remembered; an overwriting one offends against each of them.
+/// Maximum number of reads tracked per register; beyond that the oldest read is dropped. Bounds the cost where many paths merge.
 const READERS: usize = 8;
-/// Among so many that touch the register.
+/// Number of most recent accesses of a register among which reads are counted against [`READERS`].
 const RECENT: usize = 64;
-/// The counter of a scoreboard goes no further, so older setters than that need not be remembered for a count.
+/// Highest count of a scoreboard. `DEPBAR.LE` cannot refer to older setters individually.
 const DEEPEST_COUNT: usize = 64;
-/// How many flights are recorded at least before those that matter no more are thrown away.
+/// Minimum number of recorded instructions before [`Tracker::compact`] removes those that no longer matter.
 const CROWDED: usize = 512;
 
-/// How something of an instruction in flight becomes known to be done.
+/// When the results, or the operand reads, of an instruction in flight are known to be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pending {
+    /// They are complete.
     Done,
-    /// When one of these scoreboards is waited for; none if it is announced nowhere.
+    /// Complete when any of these scoreboards (one bit each) is waited for; 0 if no scoreboard signals it.
     Until(u8),
 }
 
-/// An instruction in flight at the border of a block.
+/// An instruction in flight at a block boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
+    /// Index of the instruction.
     pub step: u32,
-    /// Cycles since its issue, at least.
+    /// Minimum number of cycles since its issue, capped at 64 (`LONGEST`).
     pub age: u8,
     pub results: Pending,
     pub reads: Pending,
-    /// Place in the order of issue, from 1; 0 if paths do not agree on it.
+    /// Position in issue order among the instructions in flight, from 1; 0 if the order is unknown after a merge.
     pub rank: u32,
-    /// Whether it is in flight on all paths, so that waiting for it says something about those before it.
+    /// Whether it is in flight on all paths, so that waiting for it proves that earlier instructions of its in-order group are complete.
     pub vouches: bool,
 }
 
 impl Carried {
-    /// What is known if either may be the case.
+    /// Joins the states of one instruction on two paths: the smaller age, and only the scoreboards that signal completion on both.
     pub fn merge(self, other: Carried) -> Carried {
         let both = |one: Pending, two: Pending| match (one, two) {
             (Pending::Done, other) | (other, Pending::Done) => other,
@@ -78,19 +90,19 @@ impl Carried {
     }
 }
 
-/// What may be the case at the border of a block.
+/// The abstract state at a block boundary: everything that may be in flight on some path to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Border {
-    /// By number of the instruction.
+    /// Instructions in flight, ascending by index.
     pub flights: Vec<Carried>,
-    /// In the reuse cache, in ascending order.
+    /// Possible contents of the reuse cache, in ascending order.
     pub kept: Vec<Kept>,
-    /// Scoreboards that were set before, one bit each.
+    /// Scoreboards that were set on some path, one bit each.
     pub announced: u8,
 }
 
 impl Border {
-    /// What may be the case if one or the other is.
+    /// Joins the states of two paths.
     pub fn merge(&self, other: &Border) -> Border {
         Border {
             flights: merge_flights(&self.flights, &other.flights),
@@ -100,62 +112,73 @@ impl Border {
     }
 }
 
+/// An instruction in flight on the current path.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     step: u32,
+    /// Cycle of issue; negative for instructions carried in from predecessors.
     issued: i64,
-    /// The threads' pauses then.
+    /// Index of the per-thread pause totals at issue, see [`Pauses`].
     pauses: u32,
+    /// Threads that executed it together.
     group: Mask,
-    /// Place in the order of issue of this path; those carried into it from different places have none.
+    /// Position in issue order on this path; 0 if the order is unknown after a merge of paths.
     rank: u32,
+    /// See [`Carried::vouches`].
     vouches: bool,
     results: Pending,
     reads: Pending,
 }
 
+/// An access in flight to one register.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    /// Index into [`Tracker::flights`].
     flight: u32,
     touch: Touch,
     write: bool,
     lanes: Mask,
 }
 
-/// What is in flight on a path. All methods get the same steps.
+/// The state of one path. All methods must be passed the same slice of steps.
 pub struct Tracker<'a> {
     model: &'a Model,
+    /// Clock in cycles: the sum of the stall counts so far.
     now: i64,
+    /// Rank of the next instruction.
     rank: u32,
     flights: Vec<Flight>,
-    /// How many of them are too many.
+    /// Number of recorded instructions at which the next compaction runs.
     crowded: usize,
-    /// For each register who touches it.
+    /// For each register the accesses in flight.
     entries: Vec<SmallVec<[Entry; 4]>>,
+    /// Registers whose list may be non-empty; may contain duplicates.
     touched: Vec<Register>,
-    /// For each scoreboard who sets it and is not known to be done.
+    /// For each scoreboard the instructions that set it and have not been waited for, in issue order.
     setters: [Vec<u32>; SCOREBOARDS],
-    /// For each scoreboard whom a later one in order, which sets it, vouches for.
+    /// For each scoreboard the instructions that do not set it themselves, but that a later instruction of the same in-order group covers
+    /// with it.
     vouched: [Vec<u32>; SCOREBOARDS],
-    /// For each order group the rank up to which all results, all reads are done.
+    /// For each in-order group of results the rank below which all results are complete.
     results_done: [u32; GROUPS],
+    /// For each in-order group of operand reads the rank below which all reads are complete.
     reads_done: [u32; GROUPS],
-    /// When each predicate was written last, by rank.
+    /// Rank of the last write of each predicate.
     predicate_written: [u32; 8],
     pauses: Pauses,
     cache: Cache,
-    /// Scoreboards that were set so far.
+    /// Scoreboards that were set so far, one bit each.
     announced: u8,
-    /// The queue that a barrier empties, its rank, and its issue.
+    /// A block barrier that is draining a memory queue: the queue, the barrier's rank, and its cycle of issue.
     draining: Option<(usize, u32, i64)>,
-    /// The order in which groups of matrix products end, once one was seen.
+    /// In-order group of warpgroup matrix products; `None` until the first one is seen.
     matrix_order: Option<u8>,
-    /// Whether the present instruction executes for sure: it has no guard, or it is known for which threads the guard holds.
+    /// Whether the current instruction surely executes: it has no guard, or the active threads are known.
     executes_surely: bool,
 }
 
 impl<'a> Tracker<'a> {
-    /// Nothing in flight.
+    /// Makes a tracker with nothing in flight.
     pub fn new(model: &'a Model) -> Self {
         Tracker {
             model,
@@ -179,7 +202,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// Starts a path with these in flight.
+    /// Starts a new path with the given state.
     pub fn enter(&mut self, steps: &[Step], border: &Border) {
         let carried = &border.flights;
         self.pauses.clear();
@@ -194,6 +217,7 @@ impl<'a> Tracker<'a> {
         self.draining = None;
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
+        // A guard predicate may have been written anywhere before: do not pair opposite guards across the boundary.
         self.predicate_written = [self.rank; 8];
         let mut in_order: SmallVec<[&Carried; 16]> = carried.iter().collect();
         in_order.sort_by_key(|one| one.rank);
@@ -202,7 +226,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// What is still in flight, by number of the instruction.
+    /// Returns the state at the end of the path.
     pub fn leave(&mut self, steps: &[Step]) -> Border {
         self.end_draining();
         let used = self.used();
@@ -210,7 +234,8 @@ impl<'a> Tracker<'a> {
             .flights
             .iter()
             .zip(&used)
-            // Young ones say of those before them that they are done, where a path on which they are not meets this one.
+            // Recent instructions are kept even if no list refers to them: after a merge with a path on which they are still pending, a
+            // wait for them covers earlier instructions of their in-order group.
             .filter(|(flight, used)| **used || self.now - flight.issued < LONGEST)
             .map(|(flight, _)| Carried {
                 step: flight.step,
@@ -228,6 +253,7 @@ impl<'a> Tracker<'a> {
             .collect();
         carried.sort_by_key(|one| one.rank);
         share_scoreboards(steps, &mut carried);
+        // Renumber ranks densely from 1, so that equal states compare equal and the fixed point is reached.
         let (mut last, mut dense) = (0, 0);
         for one in &mut carried {
             dense += u32::from(one.rank != last);
@@ -235,6 +261,7 @@ impl<'a> Tracker<'a> {
             one.rank = dense;
         }
         carried.sort_by_key(|one| (one.step, std::cmp::Reverse(one.rank)));
+        // A loop body may have the same instruction in flight several times: keep the youngest with the joined state.
         carried.dedup_by(|older, one| {
             let same = one.step == older.step;
             if same {
@@ -247,16 +274,17 @@ impl<'a> Tracker<'a> {
         Border { flights: carried, kept, announced: self.announced }
     }
 
-    /// The next instruction of the path; what is wrong with it goes to `report`.
+    /// Issues the next instruction of the path for the whole warp; hazards are passed to `report`.
     pub fn issue(&mut self, steps: &[Step], number: usize, report: &mut dyn FnMut(Finding)) {
         self.advance(steps, number, (ALL, ALL), !steps[number].guarded, report);
     }
 
-    /// The same for the threads of a group, of which the guard holds for the active ones.
+    /// Issues the next instruction for the threads of `group`; its guard holds for the threads of `active`.
     pub fn issue_for(&mut self, steps: &[Step], number: usize, group: Mask, active: Mask, report: &mut dyn FnMut(Finding)) {
         self.advance(steps, number, (group, active), true, report);
     }
 
+    /// Advances the path by one instruction: waits first, then checks its accesses, then records it as in flight.
     fn advance(
         &mut self,
         steps: &[Step],
@@ -294,6 +322,7 @@ impl<'a> Tracker<'a> {
         if let Some(queue) = step.queue.filter(|_| step.drains_queue) {
             self.draining = Some((usize::from(queue), self.rank, self.now));
         }
+        // A write barrier is released after the operands were read, so it also signals the reads.
         let (write, read) = step.announces;
         let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
         let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(write | read) };
@@ -307,7 +336,7 @@ impl<'a> Tracker<'a> {
         self.now += i64::from(cycles_of(step.control));
     }
 
-    /// Threads end: what is in flight for them alone concerns nobody.
+    /// Drops the accesses in flight of threads that have exited; uniform registers are kept because the warp shares them.
     pub fn end(&mut self, lanes: Mask) {
         for register in &self.touched {
             let list = &mut self.entries[usize::from(register.0)];
@@ -318,7 +347,8 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// A barrier stops the warp a few cycles after its issue; then all that was in front of it in the queue has read its sources.
+    /// A block barrier stops the warp a few cycles after issue. By then every earlier memory instruction in the queue has read its
+    /// operands.
     fn end_draining(&mut self) {
         if let Some((queue, rank, issued)) = self.draining
             && self.now - issued >= BARRIER_CYCLES
@@ -328,8 +358,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// For each flight whether something can still meet it: it touches a register that nobody overwrote since, or sets a scoreboard that
-    /// nobody waited for since.
+    /// Returns for each recorded instruction whether a later one can still conflict with it: some register list or scoreboard refers to it.
     fn used(&self) -> Vec<bool> {
         let mut used = vec![false; self.flights.len()];
         let entries = self.touched.iter().flat_map(|register| &self.entries[usize::from(register.0)]);
@@ -337,11 +366,12 @@ impl<'a> Tracker<'a> {
         used
     }
 
-    /// How many instructions it remembers.
+    /// Returns the number of recorded instructions.
     pub fn in_flight(&self) -> usize {
         self.flights.len()
     }
 
+    /// Records an instruction as in flight: with its scoreboards, and with each register that it accesses.
     fn launch(&mut self, steps: &[Step], flight: Flight, active: Mask) {
         let step = &steps[flight.step as usize];
         let number = self.flights.len() as u32;
@@ -349,6 +379,7 @@ impl<'a> Tracker<'a> {
         let set = step.announces.0 | step.announces.1;
         for scoreboard in 0..SCOREBOARDS {
             if (announced(flight.results) | announced(flight.reads)) >> scoreboard & 1 == 1 {
+                // A scoreboard in the pending mask that the instruction does not set comes from a later one of its in-order group.
                 let list = if set >> scoreboard & 1 == 1 { &mut self.setters } else { &mut self.vouched };
                 list[scoreboard].push(number);
             }
@@ -372,7 +403,7 @@ impl<'a> Tracker<'a> {
                 self.touched.push(entry.touch.register);
             }
             if list.len() >= READERS && !entry.write {
-                // Where very many calls of a function meet, only the last few are counted.
+                // Calls of a function from very many sites would otherwise make the list, and the check, quadratic.
                 let recent = list.len().saturating_sub(RECENT);
                 let mut readers = (recent..list.len()).filter(|&at| !list[at].write);
                 if let Some(oldest) = readers.next().filter(|_| readers.count() + 1 >= READERS) {
@@ -383,7 +414,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// The path has waited until no more than `count` of those that set a scoreboard are left.
+    /// Records that the path waits until at most `count` setters of a scoreboard are pending; the oldest setters are then complete.
     fn wait(&mut self, steps: &[Step], number: usize, scoreboard: usize, count: usize, report: &mut dyn FnMut(Finding)) {
         if scoreboard != MATRIX_GROUPS && self.announced >> scoreboard & 1 == 0 {
             report(Finding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
@@ -404,6 +435,7 @@ impl<'a> Tracker<'a> {
             let flight = &mut self.flights[setter as usize];
             let first = flight.step as usize;
             let cycles = self.now - flight.issued;
+            // `DEPBAR` waits one cycle later than the wait mask of an ordinary instruction.
             let needed = u32::from(steps[first].scoreboard_stall).saturating_sub(u32::from(steps[number].count_wait.is_some()));
             if scoreboard != MATRIX_GROUPS && cycles < i64::from(needed) {
                 let problem = Problem::ScoreboardTooFresh { scoreboard: scoreboard as u8, cycles: cycles as u32, needed };
@@ -412,6 +444,7 @@ impl<'a> Tracker<'a> {
             let holds = |pending: Pending| matches!(pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1);
             let step = &steps[first];
             let is_own = step.announces.0 >> scoreboard & 1 == 1;
+            // With a count, only the instructions' own signals are ordered; inherited ones need a wait for zero.
             if holds(flight.results) && (is_own || count == 0) {
                 flight.results = Pending::Done;
                 if let Some(group) = step.order.map(usize::from).filter(|_| flight.vouches && is_own) {
@@ -434,7 +467,8 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// That some setters of a scoreboard are done tells which ones only if they end in the order of issue.
+    /// Reports setters of a scoreboard that do not complete in issue order: a count of pending setters then does not tell which are
+    /// complete.
     fn count_in_order(&self, steps: &[Step], number: usize, scoreboard: usize, report: &mut dyn FnMut(Finding)) {
         let order = |setter: &u32| {
             let step = &steps[self.flights[*setter as usize].step as usize];
@@ -448,6 +482,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
+    /// Returns when the results of an instruction are complete, including what its in-order group implies.
     fn results_of(&self, steps: &[Step], flight: &Flight) -> Pending {
         match steps[flight.step as usize].order {
             Some(group) if flight.rank < self.results_done[usize::from(group)] => Pending::Done,
@@ -455,6 +490,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
+    /// Returns when the operand reads of an instruction are complete. Written results imply that the operands were read.
     fn reads_of(&self, steps: &[Step], flight: &Flight) -> Pending {
         match steps[flight.step as usize].queue {
             Some(queue) if flight.rank < self.reads_done[usize::from(queue)] => Pending::Done,
@@ -463,7 +499,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// Whether the guards of the two are opposites, so that a thread executes only one of them.
+    /// Returns whether the two guards are opposites on an unchanged predicate, so that no thread executes both instructions.
     fn excludes(&self, flight: &Flight, before: &Step, after: &Step) -> bool {
         match (before.guard, after.guard) {
             (Some((one, negated)), Some((two, other))) => {
@@ -473,7 +509,7 @@ impl<'a> Tracker<'a> {
         }
     }
 
-    /// Holds a new access against all that touch its register.
+    /// Checks a new access against all accesses in flight to its register; removes those that need no further checks.
     fn meet(&mut self, steps: &[Step], number: usize, touch: Touch, write: bool, lanes: Mask, report: &mut dyn FnMut(Finding)) {
         let at = usize::from(touch.register.0);
         if self.entries[at].is_empty() || lanes == 0 {
@@ -502,10 +538,12 @@ impl<'a> Tracker<'a> {
             } else {
                 self.model.need(kind, file, entry.touch.port, touch.port)
             };
+            // The predicate result of an atomic is available once the operands were read.
             let early = steps[first].tells_early && touch.register.file() == File::Predicate;
             let pending = if entry.write && !early { self.results_of(steps, flight) } else { self.reads_of(steps, flight) };
             let register = touch.register;
             let (before, after) = (&steps[first], &steps[number]);
+            // Within one in-order group the hardware itself keeps writes, and reads before writes, in order.
             let in_order = match kind {
                 Kind::Waw => before.order.is_some() && before.order == after.order,
                 Kind::War => before.queue.is_some() && before.queue == after.queue,
@@ -530,14 +568,14 @@ impl<'a> Tracker<'a> {
             if !self.executes_surely {
                 return keep;
             }
-            // What is done, found or overwritten is so for these threads only.
+            // Complete, reported or overwritten: for these threads later accesses need no check against this one.
             entry.lanes &= !lanes;
             entry.lanes != 0
         });
         self.entries[at] = list;
     }
 
-    /// Throws away flights that nothing can meet any more.
+    /// Removes recorded instructions that can no longer conflict, and renumbers the rest.
     fn compact(&mut self, steps: &[Step]) {
         let mut used = vec![false; self.flights.len()];
         let mut registers = std::mem::take(&mut self.touched);
@@ -570,13 +608,14 @@ impl<'a> Tracker<'a> {
             setters.iter().for_each(|&setter| used[setter as usize] = true);
         }
         for flight in &mut self.flights {
-            // Old is old, whoever paused.
+            // Beyond the longest latency the exact age is irrelevant: drop the reference to old pause totals.
             if self.pauses.age(flight.pauses, self.now - flight.issued, flight.group) >= LONGEST {
                 flight.pauses = self.pauses.current();
             }
         }
         let forgotten = (0..used.len()).filter(|&at| used[at]).map(|at| self.flights[at].pauses).min();
         let forgotten = self.pauses.forget(forgotten.unwrap_or_else(|| self.pauses.current()));
+        // New index of each remaining instruction: the number of remaining ones before it.
         let mut place = 0;
         let next = |used: &bool| {
             place += u32::from(*used);
@@ -597,8 +636,8 @@ impl<'a> Tracker<'a> {
     }
 }
 
-/// Waiting for one that finishes, or reads, in order tells of all before it, whichever way control takes from here: they get its
-/// scoreboards too. They are given in the order of issue.
+/// Adds to each instruction the scoreboards of later ones in the same in-order group, because waiting for a later one covers it, on
+/// whichever path control continues. `carried` must be in issue order.
 fn share_scoreboards(steps: &[Step], carried: &mut [Carried]) {
     let (mut results, mut reads) = ([0; GROUPS], [0; GROUPS]);
     for equals in carried.chunk_by_mut(|one, other| one.rank == other.rank).rev() {
@@ -618,19 +657,20 @@ fn share_scoreboards(steps: &[Step], carried: &mut [Carried]) {
     }
 }
 
-/// The threads for which a register is read: the guard is read for the whole group. Uniform registers are one for the warp, but groups that
-/// diverged hold in them what is the same for all, so each group answers for its own order alone, as it does on its own paths.
+/// Returns the threads for which a register is read. Guards and uniform predicates are read for the whole group, all other registers for
+/// the active threads. Uniform registers are shared by the warp, but divergent groups hold warp-uniform values in them, so each group is
+/// checked against its own accesses only.
 fn reading_lanes(step: &Step, touch: Touch, group: Mask, active: Mask) -> Mask {
     let is_guard = step.guard.is_some_and(|(guard, _)| guard == touch.register) || touch.register.file() == File::UniformPredicate;
     if is_guard { group } else { active }
 }
 
-/// A stall that the hardware does not heed: it is that long only where the scheduler may turn to other warps.
+/// Returns whether the hardware ignores the stall count: counts of 12 and more are honoured only with yield.
 fn is_ignored(control: Control) -> bool {
     control.stall >= 12 && control.stay
 }
 
-/// Cycles until the next instruction, at least. No stall at all is a special case: two cycles, and many more with yield.
+/// Returns the minimum number of cycles until the next instruction. A stall count of 0 means two cycles (many more with yield).
 fn cycles_of(control: Control) -> u8 {
     match control.stall {
         _ if is_ignored(control) => 1,
@@ -639,7 +679,8 @@ fn cycles_of(control: Control) -> u8 {
     }
 }
 
-/// What may be in flight if one or the other is the case. The order of issue is kept where both agree on it.
+/// Joins two sorted lists of instructions in flight. Ranks of `one` are kept if both lists agree on the issue order; otherwise all become
+/// 0. An instruction that is only in `two` gets rank 0, because its position among those of `one` is unknown.
 fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
     let mut merged: Vec<Carried> = Vec::with_capacity(one.len().max(two.len()));
     let (mut at, mut other) = (0, 0);

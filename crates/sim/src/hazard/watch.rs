@@ -1,12 +1,12 @@
-//! Hazards of a program while it runs in the simulator.
+//! Dynamic hazard check: observes the functional simulator and reports hazards on the executed paths.
 //!
-//! Each warp has a [`Tracker`] that gets what the warp issues, with the threads that take part. Time is that of the stall counts alone,
-//! the shortest there can be, and what has no fixed latency is outstanding until its scoreboard is waited for, the longest it can be; so
-//! a clean run says that this path is right whatever memory and the other warps do. What one group of a diverged warp issues meets
-//! only the registers of its own threads, and time in which it pauses does not count for it.
+//! Each warp has a [`Tracker`] that is given every instruction the warp issues, with its active threads. Time is the sum of the stall
+//! counts, the shortest possible; a variable-latency result is pending until its scoreboard is waited for, the longest possible. A run
+//! without findings therefore proves the executed path free of hazards, whatever the timing of memory and other warps. After divergence,
+//! each group is checked against its own threads' accesses only, and time in which it is paused does not count.
 //!
-//! The path, unlike that of the static check, is real: loops run as often as they do, calls go where they go, a guard that fails touches
-//! nothing. Each pair of instructions is reported once for each problem.
+//! Unlike the static check in [`super::flow`], this one sees only real paths: actual trip counts, actual call targets, and no access by an
+//! instruction whose guard is false. Each combination of two instructions and a kind of problem is reported once.
 
 use oriole_hardware::Model;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,27 +17,28 @@ use super::{Finding, Problem, Severity, Step};
 use crate::sass::warp::Warp;
 use crate::sass::{Issue, Observer};
 
-/// A finding where it was made first.
+/// A hazard and the place of its first occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
     pub problem: Problem,
-    /// The instruction that comes too early.
+    /// The instruction that issues too early.
     pub second: Line,
-    /// The one that it should have waited for; none if it is wrong by itself.
+    /// The instruction it should have waited for; `None` if the problem concerns one instruction only.
     pub first: Option<Line>,
-    /// Number of the block in the grid, of the warp in the block.
+    /// Linear index of the block in the grid.
     pub block: u64,
+    /// Index of the warp in the block.
     pub warp: u32,
-    /// The threads that issued the second.
+    /// Threads that issued the second instruction.
     pub lanes: Mask,
 }
 
-/// An instruction of the program.
+/// An instruction, as shown to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Bytes from the start of its function.
+    /// Offset in bytes from the start of its function.
     pub offset: u64,
-    /// Control word and text.
+    /// Control word and SASS text.
     pub text: String,
 }
 
@@ -52,26 +53,33 @@ impl std::fmt::Display for Sighting {
     }
 }
 
-/// Looks for hazards in what the simulator executes.
+/// Observer of the simulator that collects hazards.
 pub struct Watch {
+    /// Number of findings after which checking stops.
     limit: usize,
+    /// Least severe kind of finding to report.
     severity: Severity,
     found: Vec<Sighting>,
+    /// Pairs of instructions and kinds of problem that were already reported.
     seen: FxHashSet<(usize, usize, std::mem::Discriminant<Problem>)>,
+    /// All instructions seen so far, in the order of their first execution.
     steps: Vec<Step>,
     lines: Vec<Line>,
-    /// The number of the step at an address.
+    /// Index of the step for each instruction address.
     numbers: FxHashMap<u64, u32>,
+    /// Index into `states` of each running warp, by (block, warp).
     warps: FxHashMap<(u64, u32), usize>,
-    /// The warp of the last instruction and its place.
+    /// The warp of the last instruction and its index: a cache in front of `warps`.
     last: Option<((u64, u32), usize)>,
     states: Vec<State>,
+    /// Indices of states of warps that have ended, for reuse.
     free: Vec<usize>,
 }
 
+/// The state of one warp.
 struct State {
     tracker: Tracker<'static>,
-    /// Threads that have not ended.
+    /// Threads that have not exited.
     alive: Mask,
 }
 
@@ -82,7 +90,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Finds all hazards.
+    /// Makes an observer that reports all hazards and no notes.
     pub fn new() -> Watch {
         Watch {
             limit: usize::MAX,
@@ -99,24 +107,24 @@ impl Watch {
         }
     }
 
-    /// Looks no further once it has found as many.
+    /// Stops checking after `count` findings.
     pub fn limit(mut self, count: usize) -> Watch {
         self.limit = count;
         self
     }
 
-    /// Reports notes too.
+    /// Also reports notes.
     pub fn with_notes(mut self) -> Watch {
         self.severity = Severity::Note;
         self
     }
 
-    /// What was found, in the order of execution.
+    /// Returns the findings in order of execution.
     pub fn findings(&self) -> &[Sighting] {
         &self.found
     }
 
-    /// The number of the instruction's step.
+    /// Returns the index of the instruction's step, which is added on first execution.
     fn number(&mut self, issue: &Issue<'_>) -> usize {
         if let Some(&number) = self.numbers.get(&issue.address) {
             return number as usize;
@@ -130,7 +138,7 @@ impl Watch {
         number
     }
 
-    /// The place of the warp's state.
+    /// Returns the index of the warp's state, which is set up on the warp's first instruction.
     fn state(&mut self, issue: &Issue<'_>) -> usize {
         let warp = (issue.block, issue.warp);
         if let Some((last, place)) = self.last
@@ -165,7 +173,7 @@ impl Observer for Watch {
         let place = self.state(issue);
         let state = &mut self.states[place];
         let (seen, found, lines, severity) = (&mut self.seen, &mut self.found, &self.lines, self.severity);
-        // Threads that have ended do not pause.
+        // If all threads that have not exited run, nothing is paused: exited threads do not count as paused.
         let group = if issue.group == state.alive { ALL } else { issue.group };
         state.tracker.issue_for(&self.steps, number, group, issue.active, &mut |finding| {
             let Finding { first, second, problem } = finding;

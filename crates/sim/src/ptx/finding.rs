@@ -1,43 +1,43 @@
-//! What a run reports: behaviour that PTX leaves undefined, and why a program cannot be run at all.
+//! Results of a run: undefined behaviour in the program, and reasons why a program cannot be run.
 
 use std::fmt;
 
 /// A kind of undefined behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FindingKind {
-    /// A value that was never written decides something: it is stored to global memory, used as an address, a guard or a mask.
+    /// An uninitialized value affects behaviour: it is stored to global memory, or used as an address, a guard or a mask.
     Uninitialized,
-    /// An access outside of every allocation of its space.
+    /// An access outside all allocations of its space.
     OutOfBounds,
-    /// An address that is no multiple of the access's size.
+    /// An address that is not a multiple of the access size.
     Misaligned,
-    /// A store to memory that cannot be written, or an atomic operation there.
+    /// A store or atomic to read-only memory.
     ReadOnly,
-    /// An aligned barrier that the threads of a warp reach at different places, or only some of them.
+    /// An aligned barrier that the threads of a warp reach at different instructions, or that only some of them reach.
     DivergentBarrier,
-    /// Threads that wait for others which will never come.
+    /// Threads that wait for others that will never arrive.
     Deadlock,
-    /// Two threads access the same byte of shared memory, one of them writes, and nothing orders them.
+    /// Two threads access the same byte of shared memory, at least one writes, and nothing orders the accesses.
     Race,
     /// `trap`, `brkpt` or a failed assertion.
     Trap,
-    /// A call of something that is no function, or with parameters it does not have.
+    /// A call of an address that is not a function, or with the wrong parameters.
     BadCall,
-    /// A member mask without the executing thread, a table index out of range and the like.
+    /// A member mask without the executing thread, a branch index out of range, and similar.
     BadOperand,
-    /// More calls or local memory than a thread has.
+    /// Too many nested calls, or too much local memory.
     StackOverflow,
-    /// The run took more steps than the options allow.
+    /// The step limit was exceeded.
     TooManySteps,
 }
 
 impl FindingKind {
-    /// Whether the run cannot go on after it.
+    /// Returns whether the run must stop.
     pub fn is_fault(self) -> bool {
         !matches!(self, FindingKind::Uninitialized | FindingKind::Race | FindingKind::DivergentBarrier)
     }
 
-    /// In words.
+    /// Returns the name for messages.
     pub fn name(self) -> &'static str {
         match self {
             FindingKind::Uninitialized => "uninitialized value",
@@ -56,12 +56,12 @@ impl FindingKind {
     }
 }
 
-/// Undefined behaviour, and where it happened.
+/// An occurrence of undefined behaviour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub kind: FindingKind,
     pub kernel: String,
-    /// The line of the PTX text, counted from one; zero if no single line is to blame.
+    /// Line of the PTX text, from 1; 0 if no single line is responsible.
     pub line: u32,
     pub block: [u32; 3],
     pub thread: [u32; 3],
@@ -77,14 +77,14 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Why a module or a launch cannot be run, or was stopped.
+/// The reason a module or a launch cannot be run, or was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The interpreter has no code for an instruction or a feature.
+    /// An instruction or feature that the interpreter does not implement.
     Unsupported { feature: String, line: u32 },
-    /// The launch does not fit the module.
+    /// The launch does not match the module.
     Launch(String),
-    /// The program did something after which it cannot go on; what was found before comes with it.
+    /// The program cannot continue after this fault. `earlier` has the findings before it.
     Fault { fault: Finding, earlier: Vec<Finding> },
 }
 

@@ -1,7 +1,7 @@
-//! The PTX interpreter: runs a module by the manual's meaning, and says where the manual gives none.
+//! PTX interpreter: executes a module as the manual defines it, and reports behaviour that the manual leaves undefined.
 //!
-//! It is the reference of the project, so it shares nothing with the compiler but the front end and `oriole-sem`. [`Program::new`]
-//! decodes a checked module once; [`Program::load`] puts its variables into a [`Memory`]; [`Loaded::run`] runs a kernel there.
+//! It is the project's reference for results, so it shares only the front end and `oriole-sem` with the compiler. [`Program::new`] decodes
+//! a checked module once; [`Program::load`] puts its variables into a [`Memory`]; [`Loaded::run`] runs a kernel there.
 //!
 //! ```
 //! use oriole_sim::ptx::{Options, Program};
@@ -27,25 +27,27 @@
 //! assert_eq!(memory.contents(out).unwrap(), [0, 0, 0, 0, 1, 0, 0, 0]);
 //! ```
 //!
-//! **Threads.** A warp of 32 threads runs one group of threads at a time (`run/warp.rs`); divergence needs no help from the program.
-//! Every thread that can go on goes on eventually, also when another one of its warp, block or grid spins. Operations that synchronize
-//! a warp wait for all threads of their mask (`run/together.rs`), barriers for those of the block (`run/block.rs`).
+//! **Threads.** A warp of 32 threads runs one group of threads at a time (`run/warp.rs`); the program need not do anything about
+//! divergence. Every thread that can make progress eventually does, even if another thread of its warp, block or grid spins.
+//! Warp-synchronous operations wait for all threads of their mask (`run/together.rs`), barriers for the threads of the block
+//! (`run/block.rs`).
 //!
-//! **Undefined values.** A register that was never written may be copied, computed with, passed, and stored to local, shared and
-//! parameter memory: its bits are tracked through all of these. It is reported where it decides something or leaves the kernel's own
-//! memory: as an address, a guard, the index of a branch, a member mask, an operand of a barrier or of an atomic operation, the
-//! address of a function, or a value that is stored to global memory. Logic, shifts, packing and `selp` are exact by bit; any other
-//! operation with an undefined bit has an undefined result.
+//! **Undefined values.** An uninitialized register may be copied, computed with, passed to a function, and stored to local, shared and
+//! parameter memory; its undefined bits are tracked through all of these. It is reported where it affects behaviour or leaves the kernel's
+//! own memory: as an address, a guard, a branch index, a member mask, an operand of a barrier or atomic, a function address, or a value
+//! stored to global memory. Logic, shifts, packing and `selp` are tracked exactly per bit; any other operation with an undefined input bit
+//! has a fully undefined result.
 //!
-//! **Memory** is sequentially consistent: threads take turns, and each sees what others wrote before. What weaker orders would allow is
-//! not explored, but a program that depends on it has races. Asynchronous copies happen as late as they may (`run/copy.rs`).
+//! **Memory** is sequentially consistent: threads take turns, and each sees all earlier writes. The additional outcomes of weaker orders
+//! are not explored, but a program that depends on them has data races. Asynchronous copies are performed as late as allowed
+//! (`run/copy.rs`).
 //!
-//! **Not supported** are bulk and tensor copies, `mbarrier`, clusters beyond their special registers, `wmma`, `wgmma`, `tcgen05`, sparse
-//! and scaled `mma`, textures, surfaces, video instructions, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
+//! **Not supported**: bulk and tensor copies, `mbarrier`, clusters beyond their special registers, `wmma`, `wgmma`, `tcgen05`, sparse and
+//! scaled `mma`, textures, surfaces, video instructions, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
-//! **Where the manual leaves something open** the interpreter does what is likely on hardware: division of integers by zero gives all
-//! ones, the approximate functions give the correctly rounded result, exited threads do not count at barriers without a count, and a
-//! kernel's blocks may wait for each other.
+//! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,
+//! approximate functions give the correctly rounded result, exited threads do not count at barriers without a thread count, and the blocks
+//! of a kernel may wait for each other.
 
 mod decode;
 mod finding;
@@ -64,16 +66,16 @@ use crate::Launch;
 use crate::kernel_test::{self, Failure, Setup};
 use crate::memory::Memory;
 
-/// What a run looks for, and how long.
+/// Which checks a run performs, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Report values that were never written.
+    /// Report uses of uninitialized values.
     pub undefined_values: bool,
     /// Report data races in shared memory.
     pub races: bool,
-    /// Steps of warps after which the run is stopped.
+    /// Warp steps after which the run is stopped.
     pub most_steps: u64,
-    /// What `malloc` may give.
+    /// Size of the `malloc` heap in bytes.
     pub heap_bytes: u64,
 }
 
@@ -83,34 +85,33 @@ impl Default for Options {
     }
 }
 
-/// The outcome of a run that came to its end.
+/// The result of a completed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Undefined behaviour that did not stop the run.
     pub findings: Vec<Finding>,
-    /// Instructions, each counted for every thread that executed it.
+    /// Number of executed instructions, counted once per thread.
     pub instructions: u64,
-    /// What `vprintf` wrote.
+    /// Text printed by `vprintf`.
     pub output: String,
 }
 
 impl Program {
-    /// Decodes a module that [`oriole_ptx::check`] found valid. The text is what it was made from, for line numbers.
+    /// Decodes a module that [`oriole_ptx::check`] accepted. `text` is the module's source, used for line numbers.
     ///
-    /// A function with an instruction that the interpreter does not support is an error for whoever launches a kernel that needs it;
-    /// see [`Program::refused`].
+    /// A function with an unsupported instruction is an error only when a launched kernel needs it; see [`Program::refused`].
     pub fn new(module: &Module, text: &[u8]) -> Result<Program, Error> {
         decode::decode(module, text)
     }
 
-    /// The kernels, in alphabetical order.
+    /// Returns the names of the kernels, in alphabetical order.
     pub fn kernels(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.kernels.keys().map(String::as_str).collect();
         names.sort_unstable();
         names
     }
 
-    /// How many bytes each parameter of a kernel has; none if the kernel does not exist or cannot be run.
+    /// Returns the size in bytes of each parameter of a kernel; `None` if the kernel does not exist or cannot be run.
     pub fn parameter_sizes(&self, kernel: &str) -> Option<Vec<u32>> {
         match &self.functions[*self.kernels.get(kernel)? as usize] {
             Target::Code(code) => Some(code.kernel.as_ref()?.parameters.iter().map(|&(_, bytes)| bytes).collect()),
@@ -118,7 +119,7 @@ impl Program {
         }
     }
 
-    /// The functions that cannot be run, each with the first reason.
+    /// Returns the functions that cannot be run, each with the first reason.
     pub fn refused(&self) -> Vec<(&str, &Error)> {
         let refused = self.functions.iter().filter_map(|target| match target {
             Target::Refused { name, error } => Some((name.as_str(), error)),
@@ -127,8 +128,8 @@ impl Program {
         refused.collect()
     }
 
-    /// Runs a kernel test; what it reports if the buffers hold what they must. Where the test asks for the interpreter's values, these
-    /// are right by definition.
+    /// Runs a kernel test and returns its report if the buffers match. Expected values that the test takes from the interpreter are
+    /// computed first, and match by definition.
     pub fn run_test(&self, test: &KernelTest, options: &Options) -> Result<Report, Failure<Error>> {
         if test.needs_interpreter() {
             let (complete, _) = self.complete_test(test, options).map_err(Failure::Engine)?;
@@ -143,8 +144,8 @@ impl Program {
         Ok(report.unwrap_or(Report { findings: Vec::new(), instructions: 0, output: String::new() }))
     }
 
-    /// A test with its expected values complete: where it asks for those of the interpreter, they are what a run gives. The report of
-    /// that run comes with it, because undefined behaviour would make the values worthless.
+    /// Returns the test with expected values filled in where it asks for those of the interpreter, and the report of the run that computed
+    /// them. The values are meaningless if the report has findings.
     pub fn complete_test(&self, test: &KernelTest, options: &Options) -> Result<(KernelTest, Report), Error> {
         let mut setup = Setup::new(test);
         let report = self.load(&mut setup.memory).run(&setup.launch, &mut setup.memory, options)?;
@@ -163,7 +164,7 @@ impl Program {
     }
 }
 
-/// A program whose variables are in a memory. They keep what kernels write.
+/// A program whose global variables are in a memory. Variables keep their values between launches.
 pub struct Loaded<'p> {
     program: &'p Program,
     image: Image,

@@ -1,30 +1,32 @@
-//! A module made ready to run: flat code with dense register numbers.
+//! The executable form of a module: flat code with dense register numbers.
 //!
-//! Every function is decoded once into [`Op`]s, one after the other in one vector, so a program counter is one number. What an
-//! instruction computes is a closure around functions of `oriole-sem`, chosen when it is decoded; names, types and modifiers are gone.
-//! An operand is a register of the frame or an entry of the [pool](Program::pool) of constants, which also holds the addresses of
-//! variables and is completed when a program is loaded.
+//! Every function is decoded once into [`Op`]s in one vector, so a program counter is one index. The operation of an instruction is a
+//! closure over functions of `oriole-sem`, chosen at decoding; names, types and modifiers are resolved. An operand is a register of the
+//! frame or an entry of the [pool](Program::pool) of constants. The pool also holds addresses of global variables, which are filled in when
+//! a program is loaded.
 
 use oriole_sem::{Format, Int, Mode};
 use rustc_hash::FxHashMap;
 
 use super::finding::Error;
 
-/// A register of a frame. A 128-bit register takes two, a vector register one or two for each element.
+/// Index of a register in a frame. A 128-bit register occupies two, a vector register one or two per element.
 pub(crate) type Slot = u32;
 
 /// The carry flag, which `add.cc` writes and `addc` reads.
 pub(crate) const CARRY: Slot = 0;
-/// Takes results that nobody wants (`_`).
+/// Receives unused results (`_`).
 pub(crate) const SINK: Slot = 1;
-/// Values that live inside of one PTX instruction.
+/// First of the temporaries, which live within one PTX instruction.
 pub(crate) const FIRST_TEMPORARY: Slot = 2;
+/// First slot of the program's own registers.
 pub(crate) const FIRST_REGISTER: Slot = 66;
 
-/// Where a value comes from.
+/// A source operand: a register, or an entry of the constant pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source(u32);
 
+/// Tag bit of pool entries.
 const IN_POOL: u32 = 1 << 31;
 
 impl Source {
@@ -36,7 +38,7 @@ impl Source {
         Source(index | IN_POOL)
     }
 
-    /// The register, or the entry of the pool.
+    /// Returns the register as `Ok`, or the pool index as `Err`.
     #[inline]
     pub(crate) fn place(self) -> Result<Slot, usize> {
         if self.0 & IN_POOL == 0 { Ok(self.0) } else { Err((self.0 & !IN_POOL) as usize) }
@@ -48,59 +50,62 @@ pub(crate) type Function2 = Box<dyn Fn(u64, u64) -> u64 + Send + Sync>;
 pub(crate) type Function3 = Box<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
 pub(crate) type FunctionN = Box<dyn Fn(&[u64; 5]) -> [u64; 2] + Send + Sync>;
 
-/// What an instruction without side effects computes.
+/// The function an instruction without side effects computes.
 pub(crate) enum Pure {
     One(Function1),
     Two(Function2),
     Three(Function3),
-    /// Up to five operands and two results.
+    /// Up to five operands and two results; the field is the slot of the second result.
     Many(FunctionN, Slot),
 }
 
-/// How undefined bits of the operands reach the result.
+/// How undefined bits of the operands propagate to the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taint {
     /// Any undefined bit makes the whole result undefined.
     Whole,
-    /// Bit by bit: copies and `xor`.
+    /// Bit by bit: copies, `xor` and `not`.
     Bits,
-    /// Bit by bit, but a defined zero in the other operand decides.
+    /// Bit by bit, but a defined zero in the other operand makes the result bit defined.
     And,
-    /// Bit by bit, but a defined one in the other operand decides.
+    /// Bit by bit, but a defined one in the other operand makes the result bit defined.
     Or,
-    /// The function applied to the undefined bits of its first operand, the others being defined: shifts, extractions.
+    /// The function itself maps undefined bits of the first operand to those of the result, if the others are defined: shifts, extractions.
     Follow,
-    /// `selp`: that of the operand that is chosen, if the choice is defined.
+    /// `selp`: the undefined bits of the selected operand, if the selector is defined.
     Select,
 }
 
-/// `@p` or `@!p`.
+/// The guard predicate of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guard {
     pub(crate) slot: Slot,
     pub(crate) negated: bool,
 }
 
+/// A decoded instruction.
 pub(crate) struct Op {
     pub(crate) guard: Option<Guard>,
+    /// Line in the PTX text, from 1.
     pub(crate) line: u32,
     pub(crate) action: Action,
 }
 
-/// What an instruction does.
+/// The effect of an instruction.
 pub(crate) enum Action {
+    /// Computes registers from registers.
     Compute {
         destination: Slot,
         sources: [Source; 5],
         function: Pure,
         taint: Taint,
     },
-    /// The value of a special register.
+    /// Reads a special register.
     Special {
         destination: Slot,
         register: Special,
     },
-    /// The address of a variable in the thread's frame.
+    /// Computes the address of a variable in the thread's frame (local memory).
     FrameAddress {
         destination: Slot,
         offset: u32,
@@ -111,40 +116,44 @@ pub(crate) enum Action {
     Matrix(Box<Matrix>),
     Mma(Box<Mma>),
     CopyAsync(Box<CopyAsync>),
-    /// Makes a group of the copies so far.
+    /// Makes a group of the asynchronous copies so far.
     CommitCopies,
-    /// Waits for all groups but the last, and perhaps for copies that are in no group.
+    /// Waits for all groups except the last `all_but` ones, and with `uncommitted` also for copies that are in no group.
     WaitCopies {
         all_but: u32,
         uncommitted: bool,
     },
-    /// Prefetches and the like: nothing but an address, which is not even checked.
+    /// Prefetches and similar hints; the address is not even checked.
     Nothing,
-    /// Orders memory; matters to the race checker only.
+    /// Orders memory; only the race checker uses it.
     Fence,
-    /// Lets other threads run.
+    /// Lets other threads run (`nanosleep`).
     Yield,
+    /// Jumps to the instruction with this index.
     Branch {
         target: u32,
     },
+    /// Jumps to the target selected by `index` (`brx.idx`).
     BranchIndexed {
         index: Source,
         targets: Box<[u32]>,
     },
     Call(Box<Call>),
-    /// The end of the function with this number.
+    /// Returns from the function with this index.
     Return {
         function: u32,
     },
+    /// Ends the thread.
     Exit,
     Trap,
     Barrier(Box<Barrier>),
-    /// An operation of several threads of a warp, which wait for each other.
+    /// A warp-synchronous operation: the threads of a mask wait for each other.
     Together(Box<Together>),
-    /// The threads that are executing together now.
+    /// Returns the mask of threads that currently execute together.
     ActiveMask {
         destination: Slot,
     },
+    /// Allocates stack memory.
     Alloca {
         destination: Slot,
         size: Source,
@@ -158,7 +167,7 @@ pub(crate) enum Action {
     },
 }
 
-/// The space of an access.
+/// The memory space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     Generic,
@@ -166,11 +175,11 @@ pub(crate) enum Space {
     Shared,
     Local,
     Constant,
-    /// Parameters of the kernel.
+    /// Kernel parameters.
     Parameter,
 }
 
-/// An address: a value, a number, and perhaps the start of the thread's frame.
+/// An address: a source value plus a constant, plus the start of the thread's frame if `in_frame`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     pub(crate) space: Space,
@@ -179,46 +188,49 @@ pub(crate) struct Address {
     pub(crate) in_frame: bool,
 }
 
-/// How an access takes part in synchronization.
+/// The memory-ordering semantics of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Ordering {
-    /// Relaxed, volatile, acquire, release, atomic: never races with another one of these.
+    /// Relaxed, volatile, acquire, release or atomic: two strong accesses never race with each other.
     pub(crate) strong: bool,
     pub(crate) acquire: bool,
     pub(crate) release: bool,
 }
 
+/// A load of one or more elements.
 pub(crate) struct Load {
     pub(crate) address: Address,
     pub(crate) element_bytes: u8,
-    /// Elements are extended with their sign to this many bits; zero for extension with zeros.
+    /// Bits to which elements are sign-extended; 0 for zero extension.
     pub(crate) sign_bits: u8,
-    /// Where the elements go, none for `_`. A 128-bit element takes the next register too.
+    /// Destination of each element; `None` for `_`. A 128-bit element also fills the next register.
     pub(crate) destinations: Box<[Option<Slot>]>,
     pub(crate) ordering: Ordering,
 }
 
+/// A store of one or more elements.
 pub(crate) struct Store {
     pub(crate) address: Address,
     pub(crate) element_bytes: u8,
-    /// The low halves, or all; none for `_`, which leaves memory as it is.
+    /// Value of each element, or its lower half if it has 128 bits; `None` for `_`, which leaves memory unchanged.
     pub(crate) values: Box<[Option<Source>]>,
-    /// The upper halves of 128-bit elements.
+    /// Upper half of each 128-bit element.
     pub(crate) upper: Box<[Source]>,
     pub(crate) ordering: Ordering,
 }
 
-/// The new contents of memory, from the old contents and the operands.
+/// Computes the new contents of memory from the old contents and the operands.
 pub(crate) type Update = Box<dyn Fn(u128, u128, u128) -> u128 + Send + Sync>;
 
+/// An atomic operation on one or more elements.
 pub(crate) struct Atomic {
     pub(crate) address: Address,
     pub(crate) element_bytes: u8,
     pub(crate) destinations: Box<[Option<Slot>]>,
-    /// For each element one or two operands, in halves.
+    /// For each element two operands (the second for compare-and-swap), each as lower and upper half.
     pub(crate) operands: Box<[[[Source; 2]; 2]]>,
     pub(crate) update: Update,
-    /// What happens in global memory instead, where that differs.
+    /// The update in global memory, if it differs there.
     pub(crate) update_global: Option<Update>,
     pub(crate) ordering: Ordering,
 }
@@ -244,16 +256,17 @@ pub(crate) struct CopyAsync {
     pub(crate) to: Address,
     pub(crate) from: Address,
     pub(crate) bytes: u8,
-    /// How many bytes are read; the rest is zero.
+    /// Number of bytes that are read; the rest is filled with zeros. `None` for all.
     pub(crate) source_bytes: Option<Source>,
-    /// A predicate that makes all of them zero.
+    /// Predicate that makes all bytes zero.
     pub(crate) ignored: Option<Source>,
 }
 
 /// `mma.sync`
 pub(crate) struct Mma {
-    /// Rows of A, and how long they are. B has eight columns.
+    /// Rows of A. B always has eight columns.
     pub(crate) rows: usize,
+    /// Length of the rows of A and the columns of B.
     pub(crate) depth: usize,
     pub(crate) a: Element,
     pub(crate) b: Element,
@@ -264,10 +277,10 @@ pub(crate) struct Mma {
     pub(crate) destinations: Box<[Slot]>,
 }
 
-/// An element of a matrix that is multiplied.
+/// The type of the elements of A or B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
-    /// Takes some bits of a register, the lowest of which are not used.
+    /// Occupies `bits` bits of a register, of which the lowest `unused` are ignored.
     Float {
         format: Format,
         bits: u32,
@@ -277,7 +290,7 @@ pub(crate) enum Element {
     Bit,
 }
 
-/// How products are summed.
+/// The type of the accumulator, and how products are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accumulator {
     Half,
@@ -287,12 +300,12 @@ pub(crate) enum Accumulator {
     Bits { and: bool },
 }
 
-/// A parameter of a call, as the caller or the callee sees it.
+/// A parameter of a call, as seen by the caller or the callee.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Passed {
-    /// In the frame, from an offset.
+    /// Bytes in the frame. `bytes` is 0 for a formal parameter that is an array of unknown length.
     Frame { offset: u32, bytes: u32 },
-    /// Registers in a row, each with some bytes.
+    /// Consecutive registers of `bytes` bytes each.
     Registers { first: Slot, count: u8, bytes: u8 },
     /// A constant.
     Value { source: Source, bytes: u8 },
@@ -300,18 +313,23 @@ pub(crate) enum Passed {
     Nothing,
 }
 
+/// The called function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Callee {
+    /// The function with this index.
     Function(u32),
+    /// A function address.
     Indirect(Source),
 }
 
+/// A call with its arguments and results.
 pub(crate) struct Call {
     pub(crate) callee: Callee,
     pub(crate) arguments: Box<[Passed]>,
     pub(crate) results: Box<[Passed]>,
 }
 
+/// The kind of a block barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BarrierKind {
     Sync,
@@ -321,25 +339,28 @@ pub(crate) enum BarrierKind {
     Any,
 }
 
+/// An arrival at a block barrier.
 pub(crate) struct Barrier {
     pub(crate) kind: BarrierKind,
     pub(crate) number: Source,
+    /// Number of threads to wait for; `None` for all threads of the block.
     pub(crate) threads: Option<Source>,
     pub(crate) predicate: Option<Source>,
     pub(crate) destination: Slot,
-    /// All threads of a warp must execute the same one.
+    /// Whether all threads of a warp must execute the same barrier instruction.
     pub(crate) aligned: bool,
 }
 
-/// An operation that the threads of a mask do together.
+/// A warp-synchronous operation.
 pub(crate) struct Together {
     pub(crate) kind: TogetherKind,
-    /// None for the forms without `.sync`, which work on the threads that are executing together.
+    /// Threads that take part; `None` for forms without `.sync`, which use the threads that currently execute together.
     pub(crate) mask: Option<Source>,
     pub(crate) sources: [Source; 3],
     pub(crate) destinations: [Slot; 2],
 }
 
+/// The kind of a warp-synchronous operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TogetherKind {
     Barrier,
@@ -354,6 +375,7 @@ pub(crate) enum TogetherKind {
     Elect,
 }
 
+/// The operation of `redux`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reduction {
     Add,
@@ -365,7 +387,7 @@ pub(crate) enum Reduction {
     Float { is_max: bool, absolute: bool, nan: bool },
 }
 
-/// A special register that a run knows.
+/// A special register that the interpreter implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
     Zero,
@@ -395,32 +417,37 @@ pub(crate) enum Special {
     IsExplicitCluster,
 }
 
-/// A function's code and frame.
+/// The code and the frame of a function.
 pub(crate) struct FunctionCode {
+    /// Index of the first instruction.
     pub(crate) name: String,
     pub(crate) entry: u32,
-    /// One past its last instruction.
+    /// Index after the last instruction.
     pub(crate) end: u32,
+    /// Number of slots in its frame.
     pub(crate) registers: u32,
     pub(crate) frame_bytes: u32,
     pub(crate) frame_align: u32,
     pub(crate) parameters: Box<[Passed]>,
     pub(crate) results: Box<[Passed]>,
-    /// Of a kernel: where its parameters are, and how many bytes each has.
+    /// Kernel attributes; `None` for a function that is not a kernel.
     pub(crate) kernel: Option<Kernel>,
 }
 
+/// Attributes of a kernel.
 pub(crate) struct Kernel {
+    /// Offset and size in bytes of each parameter.
     pub(crate) parameters: Vec<(u32, u32)>,
     pub(crate) parameter_bytes: u32,
-    /// Blocks in a cluster.
+    /// Blocks per cluster, if declared.
     pub(crate) cluster: Option<[u32; 3]>,
-    /// The only size of a block that it can be launched with, and the most threads of one.
+    /// Required block size, if declared.
     pub(crate) required_block: Option<[u32; 3]>,
+    /// Maximum number of threads per block, if declared.
     pub(crate) most_threads: Option<u64>,
 }
 
-/// A function that the driver provides.
+/// A function provided by the CUDA driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
     Print,
@@ -429,13 +456,13 @@ pub(crate) enum Builtin {
     AssertFail,
 }
 
-/// What a called function is.
+/// The definition of a function.
 pub(crate) enum Target {
     Code(FunctionCode),
     Builtin(Builtin),
-    /// Declared and never defined.
+    /// Declared but not defined.
     Missing(String),
-    /// Has something that the interpreter does not support.
+    /// Contains something that the interpreter does not support.
     Refused {
         name: String,
         error: Error,
@@ -446,22 +473,27 @@ pub(crate) enum Target {
 pub struct Program {
     pub(crate) code: Vec<Op>,
     pub(crate) functions: Vec<Target>,
-    /// Constants; the addresses in it that are not known yet are zero.
+    /// Constants. Entry 0 is zero; addresses of global variables are zero until the program is loaded.
     pub(crate) pool: Vec<u64>,
-    /// Entries of the pool that are addresses of global variables: entry, variable, offset.
+    /// Pool entries that are addresses of global variables: (entry, variable, offset).
     pub(crate) global_addresses: Vec<(u32, u32, i64)>,
     pub(crate) variables: super::variables::Variables,
+    /// Index of the function for each kernel name.
     pub(crate) kernels: FxHashMap<String, u32>,
 }
 
-/// Where functions seem to be in memory.
+/// Address of the first function.
 pub(crate) const FUNCTION_BASE: u64 = 0x0040_0000_0000;
+/// Distance between function addresses.
 pub(crate) const FUNCTION_SPACING: u64 = 0x10;
 
-/// The generic address of what is at an offset in shared memory, and so on.
+/// Start of the window of shared memory in the generic address space.
 pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000;
+/// Start of the window of local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000;
+/// Start of the window of constant memory.
 pub(crate) const CONSTANT_WINDOW: u64 = 0x0300_0000_0000;
+/// Start of the window of kernel parameters.
 pub(crate) const PARAMETER_WINDOW: u64 = 0x0400_0000_0000;
-/// How large each of these windows is.
+/// Size of each window in bytes.
 pub(crate) const WINDOW_BYTES: u64 = 0x0001_0000_0000;

@@ -1,7 +1,7 @@
-//! Where the variables of a module are, and what they hold at first.
+//! Assigns addresses to the variables of a module and evaluates their initializers.
 //!
-//! Constants and shared variables have an offset in their space, global variables become allocations when a program is loaded. All
-//! kernels of a module see the same layout; dynamic shared arrays all start where the static variables end.
+//! Constants and shared variables get an offset in their space; global variables become allocations when a program is loaded. All kernels
+//! of a module use the same layout. All dynamic shared arrays start at the end of the static shared variables.
 
 use oriole_ptx::ast::{Constant, Initializer, Item, Linkage, Module, Statement, Variable, VariableId, VariableType};
 use oriole_ptx::types::{ScalarType, StateSpace};
@@ -14,63 +14,69 @@ use rustc_hash::FxHashMap;
 use super::program::{CONSTANT_WINDOW, FUNCTION_BASE, FUNCTION_SPACING, SHARED_WINDOW};
 use crate::memory::Memory;
 
-/// Where a variable is.
+/// The location of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
-    /// A global variable by its number.
+    /// Index of a global variable.
     Global(u32),
+    /// Offset in constant memory.
     Constant(u32),
+    /// Offset in shared memory.
     Shared(u32),
 }
 
-/// A global variable.
+/// A global variable and its initial contents.
 pub(crate) struct Global {
     name: String,
     bytes: Vec<u8>,
     addresses: Vec<StoredAddress>,
 }
 
-/// An address among the first bytes of a variable.
+/// An address within the initial contents of a variable; its value is known when the program is loaded.
 struct StoredAddress {
     offset: usize,
     bytes: usize,
     symbol: Symbol,
     addend: i64,
+    /// Whether it is a generic address (`generic(x)`).
     generic: bool,
+    /// Selects bits of the address (`mask(x)`), shifted down to bit 0.
     mask: Option<u64>,
 }
 
+/// The symbol that a stored address refers to.
 #[derive(Clone, Copy)]
 enum Symbol {
     Variable(Home),
     Function(u32),
 }
 
+/// The layout and initial contents of all variables.
 #[derive(Default)]
 pub(crate) struct Variables {
     homes: FxHashMap<VariableId, Home>,
-    /// The definition of each name at module scope.
+    /// The definition for each name at module scope.
     by_name: FxHashMap<Name, VariableId>,
     globals: Vec<Global>,
     constants: Vec<u8>,
     constant_addresses: Vec<StoredAddress>,
-    /// Bytes of all variables so far.
+    /// Total size of all variables so far, in bytes.
     memory_bytes: u64,
-    /// Bytes of static shared memory, and so the start of the dynamic part.
+    /// Bytes of static shared memory, which is the offset of dynamic shared memory.
     pub(crate) shared_bytes: u32,
 }
 
-/// Bytes of variables that the interpreter holds.
+/// Maximum total size of all variables, in bytes.
 const MOST_MEMORY: u64 = 256 << 20;
 
-/// Addresses of a loaded program's global variables, and its constants.
+/// Addresses of the global variables of a loaded program, and the contents of constant memory.
 pub(crate) struct Image {
     pub(crate) globals: Vec<u64>,
     pub(crate) constants: Vec<u8>,
 }
 
 impl Variables {
-    /// Places all variables. `function_number` finds functions by name.
+    /// Lays out all variables. `function_number` maps function names to indices.
     pub(crate) fn new(module: &Module, function_number: &FxHashMap<Name, u32>) -> Result<Variables, String> {
         let mut variables = Variables::default();
         let outer = module.items.iter().filter_map(|item| if let Item::Variable(id) = item { Some(*id) } else { None });
@@ -106,6 +112,7 @@ impl Variables {
         Ok(variables)
     }
 
+    /// Assigns a location to one variable; dynamic shared arrays only contribute their alignment.
     fn place(&mut self, module: &Module, id: VariableId, dynamic_align: &mut u32) -> Result<(), String> {
         let variable = &module.variables[id];
         let name = module.name(variable.name);
@@ -146,6 +153,7 @@ impl Variables {
         Ok(())
     }
 
+    /// Evaluates the initializer of a variable.
     fn fill(&mut self, module: &Module, id: VariableId, function_number: &FxHashMap<Name, u32>) -> Result<(), String> {
         let variable = &module.variables[id];
         let (Some(initializer), VariableType::Scalar(ty)) = (variable.initializer.as_deref(), variable.ty) else { return Ok(()) };
@@ -174,13 +182,13 @@ impl Variables {
         Ok(())
     }
 
-    /// Where a variable is; a declaration has the place of the definition with its name.
+    /// Returns the location of a variable; a declaration has the location of the definition with its name.
     pub(crate) fn home(&self, module: &Module, id: VariableId) -> Option<Home> {
         let own = self.homes.get(&id);
         own.or_else(|| self.by_name.get(&module.variables[id].name).and_then(|definition| self.homes.get(definition))).copied()
     }
 
-    /// Allocates the global variables and fills in the addresses they hold.
+    /// Allocates the global variables and fills in the addresses in their initial contents.
     pub(crate) fn load(&self, memory: &mut Memory) -> Image {
         let globals: Vec<u64> = self.globals.iter().map(|global| memory.allocate(&global.name, global.bytes.clone())).collect();
         for (global, &base) in self.globals.iter().zip(&globals) {
@@ -201,6 +209,7 @@ impl Variables {
 }
 
 impl StoredAddress {
+    /// Returns the value of the address.
     fn value(&self, globals: &[u64]) -> u64 {
         let base = match self.symbol {
             Symbol::Variable(Home::Global(number)) => globals[number as usize],
@@ -213,12 +222,12 @@ impl StoredAddress {
     }
 }
 
-/// The address of a function.
+/// Returns the address of a function.
 pub(crate) fn function_address(number: u32) -> u64 {
     FUNCTION_BASE + u64::from(number) * FUNCTION_SPACING
 }
 
-/// The size of a variable, or of all variables of a parameterized declaration.
+/// Returns the size in bytes of a variable, or of all variables of a parameterized declaration (`x<n>`).
 pub(crate) fn variable_bytes(variable: &Variable) -> Option<u32> {
     let one = u32::try_from(variable.size_bytes()?).ok()?;
     match variable.count {
@@ -227,12 +236,13 @@ pub(crate) fn variable_bytes(variable: &Variable) -> Option<u32> {
     }
 }
 
-/// How far the variables of a parameterized declaration are apart.
+/// Returns the distance in bytes between the variables of a parameterized declaration.
 pub(crate) fn member_stride(variable: &Variable) -> u32 {
     let bytes = variable.size_bytes().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0);
     bytes.checked_next_multiple_of(u32::try_from(variable.align_bytes().max(1)).unwrap_or(1)).unwrap_or(u32::MAX)
 }
 
+/// Evaluates an initializer into bytes and addresses.
 struct Writer<'m> {
     module: &'m Module,
     variables: &'m Variables,
@@ -243,7 +253,7 @@ struct Writer<'m> {
 }
 
 impl Writer<'_> {
-    /// Writes an initializer that starts at an element and has these dimensions.
+    /// Writes an initializer for the sub-array with these dimensions, starting at element `first`.
     fn write(&mut self, initializer: &Initializer, dimensions: &[usize], first: usize) -> Result<(), String> {
         let Initializer::List(items) = initializer else { return self.write_one(initializer, first) };
         let inner = dimensions.get(1..).unwrap_or_default();
@@ -256,6 +266,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Writes a scalar initializer to one element.
     fn write_one(&mut self, initializer: &Initializer, element: usize) -> Result<(), String> {
         let bytes = self.ty.bytes() as usize;
         let offset = element * bytes;
@@ -276,6 +287,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Finds the function or variable with a name.
     fn symbol(&self, name: Name) -> Result<Symbol, String> {
         if let Some(&number) = self.function_number.get(&name) {
             return Ok(Symbol::Function(number));
@@ -287,7 +299,7 @@ impl Writer<'_> {
     }
 }
 
-/// A constant in the bits of a type.
+/// Returns the bits of a constant, converted to a type.
 pub(crate) fn constant_bits(constant: Constant, ty: ScalarType) -> u64 {
     let bits = match constant {
         Constant::Integer(number, _) => integer_bits(number, ty),
@@ -303,7 +315,7 @@ pub(crate) fn constant_bits(constant: Constant, ty: ScalarType) -> u64 {
     bits & low_bits(ty.bits())
 }
 
-/// An integer in the bits of a type.
+/// Returns the bits of an integer, converted to a type.
 pub(crate) fn integer_bits(number: i64, ty: ScalarType) -> u64 {
     let bits = match ty {
         ScalarType::F16 | ScalarType::F32 | ScalarType::F64 => double_bits((number as f64).to_bits(), ty),
@@ -312,6 +324,7 @@ pub(crate) fn integer_bits(number: i64, ty: ScalarType) -> u64 {
     bits & low_bits(ty.bits())
 }
 
+/// Returns the bits of a double, converted to a type.
 fn double_bits(bits: u64, ty: ScalarType) -> u64 {
     let to = match ty {
         _ if ty.bits() == 64 => return bits,
@@ -322,7 +335,7 @@ fn double_bits(bits: u64, ty: ScalarType) -> u64 {
     float_to_float(to, F64, bits, Mode::RN, Overflow::Ieee)
 }
 
-/// As many ones.
+/// Returns a mask of the `count` lowest bits.
 pub(crate) fn low_bits(count: u32) -> u64 {
     match count {
         0 => 0,

@@ -1,10 +1,10 @@
-//! Atomics and reductions. Threads of a warp act one after another, lowest first.
+//! Atomics and reductions. The threads of a warp act one after another, lowest lane first.
 //!
-//! `ATOM` is generic, `ATOMG` global, `ATOMS` shared; `RED` and `REDG` return nothing. `CAST.SPIN` is a compare-and-swap that says whether it
-//! has swapped instead of what was there: 1 or 0 in a register, or a predicate.
+//! `ATOM` is generic, `ATOMG` global, `ATOMS` shared; `RED` and `REDG` return no result. `CAST.SPIN` is a compare-and-swap that returns
+//! whether it swapped (1 or 0 in a register, or a predicate) instead of the old value.
 //!
-//! Generic atomics that the shared memory's unit does not know, and all on local memory, do nothing and say so in a predicate; the program
-//! then does it another way.
+//! Generic atomics on local memory, and those that shared memory does not implement, have no effect and report that in a predicate; the
+//! program then uses a fallback.
 
 use oriole_isa::Opcode;
 use oriole_sem::float::{Extreme, ExtremeMode, Mode, add, min_max};
@@ -18,7 +18,7 @@ use super::site::Site;
 use super::step::{Built, Unsupported, access};
 use super::warp::{Place, PredicatePlace, Row, lanes_of};
 
-/// What an atomic does; none if the opcode belongs to no family here.
+/// Builds the action of an atomic; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG => atomic(site),
@@ -26,24 +26,25 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     })
 }
 
-/// What is in memory: the bits of up to 128.
+/// A value in memory of up to 128 bits.
 type Bits = u128;
 
-/// The new value made of the old one, the operand and, for compare-and-swap, the second operand.
+/// Computes the new value from the old value, the operand and, for compare-and-swap, the second operand.
 type Update = Box<dyn Fn(Bits, Bits, Bits) -> Bits + Send + Sync>;
 
-/// What happens to memory.
+/// An atomic operation.
 struct Operation {
     bytes: usize,
     update: Update,
-    /// Operands in registers: none, one, or two.
+    /// Number of register operands, 0 to 2.
     operands: usize,
-    /// It says whether it has swapped, not what was there.
+    /// Whether it returns success instead of the old value.
     tells_success: bool,
-    /// Shared memory has a unit for it.
+    /// Whether shared memory implements it.
     on_shared: bool,
 }
 
+/// Builds the action.
 fn atomic(site: &Site<'_>) -> Built {
     let Operation { bytes, update, operands: count, tells_success, on_shared } = operation(site)?;
     let space = space_of(site.opcode());
@@ -110,7 +111,7 @@ fn atomic(site: &Site<'_>) -> Built {
     }))
 }
 
-/// The kinds of operations with one operand.
+/// Operations with one operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Add,
@@ -124,13 +125,14 @@ enum Kind {
     Exchange,
 }
 
-/// Elements of memory that are floating-point numbers.
+/// A floating-point vector in memory.
 struct Floats {
     format: Format,
     count: u32,
     ftz: bool,
 }
 
+/// Decodes a floating-point type; `None` for integers.
 fn floats(site: &Site<'_>) -> Option<Floats> {
     let types = [
         (".F16x2", F16, 2),
@@ -148,6 +150,7 @@ fn floats(site: &Site<'_>) -> Option<Floats> {
     Some(Floats { format, count, ftz: site.has(".FTZ") })
 }
 
+/// Decodes the operation.
 fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
     let bytes = site.one_of(&[(".64", 8), (".S64", 8), (".128", 16)]).unwrap_or(4);
 
@@ -197,6 +200,7 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
     Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == Kind::Exchange })
 }
 
+/// Makes the operation on floating-point elements.
 fn float_operation(site: &Site<'_>, kind: Kind, floats: &Floats) -> Result<Operation, Unsupported> {
     let &Floats { format, count, ftz } = floats;
     let width = format.width();

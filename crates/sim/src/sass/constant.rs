@@ -1,4 +1,4 @@
-//! Loads from constant banks: `LDC`, `ULDC`, `LDCU`. Those without registers in their address are moves of a number.
+//! Loads from constant banks: `LDC`, `ULDC`, `LDCU`. Those without an address register become moves of an immediate.
 
 use oriole_isa::{AddressPart, AddressRegister, File, Opcode, Value};
 
@@ -9,7 +9,7 @@ use super::site::Site;
 use super::step::{Built, access, compute};
 use super::warp::{LANES, Place, Row, lanes_of};
 
-/// What a load from a constant bank does; none if the opcode belongs to no family here.
+/// Builds the action of a load from a constant bank; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::LDC | Opcode::ULDC | Opcode::LDCU => load(site),
@@ -17,7 +17,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     })
 }
 
-/// The index that is added to the offset.
+/// The register that is added to the offset.
 #[derive(Clone, Copy)]
 enum Index {
     None,
@@ -25,6 +25,7 @@ enum Index {
     Uniform(Row),
 }
 
+/// Decodes the index register of an address.
 fn index(site: &Site<'_>, part: &AddressPart) -> Result<Index, super::step::Unsupported> {
     match &part.registers[..] {
         [] => Ok(Index::None),
@@ -35,6 +36,7 @@ fn index(site: &Site<'_>, part: &AddressPart) -> Result<Index, super::step::Unsu
     }
 }
 
+/// Builds `LDC d, c[bank][register + offset]`.
 fn load(site: &Site<'_>) -> Built {
     let width = Width::of(site)?;
     if site.has(".IL") || site.has(".IS") || site.has(".ISL") || site.has(".256") {
@@ -76,6 +78,7 @@ fn load(site: &Site<'_>) -> Built {
     }
 }
 
+/// Checks the alignment of an indexed load.
 fn check(start: u32, width: Width, lane: Option<usize>) -> Result<(), Fault> {
     match start % width.bytes() {
         0 => Ok(()),
@@ -83,12 +86,13 @@ fn check(start: u32, width: Width, lane: Option<usize>) -> Result<(), Fault> {
     }
 }
 
-/// The registers that a load fills.
+/// Returns the register values that a load writes.
 fn words(width: Width, byte: impl Fn(u32) -> u8) -> [u32; 4] {
     let bytes: [u8; 16] = std::array::from_fn(|at| if (at as u32) < width.bytes() { byte(at as u32) } else { 0 });
     width.extend(&bytes)
 }
 
+/// Writes the same values for all threads of the mask.
 fn write(warp: &mut super::warp::Warp, d: Place, mask: u32, width: Width, values: &[u32; 4]) {
     for register in 0..width.registers() {
         warp.write(d.plus(register), mask, &[values[usize::from(register)]; LANES]);

@@ -1,26 +1,28 @@
 //! Convergence barriers: which threads of a warp wait for each other.
 //!
-//! A `B` register is a mask with one bit for each thread, and all threads of a warp share it. So it is on an H200 (small programs in
-//! assembler text that read masks, votes and clocks):
+//! A `B` register is a mask with one bit per thread, shared by all threads of the warp. The rules were measured on an H200 with small
+//! assembler programs that read masks, votes and clocks:
 //!
-//! - `BSSY` adds the active threads to the mask, `BREAK` takes them out.
-//! - `BMOV.CLEAR` empties the register, whoever is in it. A move into the register replaces the whole mask by what the first active thread says.
-//! - `BSYNC` is nothing for threads that are not in the mask. Others wait until all of the mask do, have ended, have given way (`YIELD`,
-//!   `NANOSLEEP`) or are at a `WARPSYNC`. They go on where they are, those at the same place together, and the register is
-//!   empty: who gave way will not wait later.
-//! - Moves wake nobody. Who waits at a register that somebody else has emptied goes on when the next thread waits, ends or gives way.
-//! - Threads that wait for each other at different registers do not wait forever: who comes last goes on.
+//! - `BSSY` adds the active threads to the mask; `BREAK` removes them.
+//! - `BMOV.CLEAR` empties the register, whichever threads are in the mask. A move into the register replaces the whole mask by the value of
+//!   the first active thread.
+//! - `BSYNC` has no effect on threads that are not in the mask. Threads in the mask wait until every other thread of the mask also waits
+//!   there, has exited, has yielded (`YIELD`, `NANOSLEEP`) or is at a `WARPSYNC`. Then the waiting threads continue, each after its own
+//!   `BSYNC`; threads at the same instruction form one group. The register is emptied, so threads that yielded will not wait at it later.
+//! - Moves do not release waiting threads. Threads that wait at a register emptied by other threads continue when the next thread waits,
+//!   exits or yields.
+//! - Threads that wait for each other at different registers do not deadlock: the last ones to arrive continue.
 //!
-//! So these barriers bring threads together where they can and never hold them up for good, whatever masks say. Masks do go wrong: a
-//! function saves a register of its caller with `BMOV.CLEAR` and restores it in the end, and if threads give way in between, others may have
-//! left the region by then that the mask was for. ptxas' functions do the same.
+//! So these barriers make threads reconverge where possible, and never block them forever, whatever the masks contain. Masks can be wrong:
+//! a function saves its caller's register with `BMOV.CLEAR` and restores it at the end, and if threads yield in between, other threads may
+//! have left the region of the mask by then. ptxas generates such functions too.
 //!
-//! One thing is different here: where threads wait for the same register at different instructions and nobody has given way or
-//! moved a register, an H200 lets all of them go on behind the last one's. No compiler makes such code.
+//! One departure: if threads wait for the same register at different instructions, and no thread has yielded or moved a register, an H200
+//! continues all of them after the last thread's instruction. No compiler generates such code.
 
 use super::warp::{LANES, Mask, first};
 
-/// Convergence barriers of a warp.
+/// Number of convergence barriers of a warp.
 pub const BARRIERS: usize = 16;
 
 /// The convergence barriers of a warp.
@@ -30,27 +32,27 @@ pub struct Convergence {
 }
 
 impl Convergence {
-    /// The threads that wait for each other at a register.
+    /// Returns the threads that wait for each other at a register.
     pub fn members(&self, barrier: usize) -> Mask {
         self.masks[barrier]
     }
 
-    /// `BSSY`
+    /// `BSSY`: adds threads to the mask.
     pub fn add(&mut self, barrier: usize, threads: Mask) {
         self.masks[barrier] |= threads;
     }
 
-    /// `BREAK`
+    /// `BREAK`: removes threads from the mask.
     pub fn remove(&mut self, barrier: usize, threads: Mask) {
         self.masks[barrier] &= !threads;
     }
 
-    /// `BMOV.CLEAR`, and what happens when threads go on.
+    /// Empties the mask: for `BMOV.CLEAR`, and when the waiting threads are released.
     pub fn clear(&mut self, barrier: usize) {
         self.masks[barrier] = 0;
     }
 
-    /// Sets a register to what the first of some threads says.
+    /// Sets the mask to the value of the first thread of `threads`.
     pub fn restore(&mut self, barrier: usize, threads: Mask, values: &[u32; LANES]) {
         self.masks[barrier] = values[first(threads)];
     }
@@ -60,7 +62,8 @@ impl Convergence {
         self.masks[to] = self.masks[from];
     }
 
-    /// The threads among those that wait at a register that need not wait longer; `elsewhere` are those that nobody waits for.
+    /// Returns the threads of `waiting` (those that wait at the register) that may continue. `elsewhere` are threads that need not be
+    /// waited for.
     pub fn complete(&self, barrier: usize, waiting: Mask, elsewhere: Mask) -> Mask {
         match self.masks[barrier] {
             0 => waiting,

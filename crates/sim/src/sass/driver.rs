@@ -1,7 +1,7 @@
-//! Functions that the driver brings: `vprintf`, `malloc`, `free` and `__assertfail`.
+//! Functions provided by the CUDA driver: `vprintf`, `malloc`, `free` and `__assertfail`.
 //!
-//! They follow the calling convention of docs/abi.md: parameters and result from R4 on, the return address in R20 and R21. The heap never
-//! runs out and gives nothing back.
+//! They follow the calling convention of docs/abi.md: parameters and result from R4 on, return address in R20 and R21. `malloc` returns
+//! null when the heap (8 MiB) is exhausted; `free` does nothing.
 
 use super::fault::Fault;
 use super::memory::space::{self, Space};
@@ -9,13 +9,14 @@ use super::step::{Action, access};
 use super::warp::{Row, Warp, WideSource, lanes_of};
 use super::world::World;
 
-/// The registers of parameters, results and the return address.
+/// Register of the first parameter and of the result.
 const PARAMETERS: u16 = 4;
+/// First of the two registers with the return address.
 pub(super) const RETURN_ADDRESS: u16 = 20;
-/// Characters of the longest text that is read.
+/// Maximum length of a string argument; longer strings are truncated.
 const LONGEST_TEXT: u64 = 4096;
 
-/// What one of the driver's functions does.
+/// Returns the action of a driver function; calls of unknown ones fail when executed.
 pub(super) fn build(name: &str, registers: u16) -> Action {
     if registers < RETURN_ADDRESS + 2 {
         return Action::Refused(format!("a call of `{name}` from a kernel with {registers} registers"));
@@ -51,16 +52,17 @@ pub(super) fn build(name: &str, registers: u16) -> Action {
     }
 }
 
-/// Bytes of the heap, as the CUDA driver has it unless a program changes it.
+/// Size of the heap in bytes; the CUDA driver's default.
 const HEAP_BYTES: u64 = 8 << 20;
-/// What fresh heap memory holds.
+/// Initial value of heap memory.
 const HEAP_GARBAGE: u8 = 0x3c;
 
-/// 64 bits of the parameters, from a register on.
+/// Returns the 64-bit parameter that starts `register` registers after the first one.
 fn parameter(warp: &Warp, register: u16) -> [u64; 32] {
     warp.read_wide(WideSource::General(Row::source(Some(PARAMETERS + register))))
 }
 
+/// Reads up to 8 bytes at a generic address.
 fn read(warp: &mut Warp, world: &mut World<'_>, lane: usize, address: u64, bytes: usize) -> Result<u64, Fault> {
     let mut buffer = [0; 8];
     let place = Space::Generic.locate(address, world.map);
@@ -68,7 +70,7 @@ fn read(warp: &mut Warp, world: &mut World<'_>, lane: usize, address: u64, bytes
     Ok(u64::from_le_bytes(buffer))
 }
 
-/// The text at an address, up to its zero.
+/// Reads the zero-terminated string at an address.
 fn text(warp: &mut Warp, world: &mut World<'_>, lane: usize, address: u64) -> Result<String, Fault> {
     let mut bytes = Vec::new();
     for at in 0..LONGEST_TEXT {
@@ -80,7 +82,7 @@ fn text(warp: &mut Warp, world: &mut World<'_>, lane: usize, address: u64) -> Re
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A format with its arguments in place, and how many there were.
+/// Formats a `printf` call; returns the text and the number of arguments.
 fn print(warp: &mut Warp, world: &mut World<'_>, lane: usize, format: &str, arguments: u64) -> Result<(String, u32), Fault> {
     let mut out = String::new();
     let mut count = 0;
@@ -125,7 +127,7 @@ fn print(warp: &mut Warp, world: &mut World<'_>, lane: usize, format: &str, argu
     Ok((out, count))
 }
 
-/// Fills up to the width that the options name.
+/// Appends `plain`, padded to the field width in `options`.
 fn pad(out: &mut String, options: &str, plain: &str) {
     let flags: String = options.chars().take_while(|c| "-+ #0".contains(*c)).collect();
     let digits: String = options[flags.len()..].chars().take_while(char::is_ascii_digit).collect();

@@ -1,63 +1,65 @@
-//! What goes wrong while a program runs.
+//! Errors of loading, launching and running a program.
 
 use std::fmt;
 
-/// An access or an operation that a thread must not do.
+/// An invalid operation of a thread or warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The lane, if it is one thread's fault.
+    /// The offending lane; `None` if it concerns the whole warp.
     pub lane: Option<usize>,
     pub what: String,
 }
 
 impl Fault {
-    /// A fault of one thread.
+    /// Makes a fault of one thread.
     pub fn of(lane: usize, what: impl Into<String>) -> Fault {
         Fault { lane: Some(lane), what: what.into() }
     }
 
-    /// A fault of the whole warp.
+    /// Makes a fault of the whole warp.
     pub fn of_warp(what: impl Into<String>) -> Fault {
         Fault { lane: None, what: what.into() }
     }
 }
 
-/// Why a program could not be loaded or did not finish.
+/// The reason a program could not be loaded, or did not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
     pub message: String,
-    /// Where a warp was, if the program had started.
+    /// Where the error occurred; `None` before the first instruction.
     pub place: Option<Box<ErrorPlace>>,
 }
 
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The file is not what it should be, or has something that the loader does not know.
+    /// The file is invalid, or contains something that the loader does not support.
     Load,
-    /// The launch does not fit the kernel.
+    /// The launch does not match the kernel.
     Launch,
-    /// An instruction that the simulator does not execute.
+    /// An instruction that is not simulated.
     Unsupported,
-    /// An address outside memory or not aligned, a jump to nowhere, a trap.
+    /// An invalid or misaligned address, a jump outside the code, or a trap.
     Fault,
-    /// Every thread waits.
+    /// All threads of a block wait.
     Deadlock,
-    /// More instructions than the options allow.
+    /// The instruction limit was exceeded.
     TooLong,
 }
 
-/// Where a warp was when it failed.
+/// The instruction and the thread at which an error occurred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorPlace {
     pub kernel: String,
-    /// The function and the offset of the instruction in it.
+    /// Name of the function.
     pub function: String,
+    /// Offset of the instruction in the function, in bytes.
     pub offset: u64,
-    /// The instruction as text.
+    /// The instruction in SASS text.
     pub text: String,
     pub block: [u32; 3],
-    /// `%tid` of the thread, or of the first active one.
+    /// `%tid` of the offending thread, or of the first active one.
     pub thread: [u32; 3],
 }
 

@@ -1,10 +1,11 @@
-//! Control flow: what makes threads go elsewhere, wait or end. The scheduler executes it, because it decides about groups of threads.
+//! Control-flow and synchronization instructions. This module decodes them into [`Flow`]; the scheduler executes a `Flow`, because it
+//! changes the groups of threads.
 //!
-//! `BSSY`, `BSYNC`, `BREAK` and `BMOV` are about convergence barriers (see [`super::convergence`]).
+//! `BSSY`, `BSYNC`, `BREAK` and `BMOV` operate on convergence barriers (see [`super::convergence`]).
 //!
-//! `WARPSYNC` brings threads together that execute the same instruction; threads that wait at two of them do not meet (on an H200 such a program hangs). Those at
-//! `WARPSYNC.COLLECTIVE` do: one place is chosen, all threads execute what follows there, and at `ENDCOLLECTIVE` each goes on where its
-//! own `WARPSYNC.COLLECTIVE` says.
+//! `WARPSYNC` synchronizes threads at the same instruction; threads at two different `WARPSYNC`s do not synchronize (on an H200 such a
+//! program hangs). Threads at different `WARPSYNC.COLLECTIVE`s do: all continue together at one of them, and at `ENDCOLLECTIVE` each goes
+//! to the address its own `WARPSYNC.COLLECTIVE` names.
 
 use oriole_isa::{File, Opcode, Value};
 
@@ -14,12 +15,14 @@ use super::site::{Operands, Site};
 use super::step::{Action, Built, Unsupported, compute};
 use super::warp::{Mask, PredicateSource, Row, Source, WideSource, first};
 
-/// What changes where threads go or makes them wait. `condition` is a second predicate beside the guard.
+/// The effect of a control-flow instruction. `condition` is a second predicate in addition to the guard.
 #[derive(Clone, Debug)]
 pub enum Flow {
+    /// `EXIT`
     Exit {
         condition: PredicateSource,
     },
+    /// `BRA`, `BRX`, `CALL`, `RET`
     Jump {
         condition: PredicateSource,
         test: Test,
@@ -35,70 +38,78 @@ pub enum Flow {
         condition: PredicateSource,
         barrier: usize,
     },
-    /// `WARPSYNC`: wait for the threads of a mask; with `.EXCLUSIVE`, no other group of the warp runs until they wait again or end.
+    /// `WARPSYNC`: waits for the threads of a mask. With `.EXCLUSIVE`, no other group of the warp runs until these threads wait again or
+    /// exit.
     Gather {
         condition: PredicateSource,
         mask: Source,
         exclusive: bool,
     },
-    /// `WARPSYNC.COLLECTIVE`: wait for the threads of a mask, wherever they do; then go on together.
+    /// `WARPSYNC.COLLECTIVE`: waits for the threads of a mask at any such instruction; then all continue together.
     Collect {
         condition: PredicateSource,
         mask: Source,
-        /// Where threads go in the end.
+        /// Address at which these threads continue after `ENDCOLLECTIVE`.
         after: u64,
     },
     /// `ENDCOLLECTIVE`
     Disperse,
     Yield,
+    /// `BAR`
     Block(BlockBarrier),
+    /// Ends the program with this error.
     Trap(String),
 }
 
-/// What a branch asks about the whole group beside predicates.
+/// The condition of a branch on the convergence of the warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     Always,
-    /// Are threads of this mask missing in the group?
+    /// True if some live thread of this mask is not in the group (`.DIV`).
     Diverged {
         mask: Source,
         invert: bool,
     },
-    /// Are all threads of this mask in the group?
+    /// True if all live threads of this mask are in the group (`.CONV`).
     Converged {
         mask: Source,
         invert: bool,
     },
 }
 
-/// Where a branch goes.
+/// The target of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     At(u64),
-    /// The sum of a register pair and a number.
+    /// The sum of a 64-bit register value and a constant.
     Register {
         address: WideSource,
         base: u64,
     },
 }
 
-/// A barrier of the block.
+/// An arrival at a block barrier.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockBarrier {
     pub what: BarrierKind,
     pub number: BarrierOperand,
     pub threads: BarrierOperand,
-    /// What is reduced.
+    /// The predicate that a reduction combines.
     pub predicate: PredicateSource,
 }
 
+/// The kind of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierKind {
+    /// Waits for the other threads.
     Sync,
+    /// Arrives without waiting.
     Arrive,
+    /// Waits, and reduces the predicates of all threads.
     Reduce(Reduction),
 }
 
+/// The reduction of predicates at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     Count,
@@ -106,7 +117,7 @@ pub enum Reduction {
     Or,
 }
 
-/// A part of a register or a number.
+/// A bit field of a register or of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierOperand {
     pub source: Source,
@@ -115,17 +126,18 @@ pub struct BarrierOperand {
 }
 
 impl BarrierOperand {
-    /// Its value in a thread.
+    /// Returns the value of the field in one thread.
     pub fn of(self, values: &[u32; 32], lane: usize) -> u32 {
         values[lane] >> self.shift & self.mask
     }
 }
 
-/// Most threads of a barrier and how many barriers there are, as masks.
+/// Mask of the thread count of a barrier.
 const THREADS: u32 = 0xfff;
+/// Mask of the barrier number.
 const NUMBERS: u32 = 0xf;
 
-/// What a control-flow instruction does; none if the opcode belongs to no family here.
+/// Builds the action of a control-flow instruction; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::EXIT => condition(site).map(|condition| Action::Flow(Flow::Exit { condition })),
@@ -145,10 +157,12 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     })
 }
 
+/// Decodes the optional second predicate.
 fn condition(site: &Site<'_>) -> Result<PredicateSource, Unsupported> {
     site.operands().optional_predicate()
 }
 
+/// Builds `BRA`.
 fn branch(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let mut condition = operands.optional_predicate()?;
@@ -181,8 +195,8 @@ fn branch(site: &Site<'_>) -> Built {
     Ok(Action::Flow(Flow::Jump { condition, test, goal }))
 }
 
-/// `BRX`, `CALL` and `RET`: their targets are numbers or the sum of a register pair and a number. Nothing keeps a stack of return
-/// addresses: `.NOINC` and `.NODEC` are the only forms that compilers use.
+/// Builds `BRX`, `CALL` and `RET`, whose target is a constant or the sum of a register pair and a constant. There is no stack of return
+/// addresses: compilers use only the forms `.NOINC` and `.NODEC`.
 fn jump(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let condition = operands.optional_predicate()?;
@@ -210,11 +224,13 @@ fn jump(site: &Site<'_>) -> Built {
     Ok(Action::Flow(Flow::Jump { condition, test: Test::Always, goal }))
 }
 
+/// Decodes the second predicate and the convergence barrier.
 fn barrier(site: &Site<'_>) -> Result<(PredicateSource, usize), Unsupported> {
     let mut operands = site.operands();
     Ok((operands.optional_predicate()?, barrier_number(&mut operands)?))
 }
 
+/// Takes a convergence barrier and returns its number.
 fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
     match operands.take()?.value {
         Value::Register(File::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),
@@ -222,6 +238,7 @@ fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
     }
 }
 
+/// Builds `BSSY`.
 fn set_barrier(site: &Site<'_>) -> Built {
     let (condition, barrier) = barrier(site)?;
     Ok(compute(move |warp, mask| {
@@ -230,7 +247,7 @@ fn set_barrier(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `BMOV`: a barrier's mask to and from registers.
+/// Builds `BMOV`, which moves a barrier's mask from or to registers.
 fn move_barrier(site: &Site<'_>) -> Built {
     let clear = site.has(".CLEAR");
     let mut operands = site.operands();
@@ -268,12 +285,13 @@ fn move_barrier(site: &Site<'_>) -> Built {
                 warp.barriers.restore(barrier, mask, &values);
             }))
         }
-        // The mask of collective operations; who takes part is what the group is anyway.
+        // The mask of collective operations is implied: the group itself is the set of participants.
         Some(Value::Name(name)) if name.spelling() == "MCOLLECTIVE" => Ok(Action::Nothing),
         other => Err(site.unsupported(format!("a move to {other:?}"))),
     }
 }
 
+/// Builds `WARPSYNC`.
 fn gather(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let condition = operands.optional_predicate()?;
@@ -287,6 +305,7 @@ fn gather(site: &Site<'_>) -> Built {
     Ok(Action::Flow(Flow::Gather { condition, mask, exclusive: site.has(".EXCLUSIVE") }))
 }
 
+/// Builds `BAR`.
 fn block_barrier(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let reduction = site.one_of(&[(".POPC", Reduction::Count), (".AND", Reduction::And), (".OR", Reduction::Or)]);
@@ -297,6 +316,7 @@ fn block_barrier(site: &Site<'_>) -> Built {
         None => return Err(site.unsupported("this kind of barrier")),
     };
     let (number, threads) = (operands.input()?.source, operands.input()?.source);
+    // One register may hold both operands: barrier number in the low half, thread count in the high half.
     let is_packed = matches!(number, Source::General(_)) && number == threads;
     let number = BarrierOperand { source: number, shift: 0, mask: NUMBERS };
     let threads = BarrierOperand { source: threads, shift: if is_packed { 16 } else { 0 }, mask: THREADS };
@@ -305,14 +325,14 @@ fn block_barrier(site: &Site<'_>) -> Built {
 }
 
 impl Site<'_> {
-    /// Address of the instruction behind it.
+    /// Returns the address of the next instruction.
     pub fn next(&self) -> u64 {
         self.address + INSTRUCTION
     }
 }
 
 impl Test {
-    /// Whether the group of threads `mask` takes the branch; `alive` are those that have not exited.
+    /// Returns whether the group of threads `mask` takes the branch; `alive` are the threads that have not exited.
     pub(super) fn holds(self, warp: &super::warp::Warp, mask: Mask, alive: Mask) -> bool {
         let wanted = |source, invert: bool| {
             let value = warp.read(source)[first(mask)];

@@ -1,4 +1,4 @@
-//! A launch: blocks of a grid, one after another, and in turns where they wait for each other.
+//! Runs the blocks of a launch: a few at a time, in turns, and more of them if the running ones seem to wait for others.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,24 @@ use super::warp::{Identity, LANES, Warp};
 use super::world::{Map, World};
 use crate::{Launch, Memory};
 
-/// Instructions that a block executes before another one's turn.
+/// Warp instructions a block executes before the next block's turn.
 const BLOCK_TURN: u64 = 1 << 13;
-/// Blocks that run at the same time at first.
+/// Initial maximum number of resident blocks.
 const FEW_BLOCKS: usize = 4;
-/// Turns of each block without any that ends, after which more blocks are started.
+/// Turns per resident block without any block ending after which the maximum number of resident blocks is doubled.
 const PATIENCE: usize = 4;
 
-/// How a launch runs.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Warp instructions after which a launch is given up.
+    /// Warp instructions after which the run fails.
     pub instruction_limit: u64,
-    /// Seed of a random order of warps and groups of threads; 0 for a fixed one.
+    /// Seed for a random order of warps and thread groups; 0 for the fixed order.
     pub order: u64,
 }
 
 impl Options {
-    /// A number of instructions, and the rest as usual.
+    /// Makes options with this instruction limit and the fixed order.
     pub const fn limited(instruction_limit: u64) -> Options {
         Options { instruction_limit, order: 0 }
     }
@@ -41,24 +41,24 @@ impl Default for Options {
     }
 }
 
-/// What a launch did.
+/// The result of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Instructions that warps issued.
+    /// Number of instructions issued by all warps.
     pub warp_instructions: u64,
-    /// What the kernel printed.
+    /// Text printed by the kernel.
     pub printed: String,
 }
 
 impl Code {
-    /// Runs a kernel to its end.
+    /// Runs a kernel to completion.
     pub fn run<O: Observer>(&self, launch: &Launch, memory: &mut Memory, options: &Options, observer: &mut O) -> Result<Report, Error> {
         let blocks = launch.blocks();
         self.run_blocks(launch, memory, options, observer, 0..blocks)
     }
 
-    /// Runs some blocks of a launch, by their numbers in the grid. What the others would have done is not there, so blocks that wait for
-    /// others do not end.
+    /// Runs some blocks of a launch, given by their linear indices. The other blocks do not run, so a block that waits for one of them
+    /// never ends.
     pub fn run_blocks<O: Observer>(
         &self,
         launch: &Launch,
@@ -83,7 +83,7 @@ impl Code {
         let mut order = Order::new(options.order);
         let mut printed = String::new();
         let mut blocks = blocks.into_iter().peekable();
-        // Few blocks at a time, and more once those that run seem to wait for others.
+        // Start with few resident blocks. If none of them ends for a while, they may wait for others, so admit more.
         let mut limit = FEW_BLOCKS;
         let mut fruitless = 0;
         while blocks.peek().is_some() || !resident.is_empty() {
@@ -130,10 +130,10 @@ impl Code {
     }
 }
 
-/// What shared memory holds at the start.
+/// Initial value of shared memory.
 const SHARED_GARBAGE: u8 = 0xa5;
 
-/// The warps of a block.
+/// Makes the warps of the block with linear index `number`.
 fn warps(map: &Map, number: u64, slot: usize, registers: u16) -> Vec<Warp> {
     let [width, height, _] = map.grid.map(u64::from);
     let block = [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32];

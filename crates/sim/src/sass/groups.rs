@@ -1,48 +1,52 @@
-//! The threads of a warp that are at different places: who runs, who waits, who goes on.
+//! Divergence within a warp: which group of threads runs, which ones wait, and when they continue.
 //!
-//! A group is threads at the same place, which execute together. One group of a warp runs until it waits, ends or gives way
-//! (`YIELD`, `NANOSLEEP`); then another one does. Where a branch splits the group that runs, one part runs first and the other waits for its turn.
-//! So it is on an H200: half a warp that counts to 200 before it comes to the others is not interrupted, and threads that spin without
-//! giving way keep those that they wait for from running. What functions do with convergence barriers relies on it (see [`super::convergence`]).
-//! The part that does not branch ran first in all experiments; here it does in the fixed order, and [`Order`] chooses one at random. Which
-//! group follows one that waits was not measured: it is the one that parted from others last, as on a stack, and those that gave way come
-//! after all others.
+//! A group is a set of threads at the same instruction that execute together. One group of a warp runs until it waits, exits or yields
+//! (`YIELD`, `NANOSLEEP`); then another one runs. When a branch splits the running group, one part runs first and the others wait for their
+//! turn.
 //!
-//! `BSYNC` does not wait for threads that have given way and not run since, nor for those at a `WARPSYNC` (both measured on an H200).
+//! This was measured on an H200: half a warp that counts to 200 before it reaches the others is not interrupted, and threads that spin
+//! without yielding starve the threads they wait for. The use of convergence barriers in functions relies on it (see
+//! [`super::convergence`]). In all experiments the part that falls through ran first; here it does so in the fixed order, and [`Order`] can
+//! choose a part at random. Which group runs after one that waits was not measured; here it is the one that split off most recently, as on
+//! a stack, and groups that yielded come after all others.
+//!
+//! `BSYNC` does not wait for threads that have yielded and not run since, nor for threads at a `WARPSYNC` (both measured on an H200).
 
 use super::convergence::BARRIERS;
 use super::warp::{LANES, Lanes, Mask, Warp, first, lanes_of};
 
-/// Threads of a warp at one place.
+/// Threads of a warp at the same instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
+    /// Index of the next instruction; if the group waits, the one after the instruction it waits at.
     pub step: u32,
     pub threads: Mask,
+    /// What the group waits for; `None` if it can run.
     pub wait: Option<Wait>,
 }
 
-/// What threads wait for.
+/// The event a group waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// At a convergence barrier.
+    /// At `BSYNC`, for this convergence barrier.
     Convergence(usize),
     /// At `WARPSYNC`.
     Gather,
-    /// At a barrier of the block.
+    /// At `BAR`, for this block barrier.
     Block(usize),
     /// At `WARPSYNC.COLLECTIVE`.
     Collection,
 }
 
-/// Who is next.
+/// Chooses which warp or group runs next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
-    /// The state of a random generator; 0 for a fixed order.
+    /// State of a xorshift generator; 0 for the fixed order.
     state: u64,
 }
 
 impl Order {
-    /// The order that a seed stands for.
+    /// Makes the order for a seed; 0 is the fixed order.
     pub fn new(seed: u64) -> Order {
         Order { state: if seed == 0 { 0 } else { seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 } }
     }
@@ -51,7 +55,7 @@ impl Order {
         self.state != 0
     }
 
-    /// A number below `count`.
+    /// Returns a random number below `count`. Must not be called in the fixed order.
     pub fn choose(&mut self, count: usize) -> usize {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
@@ -60,25 +64,26 @@ impl Order {
     }
 }
 
-/// A warp and where its threads are.
+/// A resident warp and the groups of its threads.
 pub(super) struct Running {
     pub warp: Warp,
-    /// Those that have waited for their turn longest come first.
+    /// In the order in which they became ready or started to wait, oldest first.
     pub groups: Vec<Group>,
     pub exited: Mask,
-    /// Threads of the group that runs, or of its parts.
+    /// Threads of the running group, including parts that have split off since it was chosen.
     current: Mask,
-    /// Threads that have given way to others and not run since.
+    /// Threads that have yielded and not run since.
     yielded: Mask,
-    /// Threads that run alone.
+    /// Threads after `WARPSYNC.EXCLUSIVE`: while non-zero, no other threads of the warp run.
     pub exclusive: Mask,
-    /// Whom threads at `WARPSYNC` wait for.
+    /// For each thread at `WARPSYNC` the mask of threads it waits for.
     pub wanted: Lanes,
-    /// Where threads at `WARPSYNC.COLLECTIVE` go in the end.
+    /// For each thread at `WARPSYNC.COLLECTIVE` the instruction at which it continues after `ENDCOLLECTIVE`.
     pub after_collection: [u32; LANES],
 }
 
 impl Running {
+    /// Makes a warp whose threads all start at instruction `entry`.
     pub fn new(warp: Warp, entry: u32) -> Running {
         let threads = warp.identity.threads;
         Running {
@@ -93,8 +98,8 @@ impl Running {
         }
     }
 
-    /// Lets the next group run: the one that does already, or a part of it, unless it waits, has ended or given way; then the one that
-    /// parted from others last; then those that gave way, in turn.
+    /// Selects the group to run and returns its index. Candidates in order of preference: the group that is running, or a part of it; the
+    /// group that split off most recently; groups that have yielded, in turn.
     pub fn next(&mut self, order: &mut Order) -> Option<usize> {
         if self.groups.iter().all(|group| group.wait.is_some()) {
             self.break_circle();
@@ -113,7 +118,7 @@ impl Running {
         };
         let threads = self.groups[index].threads;
         if parts.len() > 1 {
-            // The other parts are next.
+            // Move the other parts of the split group to the end, so that they run next (the list is used as a stack).
             let split = self.current;
             self.groups.sort_by_key(|group| group.wait.is_none() && group.threads & split != 0 && group.threads != threads);
         }
@@ -122,7 +127,7 @@ impl Running {
         self.groups.iter().position(|group| group.threads == threads)
     }
 
-    /// Where nobody can run, those go on that came to a convergence barrier last.
+    /// If all groups wait, releases the threads at the convergence barrier that was reached last.
     fn break_circle(&mut self) {
         let last = self.groups.iter().rev().find_map(|group| match group.wait {
             Some(Wait::Convergence(barrier)) => Some(barrier),
@@ -135,7 +140,7 @@ impl Running {
         }
     }
 
-    /// Threads of a group, which is behind the instruction already, let others run.
+    /// Makes threads of a group yield. The group's program counter is already after the instruction.
     pub fn give_way(&mut self, index: usize, threads: Mask) {
         let group = self.groups.remove(index);
         self.groups.push(group);
@@ -144,7 +149,7 @@ impl Running {
         self.release();
     }
 
-    /// Removes threads from a group.
+    /// Removes threads from a group; removes the group if it becomes empty.
     pub fn take(&mut self, index: usize, threads: Mask) {
         self.groups[index].threads &= !threads;
         if self.groups[index].threads == 0 {
@@ -152,7 +157,7 @@ impl Running {
         }
     }
 
-    /// Sends threads of a group to a step.
+    /// Moves threads of a group to another instruction, as a new group if others stay.
     pub fn send(&mut self, index: usize, threads: Mask, step: u32) {
         if threads == self.groups[index].threads {
             self.groups[index].step = step;
@@ -162,7 +167,7 @@ impl Running {
         }
     }
 
-    /// Lets threads of a group, which is behind the instruction already, wait for others of their warp.
+    /// Makes threads of a group wait for others of their warp. The group's program counter is already after the instruction.
     pub fn wait_at(&mut self, index: usize, threads: Mask, wait: Wait) {
         if threads == 0 {
             return;
@@ -173,7 +178,7 @@ impl Running {
         self.release();
     }
 
-    /// Sends threads behind their collective operations.
+    /// Ends a collective operation: sends each thread to its own continuation.
     pub fn disperse(&mut self, index: usize, threads: Mask) {
         self.take(index, threads);
         let mut rest = threads;
@@ -185,12 +190,12 @@ impl Running {
         }
     }
 
-    /// The threads that wait for something.
+    /// Returns the threads that wait for an event.
     fn waiting(&self, wait: Wait) -> Mask {
         self.groups.iter().filter(|group| group.wait == Some(wait)).fold(0, |mask, group| mask | group.threads)
     }
 
-    /// Lets every thread go on that waits for others of its warp and need not.
+    /// Releases all threads whose wait within the warp is over.
     pub fn release(&mut self) {
         self.release_gathered();
         self.release_collected();
@@ -205,14 +210,14 @@ impl Running {
         }
     }
 
-    /// Makes threads one group.
+    /// Merges threads into one group that continues at `step`.
     fn go_on_together(&mut self, threads: Mask, step: u32) {
         self.groups.iter_mut().for_each(|group| group.threads &= !threads);
         self.groups.retain(|group| group.threads != 0);
         self.groups.push(Group { step, threads, wait: None });
     }
 
-    /// Threads that execute the same `WARPSYNC` for the same threads go on once these all do.
+    /// Releases threads at the same `WARPSYNC` with equal masks once all threads of the mask have arrived.
     fn release_gathered(&mut self) {
         let groups: Vec<Group> = self.groups.iter().filter(|group| group.wait == Some(Wait::Gather)).copied().collect();
         let mut free = 0;
@@ -229,7 +234,8 @@ impl Running {
         }
     }
 
-    /// Threads that are all at `WARPSYNC.COLLECTIVE` go on at the place of the first.
+    /// Releases threads at `WARPSYNC.COLLECTIVE`, at any instructions, once all threads of the mask have arrived; all continue at the
+    /// instruction of the lowest one.
     fn release_collected(&mut self) {
         let waiting = self.waiting(Wait::Collection);
         let is_complete = |lane: &usize| self.wanted[*lane] & !self.exited & !waiting == 0;
@@ -239,7 +245,7 @@ impl Running {
         self.go_on_together(free, step);
     }
 
-    /// Lets threads go on; those at the same place become one group.
+    /// Releases the threads of `free` from a wait; those at the same instruction become one group.
     fn set_free(&mut self, wait: Wait, free: Mask) {
         let mut released: Vec<Group> = Vec::new();
         for group in self.groups.iter_mut().filter(|group| group.wait == Some(wait)) {
@@ -255,7 +261,7 @@ impl Running {
     }
 }
 
-/// The first, or any in a random order.
+/// Returns the first element, or a random one in a random order.
 fn any_of(groups: &[usize], order: &mut Order) -> Option<usize> {
     if order.is_random() && !groups.is_empty() { Some(groups[order.choose(groups.len())]) } else { groups.first().copied() }
 }

@@ -1,11 +1,11 @@
-//! Kernel tests on machine code.
+//! Runs kernel tests on machine code.
 
 use oriole_kernel_test::KernelTest;
 
 use super::{Code, Error, Observer, Options, Report};
 use crate::{Launch, Memory};
 
-/// Runs a test on a cubin: what the launch did if it passes, or what is wrong.
+/// Runs a test on a cubin. Returns the launch's report if the test passes, otherwise the reason as text.
 pub fn run<O: Observer>(test: &KernelTest, cubin: &[u8], options: &Options, observer: &mut O) -> Result<Report, String> {
     let code = Code::load(cubin).map_err(|error| error.to_string())?;
     let mut report = Report::default();

@@ -1,4 +1,4 @@
-//! Operations across the threads of a warp. Those that take part are the active ones of the group.
+//! Operations across the threads of a warp. Only the active threads of the group take part.
 
 use oriole_isa::{File, Opcode, Value};
 use oriole_sem::float::{Extreme, ExtremeMode, min_max};
@@ -10,7 +10,7 @@ use super::site::Site;
 use super::step::{Built, compute, mask_of};
 use super::warp::{GARBAGE, LANES, Lanes, first, lanes_of};
 
-/// What an operation across threads does; none if the opcode belongs to no family here.
+/// Builds the action of an operation across threads; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::SHFL => shuffle_lanes(site),
@@ -35,7 +35,7 @@ fn shuffle_lanes(site: &Site<'_>) -> Built {
     Ok(compute(move |warp, mask| {
         let (a, b, c) = (warp.read(a), warp.read(b), warp.read(c));
         let sources: [(u32, bool); LANES] = std::array::from_fn(|lane| shuffle(mode, lane as u32, b[lane], c[lane]));
-        // Nothing is known of what threads have that are not here.
+        // Reading from an inactive thread is undefined: return garbage.
         let value = |source: usize| if mask >> source & 1 == 1 { a[source] } else { GARBAGE };
         let values: Lanes = std::array::from_fn(|lane| value(sources[lane].0 as usize % LANES));
         warp.write(d, mask, &values);
@@ -43,7 +43,7 @@ fn shuffle_lanes(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `VOTE.how d, p, q`: the threads whose predicate is true, and whether all, any or equally all or none are.
+/// `VOTE.how d, p, q`: `d` is the mask of threads whose `q` is true; `p` is whether all, any, or all-or-none of them are.
 fn vote(site: &Site<'_>) -> Built {
     let how = site.one_of(&[(".ALL", 0), (".ANY", 1), (".EQ", 2)]).ok_or_else(|| site.unsupported("this vote"))?;
     let mut operands = site.operands();
@@ -62,7 +62,7 @@ fn vote(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `MATCH.ANY d, a`: the threads with the same value; `MATCH.ALL p, d, a`: all of them if they have the same value.
+/// `MATCH.ANY d, a`: the mask of threads with the same value. `MATCH.ALL p, d, a`: the mask of all threads if all values are equal, else 0.
 fn match_lanes(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let is_wide = site.has(".U64");
@@ -93,7 +93,7 @@ fn match_lanes(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `REDUX d, a`: one value made of those of all threads.
+/// `REDUX d, a`: combines the values of all active threads.
 fn reduce(site: &Site<'_>) -> Built {
     let is_signed = site.has(".S32");
     let operation: fn(u32, u32) -> u32 = match site.one_of(&[(".OR", 1), (".XOR", 2), (".SUM", 3), (".MIN", 4), (".MAX", 5)]).unwrap_or(0) {
@@ -116,7 +116,7 @@ fn reduce(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `CREDUX d, a`: the least or greatest value.
+/// `CREDUX d, a`: the minimum or maximum over all active threads.
 fn reduce_extreme(site: &Site<'_>) -> Built {
     let is_max = site.has(".MAX") || site.has(".MAXABS");
     let absolute = site.has(".MAXABS") || site.has(".MINABS");
@@ -143,7 +143,7 @@ fn reduce_extreme(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `ELECT p, d, q`: the first thread whose predicate is true, or that is in a mask.
+/// `ELECT p, d, q`: elects the first thread whose predicate is true, or that is in a mask; `p` is true for that thread only.
 fn elect(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let p = operands.predicate_destination()?;

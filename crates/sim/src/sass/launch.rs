@@ -1,4 +1,4 @@
-//! What the driver does at a launch: constant banks with parameters and sizes, and the extent of local and shared memory.
+//! Prepares a launch like the driver: fills the constant banks with parameters and launch dimensions, and sizes local and shared memory.
 
 use oriole_isa::{LaunchWord, ReservedShared, SharedWindow, Target};
 
@@ -8,26 +8,29 @@ use super::load::{Code, Kernel};
 use super::world::Map;
 use crate::Launch;
 
-/// What the descriptor of global memory holds; nobody looks inside.
+/// Descriptor of global memory; its contents are not interpreted.
 const DESCRIPTOR: u64 = 0x0000_1000_0000_0fde;
 /// `%nsmid`
 const PROCESSORS: u32 = 132;
-/// Most threads of a block.
+/// Maximum number of threads in a block.
 const MAX_THREADS: u64 = 1024;
-/// Bytes of local memory of a thread, and more shared memory than any GPU has.
+/// Maximum local memory per thread, in bytes.
 const MOST_STACK: u32 = 512 << 10;
+/// Upper bound of shared memory per block, in bytes: more than any GPU has.
 const MOST_SHARED: u32 = 1 << 20;
-/// Shared memory that the driver keeps for itself where the block's own does not start behind it.
+/// Bytes of shared memory reserved by the driver on targets where the reserved part follows the block's own memory.
 const RESERVED_BEHIND: u32 = 1024;
-/// What `SR_CgaSize` says of a launch without clusters.
+/// Value of `SR_CgaSize` for a launch without clusters.
 pub const CLUSTER_SIZE_WORD: u32 = 1;
-/// The least stack, in bytes: what the runner of kernel tests asks the driver for. The driver's own default is 1,024. What `alloca` takes is
-/// in no attribute, so a kernel whose frame is larger than the least stack has nothing left for it.
+/// Minimum stack size in bytes, the size the kernel-test runner requests from the driver (whose own default is 1,024). No attribute covers
+/// `alloca`, so a kernel whose frame is larger than this minimum has nothing left for it.
 const LEAST_STACK: u32 = 16 * 1024;
+/// Alignment of the stack in bytes.
 const STACK_ALIGNMENT: u32 = 16;
+/// Alignment of dynamic shared memory in bytes.
 const SHARED_ALIGNMENT: u32 = 128;
 
-/// Everything about a launch that its warps need.
+/// Everything the warps of a launch need.
 pub(super) struct Prepared {
     pub constants: Constants,
     pub map: Map,
@@ -35,6 +38,7 @@ pub(super) struct Prepared {
 }
 
 impl Code {
+    /// Checks the launch against the kernel's attributes and prepares it.
     pub(super) fn prepare(&self, launch: &Launch, kernel: &Kernel) -> Result<Prepared, Error> {
         let wrong = |message: String| Error::new(ErrorKind::Launch, format!("{}: {message}", launch.kernel));
         let threads = launch.threads();
@@ -59,7 +63,7 @@ impl Code {
         }
         let profile = self.target.profile();
         let reserved = profile.reserved_shared;
-        // Dynamic memory starts at an aligned address behind the kernel's own; without it, the end is exact.
+        // Dynamic shared memory starts aligned after the static part; without dynamic memory the end is exact.
         let own_shared = kernel.shared.max(reserved).next_multiple_of(if launch.shared_bytes == 0 { 1 } else { SHARED_ALIGNMENT });
         let mut map = Map::new(self.target);
         map.local_bytes = kernel.stack.max(LEAST_STACK).next_multiple_of(STACK_ALIGNMENT);
@@ -91,7 +95,7 @@ impl Code {
     }
 }
 
-/// The words beside the parameters.
+/// Fills the driver's words of constant bank 0, that is, everything except the parameters.
 fn fill(bank: &mut [u8], target: Target, launch: &Launch, map: &Map) {
     let (profile, layout) = (target.profile(), target.launch());
     let mut bytes = |offset: u32, value: &[u8]| bank[offset as usize..offset as usize + value.len()].copy_from_slice(value);

@@ -1,4 +1,4 @@
-//! Relocations, resolved as the driver's loader does.
+//! Resolves relocations like the driver's loader.
 
 use oriole_cubin::Cubin;
 use oriole_cubin::relocation::{Relocation, RelocationType};
@@ -8,7 +8,7 @@ use super::fault::{Error, ErrorKind};
 use super::load::{Located, Sections};
 use super::world::Map;
 
-/// Applies every relocation to code, constants and variables.
+/// Applies every relocation of code, constants and variables.
 pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error> {
     let target = oriole_isa::Target::parse(&cubin.target_name());
     let Some(map) = target.map(Map::new) else { return Ok(()) };
@@ -29,6 +29,7 @@ pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error>
     Ok(())
 }
 
+/// Applies one relocation to section `patched`.
 fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, relocation: &Relocation) -> Result<(), Error> {
     let located = sections.symbol(cubin, relocation.symbol as usize)?;
     let kind = relocation.relocation_type;
@@ -60,17 +61,18 @@ fn one(cubin: &Cubin, sections: &mut Sections, map: &Map, patched: usize, reloca
     Ok(())
 }
 
-/// Which bits of an address go where.
+/// The bits of a section that a relocation type replaces by bits of an address.
 struct Field {
-    /// Bytes that are read and written.
+    /// Number of bytes read and written.
     bytes: usize,
-    /// The address is shifted right by this much.
+    /// Number of low address bits that are dropped.
     shift: u32,
-    /// Lowest bit and width of each run, least significant first.
+    /// Bit runs (lowest bit, width) that receive the address bits, least significant first; none clears all bytes.
     runs: &'static [(u32, u32)],
 }
 
 impl Field {
+    /// Returns the field of a relocation type; `None` for unsupported types.
     fn of(kind: RelocationType) -> Option<Field> {
         let data = |bytes, shift, runs| Some(Field { bytes, shift, runs });
         let word = |shift, runs| Some(Field { bytes: 16, shift, runs });
@@ -100,6 +102,7 @@ impl Field {
         }
     }
 
+    /// Extracts the field's value, which is the addend if the relocation has none.
     fn get(&self, word: u128) -> u64 {
         let mut value = 0;
         let mut at = 0;
@@ -110,6 +113,7 @@ impl Field {
         (value << self.shift) as u64
     }
 
+    /// Replaces the field's bits by those of `value`.
     fn put(&self, word: u128, value: u64) -> u128 {
         let mut word = if self.runs.is_empty() { 0 } else { word };
         let mut rest = u128::from(value >> self.shift);

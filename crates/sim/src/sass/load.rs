@@ -1,7 +1,7 @@
-//! A cubin in memory, as the driver's loader leaves it: functions and variables at addresses, relocations resolved, words decoded.
+//! Loads a cubin like the driver's loader: assigns addresses to functions and variables, resolves relocations, decodes words.
 //!
-//! Addresses are fixed: functions follow each other from [`CODE_START`] on, variables from [`GLOBALS_START`] on. So everything but the
-//! parameters is known before a launch. Functions of the driver (`vprintf`) have addresses, too.
+//! Addresses are fixed: functions follow each other from [`CODE_START`], variables from [`GLOBALS_START`]. So everything except the
+//! parameters is known before a launch. Functions of the driver (such as `vprintf`) get addresses after the last function.
 
 use oriole_cubin::info::{Attribute, Code as InfoCode, Value};
 use oriole_cubin::section::{Content, SectionKind};
@@ -14,26 +14,26 @@ use super::fault::{Error, ErrorKind};
 use super::link;
 use super::world::{CODE_START, GLOBALS_START};
 
-/// Bytes of an instruction.
+/// Size of an instruction in bytes.
 pub const INSTRUCTION: u64 = 16;
-/// Steps of a function of the driver: what it does, and the return.
+/// Number of steps of a driver function: its action and the return.
 const EXTERNAL_STEPS: u64 = 2;
-/// Alignment of functions.
+/// Alignment of functions in bytes.
 const FUNCTION_ALIGNMENT: u64 = 128;
-/// The stack of kernels whose depth nobody knows (recursion, calls through pointers).
+/// Stack size, in bytes, of kernels whose stack depth is unknown (recursion, calls through pointers).
 const OPEN_STACK: u32 = 0x4000;
-/// What a file says where the depth is not known.
+/// Value of the stack attribute for an unknown depth.
 const UNKNOWN_STACK: u32 = u32::MAX;
 
-/// Machine code with everything it needs, ready for launches.
+/// Machine code, loaded and ready for launches.
 pub struct Code {
     pub(super) target: Target,
     pub(super) functions: Vec<Function>,
     pub(super) kernels: FxHashMap<String, Kernel>,
-    /// Constant banks: number, kernel (none for all), bytes.
+    /// Constant banks: (number, kernel, bytes); `None` as the kernel means all kernels.
     pub(super) banks: Vec<(u8, Option<String>, Vec<u8>)>,
     pub(super) variables: Vec<Variables>,
-    /// Names of the driver's functions; each has two steps behind the last function.
+    /// Names of the driver functions that the code refers to.
     pub(super) externals: Vec<String>,
 }
 
@@ -41,43 +41,50 @@ pub struct Code {
 pub(super) struct Function {
     pub name: String,
     pub is_kernel: bool,
+    /// Address in the code space.
     pub address: u64,
     pub words: Vec<u128>,
+    /// Decoded words; `None` for a word that the instruction table does not know.
     pub instructions: Vec<Option<Instruction>>,
 }
 
-/// A section with variables in global memory.
+/// A section of variables in global memory.
 pub(super) struct Variables {
     pub name: String,
     pub address: u64,
     pub bytes: Vec<u8>,
 }
 
-/// What the file says about a kernel.
+/// Attributes of a kernel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kernel {
-    /// Index of its function.
+    /// Index into [`Code::functions`].
     pub function: usize,
     pub registers: u16,
-    /// Where the parameters start in constant bank 0.
+    /// Offset of the parameters in constant bank 0.
     pub parameters_start: u32,
-    /// Offset from there and size of each parameter, in order.
+    /// Offset from there and size of each parameter in bytes, in declaration order.
     pub parameters: Vec<(u32, u32)>,
+    /// Bytes of stack per thread.
     pub stack: u32,
+    /// Bytes of static shared memory.
     pub shared: u32,
+    /// Blocks per cluster; `None` if not declared.
     pub cluster: Option<[u32; 3]>,
+    /// Required block size (`.reqntid`); `None` if not declared.
     pub required_block: Option<[u32; 3]>,
 }
 
-/// Where a section or symbol ended up.
+/// The location assigned to a section or symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Located {
-    /// At an address of the code space or of global memory.
+    /// An address in the code space or in global memory.
     At(u64),
-    /// At an offset of constant bank 3.
+    /// An offset in constant bank 3.
     Constant(u64),
-    /// At an offset of shared memory.
+    /// An offset in shared memory.
     Shared(u64),
+    /// Not loaded.
     Nowhere,
 }
 
@@ -104,26 +111,26 @@ impl Code {
         Ok(Code { target, functions, kernels, banks, variables, externals: sections.externals })
     }
 
-    /// The target that the code is for.
+    /// Returns the target of the code.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// Registers of a thread and bytes of static shared memory of a kernel.
+    /// Returns the number of registers per thread and of bytes of static shared memory of a kernel.
     pub fn needs(&self, kernel: &str) -> Option<(u32, u32)> {
         self.kernels.get(kernel).map(|kernel| (u32::from(kernel.registers), kernel.shared))
     }
 
-    /// The kernels that can be launched, in no particular order.
+    /// Returns the names of the kernels, in no particular order.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)
     }
 }
 
-/// Bytes of a section without content that the simulator holds.
+/// Maximum size, in bytes, of a section without file contents.
 const MOST_ZEROS: u64 = 256 << 20;
 
-/// The content of a section that a file has no bytes of.
+/// Makes the contents of a section without bytes in the file.
 fn zeros(name: &str, size: u64) -> Result<Vec<u8>, Error> {
     if size > MOST_ZEROS {
         return Err(Error::new(ErrorKind::Load, format!("{name} has {size} bytes; the simulator holds at most {MOST_ZEROS}")));
@@ -131,16 +138,18 @@ fn zeros(name: &str, size: u64) -> Result<Vec<u8>, Error> {
     Ok(vec![0; size as usize])
 }
 
-/// Sections while they are placed and patched; by index in the file.
+/// Sections while they are placed and patched, by section index.
 pub(super) struct Sections {
     pub located: Vec<Located>,
+    /// Contents; `None` for sections that are not loaded.
     pub bytes: Vec<Option<Vec<u8>>>,
     pub externals: Vec<String>,
-    /// Where the first of the driver's functions is.
+    /// Address of the first driver function.
     pub externals_start: u64,
 }
 
 impl Sections {
+    /// Assigns a location to each section and copies its contents.
     fn of(cubin: &Cubin) -> Result<Sections, Error> {
         let count = cubin.sections().len();
         let mut sections =
@@ -148,7 +157,7 @@ impl Sections {
         let (mut code, mut data) = (CODE_START, GLOBALS_START);
         for (index, section) in cubin.sections().iter().enumerate() {
             let bytes = match &section.content {
-                // Shared memory belongs to a block, and is not part of the image.
+                // Shared memory is allocated per block and is not part of the image.
                 Content::NoBits(_) if matches!(section.kind(), SectionKind::Shared(_)) => Some(Vec::new()),
                 Content::NoBits(size) => Some(zeros(&section.name, *size)?),
                 _ => cubin.bytes_of(index).map(<[u8]>::to_vec),
@@ -165,7 +174,7 @@ impl Sections {
                 SectionKind::Global => {
                     data = data.next_multiple_of(section.alignment.max(256));
                     sections.located[index] = Located::At(data);
-                    // Unmapped space behind each section.
+                    // Leave unmapped addresses after each section to catch out-of-bounds accesses.
                     data += bytes.len() as u64 + 0x1_0000;
                 }
                 SectionKind::Constant(..) => sections.located[index] = Located::Constant(0),
@@ -181,6 +190,7 @@ impl Sections {
         Ok(sections)
     }
 
+    /// Decodes the code sections; returns them sorted by address.
     fn functions(&mut self, cubin: &Cubin, target: Target) -> Vec<Function> {
         let mut functions = Vec::new();
         for function in cubin.functions() {
@@ -196,7 +206,7 @@ impl Sections {
         functions
     }
 
-    /// Where a symbol is.
+    /// Returns the location of a symbol. An undefined symbol is a driver function and gets an address on first use.
     pub fn symbol(&mut self, cubin: &Cubin, index: usize) -> Result<Located, Error> {
         let symbol = cubin.symbols().get(index).ok_or_else(|| Error::new(ErrorKind::Load, format!("there is no symbol {index}")))?;
         Ok(match symbol.section {
@@ -219,7 +229,7 @@ impl Sections {
     }
 }
 
-/// What the attributes say about each kernel.
+/// Collects the attributes of each kernel.
 fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<String, Kernel> {
     let mut kernels = FxHashMap::default();
     let known = Index::new(cubin);
@@ -262,7 +272,7 @@ fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<S
     kernels
 }
 
-/// The offset of the parameters in constant bank 0; none for a kernel without parameters.
+/// Returns the offset of the parameters in constant bank 0; `None` for a kernel without parameters.
 fn parameters_start(attributes: &[Attribute]) -> Option<u32> {
     attributes.iter().find_map(|attribute| match attribute.value {
         Value::ParameterBank(bank) => Some(u32::from(bank.offset)),
@@ -270,6 +280,7 @@ fn parameters_start(attributes: &[Attribute]) -> Option<u32> {
     })
 }
 
+/// Returns offset and size of each parameter, in declaration order.
 fn parameters(attributes: &[Attribute]) -> Vec<(u32, u32)> {
     let mut parameters: Vec<(u16, u32, u32)> = attributes
         .iter()

@@ -1,45 +1,45 @@
-//! Runs machine code from its bytes: a cubin is read with `oriole_cubin`, its words are decoded with `oriole_isa`, and nothing of the
-//! compiler is used.
+//! Functional simulator of machine code: executes the bytes of a cubin. Reads the file with `oriole_cubin`, decodes words with
+//! `oriole_isa`, and uses nothing of the compiler.
 //!
-//! # The way of an instruction
+//! # Stages of an instruction
 //!
-//! [`Code::load`] reads the file, places functions and variables and resolves relocations. [`Code::run`] builds a program for one launch:
-//! each instruction becomes a [`step::Step`], a guard and an [`step::Action`] with operands and modifiers resolved. The scheduler
-//! executes steps for a whole warp at a time: one indirect call, then a loop over 32 lanes.
+//! [`Code::load`] reads the file, assigns addresses to functions and variables, and resolves relocations. [`Code::run`] builds a program
+//! for one launch: each instruction becomes a [`step::Step`], which is a guard and an [`step::Action`] with operands and modifiers
+//! resolved. The scheduler executes steps for a whole warp at a time: one indirect call, then a loop over 32 lanes.
 //!
 //! ```text
 //! word ──isa::decode──▶ Instruction ──family::build(&Site)──▶ Action ──▶ Step ──schedule──▶ registers, memory, threads
 //! ```
 //!
-//! A family module has a function `build(&Site) -> Option<Built>`: `None` if the opcode is not one of its own, an error
-//! ([`step::Unsupported`], with a text) if it does not know the form. It reads modifiers with [`site::Site::has`] and operands, in their
-//! order in the text, with the cursor [`site::Operands`]:
+//! Instructions are grouped into family modules. Each has a function `build(&Site) -> Option<Built>`: `None` if the opcode belongs to
+//! another family, an error ([`step::Unsupported`], with a text) if it does not implement the form. It queries modifiers with
+//! [`site::Site::has`] and takes operands, in the order of the text, with the cursor [`site::Operands`]:
 //!
 //! | method | operand | result |
 //! |---|---|---|
-//! | `destination`, `wide_destination(n)` | `R`, `UR` that is written (n registers) | [`warp::Place`] |
-//! | `predicate_destination` | `P`, `UP` that is written | [`warp::PredicatePlace`] |
-//! | `input` | `R`, `UR`, number, `c[b][n]`: 32 bits | [`site::Input`]: source and signs |
-//! | `wide_input` | the same, 64 bits; a double's immediate is its upper half | [`site::WideInput`] |
-//! | `predicate`, `optional_predicate` | `P`, `UP` that is read, with `!` | [`warp::PredicateSource`] |
+//! | `destination`, `wide_destination(n)` | written `R` or `UR` (n registers) | [`warp::Place`] |
+//! | `predicate_destination` | written `P` or `UP` | [`warp::PredicatePlace`] |
+//! | `input` | `R`, `UR`, number, `c[b][n]`: 32 bits | [`site::Input`]: source and sign modifiers |
+//! | `wide_input` | the same, 64 bits; a double immediate is the upper half | [`site::WideInput`] |
+//! | `predicate`, `optional_predicate` | read `P` or `UP`, with `!` | [`warp::PredicateSource`] |
 //! | `number` | plain number | `i64` |
 //! | `take` | any | the operand as decoded |
 //!
-//! Every operand of the form is there, also those that the text leaves out at their default. Constants are immediates already, because a
-//! program is built for one launch. Signs (`-`, `|`, `~`) and suffixes are the family's to apply.
+//! The decoder yields every operand of the form, including those that the text omits because they have the default value. Constants are
+//! already immediates, because a program is built for one launch. Sign modifiers (`-`, `|`, `~`) and suffixes are applied by the family.
 //!
-//! The action is a closure on [`warp::Warp`] and a mask of active threads, never empty: [`step::compute`], or one of the loops
-//! [`step::map1`], `map2`, `map3`. `Warp::read` gives 32 values, of a uniform register too; `Warp::write` writes those in the mask, and to
-//! a uniform register that of the first active thread. So `IADD3` and `UIADD3` are one function.
+//! The action is a closure on [`warp::Warp`] and a non-empty mask of active threads, made by [`step::compute`] or by one of the loops
+//! [`step::map1`], `map2`, `map3`. `Warp::read` returns 32 values, for uniform registers too; `Warp::write` writes the values of the
+//! threads in the mask, and to a uniform register the value of the first active thread. So `IADD3` and `UIADD3` share one function.
 //!
 //! # Threads
 //!
-//! A warp is a set of groups of threads with one program counter each (module `schedule`); convergence barriers, `WARPSYNC` and block barriers
-//! make groups wait and merge. Everything is deterministic: groups, warps and resident blocks take turns in a fixed order.
+//! The threads of a warp form groups, each with one program counter (module `groups`); convergence barriers, `WARPSYNC` and block barriers
+//! make groups wait and merge. Execution is deterministic: groups, warps and resident blocks take turns in a fixed order.
 //!
-//! # Watching
+//! # Observers
 //!
-//! An [`Observer`] hears of every issued instruction; it is a generic argument, and [`Silent`] costs nothing.
+//! An [`Observer`] is notified of every issued instruction. It is a generic parameter, so [`Silent`] costs nothing.
 
 pub mod arith;
 mod atomic;

@@ -1,4 +1,4 @@
-//! Moves between registers and register files, special registers, and the packing of predicates.
+//! Moves between registers and register files, reads of special registers, packing of predicates.
 
 use oriole_isa::{Opcode, Value};
 
@@ -8,7 +8,7 @@ use super::step::{Built, access, compute};
 use super::warp::{LANES, Lanes, Place, PredicatePlace, PredicateSource, Source, lanes_of};
 use super::world::World;
 
-/// What a move does; none if the opcode belongs to no family here.
+/// Builds the action of a move; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::MOV | Opcode::UMOV => mov(site),
@@ -23,6 +23,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     })
 }
 
+/// Builds `MOV`, of 32 or 64 bits.
 fn mov(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     if site.has(".64") {
@@ -35,7 +36,7 @@ fn mov(site: &Site<'_>) -> Built {
     }
     let d = operands.destination()?;
     let a = operands.input()?.source;
-    // A mask of the threads of each quad that take part.
+    // The last operand selects threads of each quad; only "all four" is supported.
     if operands.left() > 0 && operands.number()? != 0xf {
         return Err(site.unsupported("a move in some threads of each quad"));
     }
@@ -45,7 +46,7 @@ fn mov(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `R2UR`: the value of the first active thread, or of all of them together with `.OR`.
+/// `R2UR`: the value of the first active thread, or with `.OR` the bitwise or over all active threads.
 fn to_uniform(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let is_or = site.has(".OR");
@@ -66,16 +67,16 @@ fn to_uniform(site: &Site<'_>) -> Built {
     }))
 }
 
-/// What a special register is.
+/// A special register.
 #[derive(Clone, Copy)]
 enum Special {
     Zero,
     Lane,
     Thread(usize),
-    /// All three in one word.
+    /// x, y and z packed into one word.
     PackedThread,
     Block(usize),
-    /// Lanes that are equal to, below or above the own one.
+    /// Mask of the lanes below, equal to and above the reading lane, as selected.
     LaneMask {
         below: bool,
         own: bool,
@@ -96,10 +97,11 @@ enum Special {
 }
 
 impl Special {
+    /// Returns the special register with this name; `None` if it is not simulated.
     fn of(name: &str) -> Option<Special> {
         let mask = |below, own, above| Special::LaneMask { below, own, above };
         Some(match name {
-            // The stack ends at offset 0 of local memory.
+            // Local memory is one stack that ends at offset 0, so these offsets and sizes are zero.
             "SR_LMEMHIOFF" | "SR_LMEMLOSZ" => Special::Zero,
             "SRZ" | "SR_VIRTUALSMID" | "SR_CgaCtaId" | "SR_GpcLocalCgaId" | "SR_WARPERRORSTATUS" | "SR_GLOBALERRORSTATUS" => Special::Zero,
             "SR_LANEID" => Special::Lane,
@@ -132,7 +134,7 @@ impl Special {
         })
     }
 
-    /// What comes in the register behind it when 64 bits are read.
+    /// Returns the upper half of a 64-bit read.
     fn upper(self) -> Special {
         match self {
             Special::ClockLow => Special::ClockHigh,
@@ -143,9 +145,10 @@ impl Special {
         }
     }
 
+    /// Returns the value for each thread.
     fn values(self, warp: &super::warp::Warp, world: &World<'_>) -> Lanes {
         let identity = &warp.identity;
-        // A nanosecond timer that runs at a pace of its own.
+        // A nanosecond timer that advances by 32 per instruction.
         let timer = world.clock.wrapping_mul(32).wrapping_add(TIMER_START);
         let one = match self {
             Special::Lane => return std::array::from_fn(|lane| lane as u32),
@@ -183,10 +186,12 @@ impl Special {
     }
 }
 
-/// Warps of a multiprocessor.
+/// Maximum number of warps per multiprocessor.
 const WARPS: u32 = 64;
+/// Value of the nanosecond timer at the start.
 const TIMER_START: u64 = 0x1234_0000_0000;
 
+/// Builds a read of one or two (64-bit) words of a special register.
 fn special(site: &Site<'_>, count: u16) -> Built {
     let mut operands = site.operands();
     let d = operands.wide_destination(count)?;
@@ -205,9 +210,10 @@ fn special(site: &Site<'_>, count: u16) -> Built {
     }))
 }
 
-/// Predicates of a file, as bits of a word: those that can be written, from bit 0 on.
+/// Number of writable predicates of a file; predicate `n` is bit `n` of the packed word.
 const PREDICATES: u32 = 7;
 
+/// Returns the bit offset of the byte that a modifier or suffix selects.
 fn byte_shift(site: &Site<'_>, operands: &super::site::Operands<'_>) -> u32 {
     [(".B1", 8), (".B2", 16), (".B3", 24)]
         .iter()
@@ -215,7 +221,7 @@ fn byte_shift(site: &Site<'_>, operands: &super::site::Operands<'_>) -> u32 {
         .map_or(0, |&(_, shift)| shift)
 }
 
-/// `P2R d, PR, a, mask`: predicates in the mask replace bits of a byte of `a`.
+/// `P2R d, PR, a, mask`: replaces the bits in the mask of one byte of `a` by predicates. Bit 7 stands for `PT`.
 fn pack_predicates(site: &Site<'_>) -> Built {
     let is_uniform = site.opcode() == Opcode::UP2UR;
     let mut operands = site.operands();
@@ -237,7 +243,7 @@ fn pack_predicates(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `R2P PR, a, mask`: bits of a byte of `a` replace the predicates in the mask.
+/// `R2P PR, a, mask`: sets the predicates in the mask from the bits of one byte of `a`.
 fn unpack_predicates(site: &Site<'_>) -> Built {
     let is_uniform = site.opcode() == Opcode::UR2UP;
     let mut operands = site.operands();
@@ -259,7 +265,7 @@ fn unpack_predicates(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `B2R.RESULT d, p`: what the last reduction at a barrier gave.
+/// `B2R.RESULT d, p`: returns the result of the last reduction at a block barrier.
 fn barrier_result(site: &Site<'_>) -> Built {
     if !site.has(".RESULT") {
         return Err(site.unsupported("the state of a barrier"));
@@ -274,7 +280,7 @@ fn barrier_result(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `LEPC d [, label]`: the address of the instruction itself, or of a label.
+/// `LEPC d [, label]`: returns the address of the instruction itself, or of a label.
 fn code_address(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let d: Place = operands.wide_destination(2)?;

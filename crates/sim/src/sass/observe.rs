@@ -1,4 +1,4 @@
-//! Watching a program run.
+//! Observation of a running program.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -11,38 +11,38 @@ use super::warp::{Mask, PredicateSource, Row, Source, Warp, first};
 /// An instruction that a warp issues.
 #[derive(Clone, Copy)]
 pub struct Issue<'a> {
-    /// Number of the block in the grid.
+    /// Linear index of the block in the grid.
     pub block: u64,
-    /// Number of the warp in its block.
+    /// Index of the warp in its block.
     pub warp: u32,
-    /// Address in the code space.
+    /// Address of the instruction in the code space.
     pub address: u64,
-    /// Threads of the group that is at this instruction.
+    /// Threads of the group that issues it.
     pub group: Mask,
-    /// Those of them whose guard holds.
+    /// Threads of the group whose guard is true.
     pub active: Mask,
     pub instruction: &'a Instruction,
     pub word: u128,
     pub target: Target,
-    /// Address of the function that it is in.
+    /// Address of its function.
     pub function: u64,
 }
 
-/// Hears of every instruction that is issued.
+/// Is notified of every issued instruction.
 pub trait Observer {
-    /// Whether it listens at all; without, nothing is prepared for it.
+    /// Whether notifications are wanted; if not, the scheduler does not prepare them.
     const LISTENS: bool = true;
 
-    /// Before an instruction executes.
+    /// Called before an instruction executes.
     fn issue(&mut self, issue: &Issue<'_>, warp: &Warp);
 
-    /// After it has executed; not called if it failed.
+    /// Called after an instruction has executed; not after one that failed, nor after control flow with active threads.
     fn executed(&mut self, issue: &Issue<'_>, warp: &Warp) {
         let _ = (issue, warp);
     }
 }
 
-/// Nobody listens.
+/// Ignores all notifications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -52,16 +52,19 @@ impl Observer for Silent {
     fn issue(&mut self, _: &Issue<'_>, _: &Warp) {}
 }
 
-/// Keeps the last instructions of each warp with the values that they wrote, for messages about failures.
+/// Keeps the last instructions of each warp and the values they wrote, for error messages.
 #[derive(Clone, Debug)]
 pub struct Trace {
+    /// Maximum number of instructions kept per warp.
     length: usize,
+    /// Lane whose values are shown; `None` for the first active one.
     lane: Option<usize>,
-    /// The block and the warp that are kept; all if there is none.
+    /// Keep only this (block, warp); `None` for all warps.
     only: Option<(u64, u32)>,
     warps: FxHashMap<(u64, u32), VecDeque<Entry>>,
 }
 
+/// An executed instruction.
 #[derive(Clone, Debug)]
 struct Entry {
     offset: u64,
@@ -72,17 +75,17 @@ struct Entry {
 }
 
 impl Trace {
-    /// Keeps `length` instructions of each warp; values are those of one lane, or of the first active one.
+    /// Keeps `length` instructions of each warp, with the values of one lane (`None`: the first active one).
     pub fn new(length: usize, lane: Option<usize>) -> Trace {
         Trace { length, lane, only: None, warps: FxHashMap::default() }
     }
 
-    /// Keeps `length` instructions of one warp, with the values of one of its lanes.
+    /// Keeps `length` instructions of one warp, with the values of one lane.
     pub fn of_warp(length: usize, block: u64, warp: u32, lane: usize) -> Trace {
         Trace { only: Some((block, warp)), ..Trace::new(length, Some(lane)) }
     }
 
-    /// The last instructions of a warp, oldest first, a line each.
+    /// Returns the last instructions of a warp, oldest first, one per line.
     pub fn text(&self, block: u64, warp: u32) -> String {
         let mut out = String::new();
         for entry in self.warps.get(&(block, warp)).into_iter().flatten() {
@@ -116,7 +119,7 @@ impl Observer for Trace {
             return;
         }
         let lane = self.lane.unwrap_or(first(issue.active));
-        // What an instruction writes says what it did; of one that writes no register, such as a store, what it reads does.
+        // Show the registers written, or, for instructions without a result such as stores, the registers read.
         let written = issue.instruction.written();
         let writes = written.contains(&true);
         for (operand, written) in issue.instruction.operands.iter().zip(written) {

@@ -1,4 +1,4 @@
-//! Code made ready for one launch: a step for each instruction, at the index that its address gives.
+//! The executable form of the code for one launch: one step per instruction, indexed by (address - code start) / instruction size.
 
 use oriole_isa::{Instruction, Opcode, Target};
 
@@ -11,16 +11,17 @@ use super::warp::{PredicateSource, Row, WideSource};
 use super::world::CODE_START;
 use super::{arith, atomic, constant, driver, flow, lanes, memory, moves};
 
-/// Steps of the kernel and of everything that it can call.
+/// The steps of a kernel and of every function it may call.
 pub(super) struct Program<'c> {
     pub steps: Vec<Step>,
+    /// Index of the kernel's first step.
     pub entry: u32,
-    /// Instruction, word and address of the function for each step, for observers and messages.
+    /// For each step the instruction it was built from, for observers and messages; `None` for padding and driver functions.
     pub sources: Vec<Option<SourceLine<'c>>>,
     pub target: Target,
 }
 
-/// What a step was made from.
+/// The instruction a step was built from.
 #[derive(Clone, Copy)]
 pub(super) struct SourceLine<'c> {
     pub instruction: &'c Instruction,
@@ -29,7 +30,7 @@ pub(super) struct SourceLine<'c> {
 }
 
 impl<'c> Program<'c> {
-    /// Builds the steps of a kernel and of all functions that are no kernels.
+    /// Builds the steps of a kernel and of all functions that are not kernels.
     pub fn build(code: &'c Code, kernel: &Kernel, prepared: &Prepared) -> Program<'c> {
         let mut program = Program { steps: Vec::new(), entry: 0, sources: Vec::new(), target: code.target };
         let last = code.functions.last().map_or(CODE_START, |last| last.address + INSTRUCTION * last.words.len() as u64);
@@ -59,6 +60,7 @@ impl<'c> Program<'c> {
                 program.push(site.guard(), action, Some(SourceLine { instruction, word, function }));
             }
         }
+        // Each driver function is two steps: its action, and a return to the caller.
         program.pad_to(last.next_multiple_of(8 * INSTRUCTION));
         for name in &code.externals {
             program.push(PredicateSource::TRUE, driver::build(name, prepared.registers), None);
@@ -75,13 +77,14 @@ impl<'c> Program<'c> {
         self.sources.push(source);
     }
 
+    /// Fills the gap before a function with steps that trap.
     fn pad_to(&mut self, address: u64) {
         while CODE_START + INSTRUCTION * (self.steps.len() as u64) < address {
             self.push(PredicateSource::TRUE, Action::Flow(Flow::Trap("there is no code here".into())), None);
         }
     }
 
-    /// The step at an address.
+    /// Returns the index of the step at an address.
     pub fn index(&self, address: u64) -> Option<u32> {
         let offset = address.checked_sub(CODE_START)?;
         let index = offset / INSTRUCTION;
@@ -89,12 +92,12 @@ impl<'c> Program<'c> {
     }
 }
 
-/// The address of a step.
+/// Returns the address of a step.
 pub(super) fn address_of(step: u32) -> u64 {
     CODE_START + INSTRUCTION * u64::from(step)
 }
 
-/// Asks each family.
+/// Builds the action of an instruction by the first family that knows its opcode.
 fn build(site: &Site<'_>) -> Built {
     let families: [fn(&Site<'_>) -> Option<Built>; 7] =
         [arith::build, moves::build, constant::build, flow::build, memory::build, atomic::build, lanes::build];

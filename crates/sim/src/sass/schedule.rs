@@ -1,11 +1,11 @@
-//! Warps take turns.
+//! Schedules the warps of a block in turns and executes instructions.
 //!
-//! A warp runs for a number of instructions and up to the next one that changes the flow of control, then the next warp of the block does.
-//! The order is the same in every run. Others are as good, and code that depends on one is wrong: [`Order`] chooses warps and the lengths of
-//! turns at random. Which threads of a warp run is the matter of [`super::groups`].
+//! A warp runs for a number of instructions, extended to the next control-flow instruction; then the next warp of the block runs. The order
+//! is the same in every run. A program that depends on this order is wrong, so [`Order`] can choose warps and turn lengths at random to
+//! expose it. [`super::groups`] decides which threads of a warp run.
 //!
-//! **Barriers of the block** count warps, as the hardware does: a part of a warp that executes `BAR` would stand for the whole. Since no
-//! correct program does that, it is an error here.
+//! **Block barriers** count warps, as in hardware: if part of a warp executes `BAR`, it counts as the whole warp. No correct program does
+//! that, so it is an error here.
 
 use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
 use super::flow::{BarrierKind, BlockBarrier, Flow, Goal, Reduction};
@@ -16,15 +16,16 @@ use super::step::Action;
 use super::warp::{LANES, Mask, Warp, first, lanes_of};
 use super::world::World;
 
-/// Instructions that a warp executes before the next one's turn.
+/// Instructions a warp executes before the next warp's turn.
 const TURN: u32 = 256;
-/// The same in a random order, at most.
+/// Maximum turn length in a random order.
 const SHORT_TURN: usize = 64;
-/// Barriers of a block.
+/// Number of named barriers per block.
 const BLOCK_BARRIERS: usize = 16;
 
-/// A block whose threads have not all exited.
+/// A block of which some thread has not exited.
 pub(super) struct Block {
+    /// Linear index in the grid.
     pub number: u64,
     /// Index of its shared memory.
     pub slot: usize,
@@ -32,29 +33,32 @@ pub(super) struct Block {
     barriers: Vec<Barrier>,
 }
 
-/// A barrier of the block: who has arrived since it last let threads pass.
+/// A block barrier: the arrivals since it was last released.
 #[derive(Clone, Debug, Default)]
 struct Barrier {
-    /// Threads of each warp that have arrived.
+    /// For each warp the threads that have arrived.
     arrived: Vec<Mask>,
-    /// Those whose predicate was true.
+    /// For each warp the arrived threads whose predicate is true.
     holds: Vec<Mask>,
-    /// Threads that it waits for; 0 for all.
+    /// Number of threads to wait for; 0 for all threads of the block.
     wanted: u32,
+    /// The reduction to compute, if one of the arrivals asks for it.
     reduction: Option<Reduction>,
 }
 
-/// What all blocks of a launch share.
+/// State shared by all blocks of a launch.
 pub(super) struct Engine<'a, 'c, O> {
     pub program: &'a Program<'c>,
     pub world: World<'a>,
     pub observer: &'a mut O,
     pub kernel: &'a str,
+    /// Warp instructions after which the run fails.
     pub limit: u64,
     pub order: Order,
 }
 
 impl Block {
+    /// Makes a block whose warps start at instruction `entry`.
     pub fn new(number: u64, slot: usize, warps: Vec<Warp>, entry: u32) -> Block {
         let count = warps.len();
         let barrier = Barrier { arrived: vec![0; count], holds: vec![0; count], wanted: 0, reduction: None };
@@ -72,7 +76,7 @@ impl Block {
 }
 
 impl<O: Observer> Engine<'_, '_, O> {
-    /// Runs a block until it ends or has executed about `budget` instructions; whether it has ended.
+    /// Runs a block until it ends or has executed about `budget` instructions; returns whether it has ended.
     pub fn run(&mut self, block: &mut Block, budget: u64) -> Result<bool, Error> {
         let end = self.world.clock + budget;
         loop {
@@ -93,7 +97,7 @@ impl<O: Observer> Engine<'_, '_, O> {
         }
     }
 
-    /// One turn of a warp.
+    /// Runs one turn of a warp.
     fn run_warp(&mut self, block: &mut Block, number: usize) -> Result<(), Error> {
         let mut left = if self.order.is_random() { 1 + self.order.choose(SHORT_TURN) as u32 } else { TURN };
         while left > 0 {
@@ -113,9 +117,9 @@ impl<O: Observer> Engine<'_, '_, O> {
         Ok(())
     }
 
-    /// Runs a group until an instruction that changes the flow of control, which is not executed yet. Turns end at such instructions only:
-    /// groups share the uniform registers, and a machine that left a group between the instruction that fills one and that which
-    /// reads it could not run what compilers make.
+    /// Runs a group up to the next control-flow instruction with active threads, and returns that instruction without executing it; `None`
+    /// if the turn ends. A turn ends only at control-flow instructions: groups share the uniform registers, and switching groups between
+    /// the write and the read of a uniform register would break correct code.
     fn run_group<'s>(&mut self, block: u64, running: &mut Running, index: usize, left: &mut u32) -> Result<Option<(&'s Flow, Mask)>, Error>
     where
         Self: HasSteps<'s>,
@@ -175,6 +179,7 @@ impl<O: Observer> Engine<'_, '_, O> {
         })
     }
 
+    /// Notifies the observer of an instruction, before or after its execution.
     fn tell(&mut self, block: u64, warp: &Warp, step: u32, group: Mask, active: Mask, done: bool) {
         let Some(Some(SourceLine { instruction, word, function })) = self.program.sources.get(step as usize).copied() else { return };
         let issue = Issue {
@@ -195,10 +200,11 @@ impl<O: Observer> Engine<'_, '_, O> {
         }
     }
 
-    /// Executes an instruction that changes the flow of control; the group is still at it.
+    /// Executes a control-flow instruction; the group's program counter still points to it.
     fn execute(&mut self, block: &mut Block, number: usize, index: usize, flow: &Flow, active: Mask) -> Result<(), Error> {
         let running = &mut block.warps[number];
         let step = running.groups[index].step;
+        // `.EXCLUSIVE` lasts until the threads wait again or exit; jumps do not end it.
         if !matches!(flow, Flow::Jump { .. } | Flow::Break { .. }) {
             running.exclusive = 0;
         }
@@ -278,7 +284,7 @@ impl<O: Observer> Engine<'_, '_, O> {
         Ok(())
     }
 
-    /// Sends threads of a group elsewhere; where depends on a register, several groups may come of it.
+    /// Moves the threads of `leaving` to the branch target. An indirect branch may have several targets and then creates several groups.
     fn jump(&self, running: &mut Running, index: usize, leaving: Mask, goal: &Goal, step: u32) -> Result<(), Error> {
         let fail = |running: &Running, address: u64, lane| {
             Err(self.error(ErrorKind::Fault, format!("a jump to {address:#x}, where no instruction is"), &running.warp, step, lane))
@@ -309,6 +315,7 @@ impl<O: Observer> Engine<'_, '_, O> {
         Ok(())
     }
 
+    /// Makes the error for a block in which no warp can run.
     fn deadlock(&self, block: &Block) -> Error {
         let waiting = block.warps.iter().flat_map(|running| running.groups.iter().map(move |group| (running, group)));
         let threads: u32 = waiting.clone().map(|(_, group)| group.threads.count_ones()).sum();
@@ -326,6 +333,7 @@ impl<O: Observer> Engine<'_, '_, O> {
         self.error(ErrorKind::Deadlock, message, &running.warp, group.step.saturating_sub(1), first(group.threads))
     }
 
+    /// Makes an error that names the instruction, the block and the thread.
     fn error(&self, kind: ErrorKind, message: String, warp: &Warp, step: u32, lane: usize) -> Error {
         let source = self.program.sources.get(step as usize).copied().flatten();
         let (function, offset, text) = match source {
@@ -348,7 +356,7 @@ impl<O: Observer> Engine<'_, '_, O> {
     }
 }
 
-/// Steps that live longer than a borrow of the engine.
+/// Gives access to the steps with the program's lifetime, so that a step can be executed while the engine is borrowed mutably.
 trait HasSteps<'s> {
     fn steps(&self) -> &'s [super::step::Step];
 }
@@ -360,7 +368,7 @@ impl<'a, 'c, O> HasSteps<'a> for Engine<'a, 'c, O> {
 }
 
 impl Block {
-    /// Threads of a group, which is behind the instruction already, arrive at a barrier of the block.
+    /// Registers the arrival of a group at a block barrier. The group's program counter is already after the instruction.
     fn arrive(&mut self, number: usize, index: usize, barrier: &BlockBarrier, active: Mask) -> Result<(), Fault> {
         let running = &mut self.warps[number];
         let (ids, counts) = (running.warp.read(barrier.number.source), running.warp.read(barrier.threads.source));
@@ -411,7 +419,7 @@ impl Block {
         Ok(())
     }
 
-    /// Lets threads pass a barrier if all that it waits for have arrived.
+    /// Releases a block barrier if all threads it waits for have arrived.
     fn pass(&mut self, id: usize) {
         let state = &self.barriers[id];
         if state.arrived.iter().all(|&threads| threads == 0) {
@@ -421,7 +429,7 @@ impl Block {
         let is_complete = if state.wanted == 0 {
             state.arrived.iter().enumerate().all(|(warp, &threads)| alive(warp) & !threads == 0)
         } else {
-            // A warp counts as a whole once all of its threads that are left have arrived.
+            // A warp counts as 32 threads once all of its remaining threads have arrived.
             let count = |(warp, &threads): (usize, &Mask)| match threads {
                 0 => 0,
                 _ if alive(warp) & !threads == 0 => LANES as u32,

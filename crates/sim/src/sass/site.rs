@@ -1,8 +1,8 @@
-//! A decoded instruction at its place, and its operands one after another.
+//! An instruction to be built, and a cursor over its operands.
 //!
-//! Family modules see an instruction through [`Site`]: modifiers by spelling, operands through the cursor [`Operands`], which resolves each
-//! of them to a [`Source`], a [`Place`] or a predicate. Constants `c[bank][offset]` become immediates, because a program is built for one
-//! launch. The decoder gives every operand that the form has, also those that the text leaves out.
+//! Family modules access an instruction through [`Site`]: modifiers by spelling, operands through the cursor [`Operands`], which resolves
+//! each one to a [`Source`], a [`Place`] or a predicate. Constants `c[bank][offset]` become immediates, because a program is built for one
+//! launch. The decoder yields every operand of the form, including those that the text omits.
 
 use oriole_isa::{File, Format, Instruction, Opcode, Operand, Target, Value};
 
@@ -10,33 +10,33 @@ use super::constants::Constants;
 use super::step::Unsupported;
 use super::warp::{Place, PredicatePlace, PredicateSource, Row, Source, WideSource};
 
-/// An instruction, where it is, and what its launch knows.
+/// An instruction, its address, and the constants of its launch.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
     pub instruction: &'a Instruction,
     pub target: Target,
     /// Address of the instruction in the code space.
     pub address: u64,
-    /// Address of the section that it is in.
+    /// Address of its code section.
     pub section: u64,
     pub constants: &'a Constants,
-    /// General registers that each thread has.
+    /// Number of general registers per thread.
     pub registers: u16,
 }
 
-/// A 32-bit operand with its signs.
+/// A 32-bit source operand with its sign modifiers.
 #[derive(Clone, Copy, Debug)]
 pub struct Input {
     pub source: Source,
-    /// `-`
+    /// `-x`
     pub negate: bool,
-    /// `|`
+    /// `|x|`
     pub absolute: bool,
-    /// `~`
+    /// `~x`
     pub invert: bool,
 }
 
-/// A 64-bit operand with its signs.
+/// A 64-bit source operand with its sign modifiers.
 #[derive(Clone, Copy, Debug)]
 pub struct WideInput {
     pub source: WideSource,
@@ -50,27 +50,27 @@ impl<'a> Site<'a> {
         self.instruction.opcode
     }
 
-    /// Whether the mnemonic has a modifier, such as `.FTZ`.
+    /// Returns whether the mnemonic has a modifier, such as `.FTZ`.
     pub fn has(&self, spelling: &str) -> bool {
         self.instruction.modifiers.iter().any(|symbol| symbol.spelling() == spelling)
     }
 
-    /// The first of these modifiers that the mnemonic has.
+    /// Returns the value paired with the first of these modifiers that the mnemonic has.
     pub fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         choices.iter().find(|(spelling, _)| self.has(spelling)).map(|&(_, value)| value)
     }
 
-    /// Its operands, from the first on.
+    /// Returns a cursor at the first operand.
     pub fn operands(&self) -> Operands<'a> {
         Operands { site: *self, at: 0 }
     }
 
-    /// An error that says what is missing.
+    /// Makes an error that names the unsupported feature.
     pub fn unsupported(&self, what: impl Into<String>) -> Unsupported {
         Unsupported(what.into())
     }
 
-    /// The number of the first of `count` general registers, if the kernel has them all.
+    /// Checks that the kernel has `count` general registers from `number` on; returns `number` unchanged.
     pub fn checked(&self, number: Option<u16>, count: u16) -> Result<Option<u16>, Unsupported> {
         match number {
             Some(first) if first + count > self.registers => {
@@ -80,14 +80,14 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The predicate that guards it.
+    /// Returns the guard predicate.
     pub fn guard(&self) -> PredicateSource {
         let guard = self.instruction.guard;
         PredicateSource::new((guard.predicate != 7).then_some(guard.predicate), guard.uniform, guard.negated)
     }
 }
 
-/// What stands behind an operand; behind a constant's brackets it is kept with them.
+/// Returns the suffixes of an operand. For a constant, the decoder stores them with the address parts.
 pub fn suffixes(operand: &Operand) -> impl Iterator<Item = &'static str> {
     let parts = if let Value::Address(address) = &operand.value { &address.parts[..] } else { &[] };
     operand.suffixes.iter().chain(parts.iter().flat_map(|part| &part.suffixes)).map(|symbol| symbol.spelling())
@@ -101,40 +101,40 @@ pub struct Operands<'a> {
 }
 
 impl<'a> Operands<'a> {
-    /// The operand that comes next.
+    /// Returns the next operand without advancing.
     pub fn peek(&self) -> Option<&'a Operand> {
         self.site.instruction.operands.get(self.at)
     }
 
-    /// Takes the next operand as it is.
+    /// Returns the next operand as decoded and advances.
     pub fn take(&mut self) -> Result<&'a Operand, Unsupported> {
         let operand = self.peek().ok_or_else(|| Unsupported("too few operands".into()))?;
         self.at += 1;
         Ok(operand)
     }
 
-    /// Whether a suffix such as `.H0_H0` stands behind the operand that was taken last.
+    /// Returns whether the operand taken last has a suffix such as `.H0_H0`.
     pub fn last_has(&self, spelling: &str) -> bool {
         let last = self.at.checked_sub(1).and_then(|at| self.site.instruction.operands.get(at));
         last.is_some_and(|operand| suffixes(operand).any(|suffix| suffix == spelling))
     }
 
-    /// How many are left.
+    /// Returns the number of remaining operands.
     pub fn left(&self) -> usize {
         self.site.instruction.operands.len() - self.at
     }
 
-    /// Whether the next operand is a predicate of either datapath.
+    /// Returns whether the next operand is a predicate of either datapath.
     pub fn next_is_predicate(&self) -> bool {
         matches!(self.peek().map(|operand| &operand.value), Some(Value::Register(File::Predicate | File::UniformPredicate, _)))
     }
 
-    /// A register that is written, of either datapath.
+    /// Takes a destination register of either datapath.
     pub fn destination(&mut self) -> Result<Place, Unsupported> {
         self.wide_destination(1)
     }
 
-    /// The first of `count` registers that are written.
+    /// Takes the first of `count` consecutive destination registers.
     pub fn wide_destination(&mut self, count: u16) -> Result<Place, Unsupported> {
         match self.take()?.value {
             Value::Register(File::General, number) => Ok(Place::General(Row::destination(self.site.checked(number, count)?))),
@@ -143,7 +143,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// A predicate that is written, of either datapath.
+    /// Takes a destination predicate of either datapath.
     pub fn predicate_destination(&mut self) -> Result<PredicatePlace, Unsupported> {
         match self.take()?.value {
             Value::Register(File::Predicate, number) => Ok(PredicatePlace::new(number.map(|number| number as u8), false)),
@@ -152,7 +152,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// A predicate that is read.
+    /// Takes a source predicate.
     pub fn predicate(&mut self) -> Result<PredicateSource, Unsupported> {
         let operand = self.take()?;
         match operand.value {
@@ -164,12 +164,12 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// A predicate that is read, or `PT` if something else comes next.
+    /// Takes a source predicate if one is next; otherwise returns `PT`.
     pub fn optional_predicate(&mut self) -> Result<PredicateSource, Unsupported> {
         if self.next_is_predicate() { self.predicate() } else { Ok(PredicateSource::TRUE) }
     }
 
-    /// 32 bits: a register of either datapath, a number, or a constant.
+    /// Takes a 32-bit source: a register of either datapath, a number, or a constant.
     pub fn input(&mut self) -> Result<Input, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
@@ -183,7 +183,7 @@ impl<'a> Operands<'a> {
         Ok(Input { source, negate, absolute, invert })
     }
 
-    /// 64 bits: a pair of registers, a constant, the upper half of a double, or a number that is extended by its sign.
+    /// Takes a 64-bit source: a register pair, a constant, the upper half of a double, or a sign-extended number.
     pub fn wide_input(&mut self) -> Result<WideInput, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
@@ -198,7 +198,7 @@ impl<'a> Operands<'a> {
         Ok(WideInput { source, negate, absolute, invert })
     }
 
-    /// The first row of `count` general registers that are read.
+    /// Takes a general register as the first of `count` that are read, and returns its row.
     pub fn rows(&mut self, count: u16) -> Result<Row, Unsupported> {
         match self.take()?.value {
             Value::Register(File::General, number) => Ok(Row::source(self.site.checked(number, count)?)),
@@ -206,7 +206,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// A plain number, such as the table of `LOP3`.
+    /// Takes a plain number, such as the truth table of `LOP3`.
     pub fn number(&mut self) -> Result<i64, Unsupported> {
         match self.take()?.value {
             Value::Integer(value) => Ok(value),
@@ -214,7 +214,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// What `c[bank][offset]` holds.
+    /// Returns the value of `c[bank][offset]`.
     fn constant(&self, value: &Value, bytes: u32) -> Result<u64, Unsupported> {
         let Value::Address(address) = value else {
             return Err(Unsupported(format!("cannot read an operand {value:?}")));

@@ -1,35 +1,34 @@
-//! What one instruction does, made ready to execute.
+//! The executable form of one instruction.
 //!
-//! A [`Step`] is built once for a launch; executing it is one indirect call for the whole warp. The closure holds operands and modifiers
-//! in resolved form and is specialized by its generic arguments, so that its loop over the lanes has no decisions left that do not depend
-//! on data.
+//! A [`Step`] is built once per launch; executing it is one indirect call for the whole warp. The closure contains operands and modifiers
+//! in resolved form and is specialized by generic parameters, so that the only branches left in its loop over lanes depend on data.
 
 use super::fault::Fault;
 use super::flow::Flow;
 use super::warp::{Lanes, Mask, Place, PredicateSource, Source, Warp, WideLanes, WideSource};
 use super::world::World;
 
-/// Computes on registers of a warp for the threads of a mask, which is never empty.
+/// Computes on the registers of a warp for the threads of a mask, which is never empty.
 pub type Compute = Box<dyn Fn(&mut Warp, Mask) + Send + Sync>;
 
-/// Touches memory or other state outside the warp's registers, and may fail.
+/// Accesses memory or other state outside the warp's registers; may fail.
 pub type Access = Box<dyn Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault> + Send + Sync>;
 
-/// What an instruction does.
+/// The effect of an instruction.
 pub enum Action {
     Nothing,
     Compute(Compute),
     Access(Access),
     Flow(Flow),
-    /// It cannot be executed; why. Reported when a warp gets there.
+    /// The instruction cannot be simulated, for this reason. Becomes an error only when a warp executes it.
     Refused(String),
 }
 
-/// An instruction that a family module cannot execute; the text names the form or feature.
+/// An instruction form that a family module does not implement; the text names the form or feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported(pub String);
 
-/// What a family module makes of an instruction.
+/// The result of building an instruction.
 pub type Built = Result<Action, Unsupported>;
 
 /// An instruction of the program.
@@ -38,17 +37,17 @@ pub struct Step {
     pub action: Action,
 }
 
-/// An action that computes.
+/// Makes an action that computes on registers.
 pub fn compute(run: impl Fn(&mut Warp, Mask) + Send + Sync + 'static) -> Action {
     Action::Compute(Box::new(run))
 }
 
-/// An action that touches memory.
+/// Makes an action that accesses memory.
 pub fn access(run: impl Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault> + Send + Sync + 'static) -> Action {
     Action::Access(Box::new(run))
 }
 
-/// `d = f(a)` in each thread.
+/// Makes the action `d = f(a)` per thread.
 pub fn map1(d: Place, a: Source, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let a = warp.read(a);
@@ -57,7 +56,7 @@ pub fn map1(d: Place, a: Source, f: impl Fn(u32) -> u32 + Send + Sync + 'static)
     })
 }
 
-/// `d = f(a, b)` in each thread.
+/// Makes the action `d = f(a, b)` per thread.
 pub fn map2(d: Place, a: Source, b: Source, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b) = (warp.read(a), warp.read(b));
@@ -66,7 +65,7 @@ pub fn map2(d: Place, a: Source, b: Source, f: impl Fn(u32, u32) -> u32 + Send +
     })
 }
 
-/// `d = f(a, b, c)` in each thread.
+/// Makes the action `d = f(a, b, c)` per thread.
 pub fn map3(d: Place, a: Source, b: Source, c: Source, f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b, c) = (warp.read(a), warp.read(b), warp.read(c));
@@ -75,7 +74,7 @@ pub fn map3(d: Place, a: Source, b: Source, c: Source, f: impl Fn(u32, u32, u32)
     })
 }
 
-/// `d = f(a, b, c)` on 64 bits in each thread.
+/// Makes the action `d = f(a, b, c)` on 64 bits per thread.
 pub fn wide_map3(
     d: Place,
     a: WideSource,
@@ -90,7 +89,7 @@ pub fn wide_map3(
     })
 }
 
-/// A mask of the lanes for which something holds.
+/// Returns the mask of lanes for which `holds` is true.
 #[inline]
 pub fn mask_of(holds: impl Fn(usize) -> bool) -> Mask {
     (0..32).fold(0, |mask, lane| mask | u32::from(holds(lane)) << lane)

@@ -1,5 +1,5 @@
-//! Threads of small programs in assembler text: divergence, convergence, barriers, forward progress, what errors say, and that no
-//! word of any form makes the simulator panic.
+//! Tests of thread behaviour with small assembler programs: divergence, convergence, barriers, forward progress, error messages. Also
+//! checks that no encodable word makes the simulator panic.
 
 use oriole_isa::{Target, decode, encode, parse_at};
 
@@ -9,7 +9,7 @@ use super::world::CODE_START;
 use super::{Error, ErrorKind, Issue, Observer, Options, Silent, Trace};
 use crate::{Launch, Memory};
 
-/// A kernel of these instructions, with one parameter. Branches name offsets.
+/// Assembles a kernel with one parameter from these lines. Branch targets are byte offsets.
 fn assemble(lines: &[&str]) -> Code {
     let target = Target::parse("sm_90a").unwrap();
     let word = |(number, line): (usize, &&str)| {
@@ -33,7 +33,7 @@ fn code_of(target: Target, words: Vec<u128>) -> Code {
     }
 }
 
-/// Runs blocks of some threads on a buffer of 64 words; what the buffer holds then.
+/// Runs `blocks` blocks of `threads` threads on a buffer of 64 words and returns the buffer.
 fn run(lines: &[&str], blocks: u32, threads: u32) -> Result<Vec<u32>, Error> {
     launch(&assemble(lines), blocks, threads)
 }
@@ -61,7 +61,7 @@ fn launch_with(code: &Code, blocks: u32, threads: u32, options: &Options) -> Res
     Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
 }
 
-/// R0 the thread, R2:R3 the buffer, R4:R5 the thread's word in it.
+/// Sets R0 to the thread index, R2:R3 to the buffer's address, R4:R5 to the address of the thread's word.
 const START: [&str; 4] = ["S2R R0, SR_TID.X", "LDC.64 R2, c[0x0][0x210]", "MOV R8, 0x4", "IMAD.WIDE.U32 R4, R0, R8, R2"];
 
 fn program<'a>(rest: &[&'a str]) -> Vec<&'a str> {
@@ -158,7 +158,7 @@ fn warpsync_collects_the_threads_of_its_mask() {
 
 #[test]
 fn a_lock_between_threads_of_a_warp_is_passed_on() {
-    // Each thread takes the lock in word 63, adds to word 62 in two steps, and gives the lock back.
+    // Each thread acquires the lock in word 63, adds to word 62 with a separate load and store, and releases the lock.
     let lines = program(&[
         "MOV R9, 0x1",
         "ATOMG.E.EXCH.STRONG.GPU PT, R10, desc[UR4][R2.64+0xfc], R9",
@@ -177,7 +177,7 @@ fn a_lock_between_threads_of_a_warp_is_passed_on() {
 
 #[test]
 fn blocks_wait_for_blocks() {
-    // Each block counts itself in word 0 and waits until all 50 have.
+    // Each block increments word 0 and waits until all 50 blocks have done so.
     let lines = program(&[
         "ISETP.NE.U32.AND P0, PT, R0, RZ, PT",
         "MOV R9, 0x1",
@@ -223,7 +223,7 @@ fn observers_hear_of_every_instruction() {
 
 #[test]
 fn barriers_of_the_block_order_warps() {
-    // Thread 0 of the last warp writes to shared memory; the others read it after the barrier.
+    // Thread 32 writes to shared memory; all threads read it after the barrier.
     let lines = program(&[
         "ISETP.EQ.U32.AND P0, PT, R0, 0x20, PT",
         "MOV R9, 0x77",
@@ -267,7 +267,7 @@ fn a_part_of_a_warp_at_a_barrier_is_an_error() {
     let lines = program(&["ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 BAR.SYNC.DEFER_BLOCKING 0x1", "EXIT"]);
     let error = run(&lines, 1, 32).unwrap_err();
     assert!(error.kind == ErrorKind::Fault && error.message.contains("a part of a warp, 0x000000ff of 0xffffffff"), "{error}");
-    // Threads that have ended are not missing.
+    // Exited threads do not count as missing.
     let lines = program(&["ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@!P0 EXIT", "BAR.SYNC.DEFER_BLOCKING 0x1", "EXIT"]);
     run(&lines, 1, 32).unwrap();
 }
@@ -281,7 +281,7 @@ fn warpsync_does_not_meet_at_two_places() {
 
 #[test]
 fn collective_operations_meet_at_two_places() {
-    // Both groups count all threads of the warp at one of two places, and go on behind their own.
+    // Both groups vote together at one of the two places, then each continues after its own `WARPSYNC.COLLECTIVE`.
     let lines = program(&[
         "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
         "@P0 BRA 0xb0",
@@ -304,7 +304,7 @@ fn collective_operations_meet_at_two_places() {
 
 #[test]
 fn a_barrier_set_twice_keeps_those_who_wait() {
-    // Threads below 8 wait at the barrier when the others set it again.
+    // Threads below 8 wait at the barrier while the others execute its `BSSY` again.
     let lines = program(&[
         "MOV R8, 0x0",
         "BSSY B0, 0xd0",
@@ -322,7 +322,7 @@ fn a_barrier_set_twice_keeps_those_who_wait() {
     assert!(run(&lines, 1, 32).unwrap()[..32].iter().all(|&value| value == !0));
 }
 
-/// Threads from 8 on use `B6` for themselves, as a called function does, while the others wait at `wait`.
+/// Threads from 8 on save and reuse `B6`, as a called function does, while the others wait at `wait`.
 fn function_in_a_region<'a>(save: &'a str, restore: &'a str, [set, wait]: [&'a str; 2]) -> Vec<&'a str> {
     program(&[
         "MOV R7, 0x0",
@@ -364,7 +364,7 @@ fn a_function_waits_for_those_who_called_it() {
 
 #[test]
 fn threads_that_wait_for_each_other_at_two_barriers_go_on() {
-    // On an H200 each half of the warp goes on alone.
+    // On an H200 each half of the warp continues alone.
     let lines = program(&[
         "BSSY B6, 0xb0",
         "BSSY B7, 0xb0",
@@ -381,7 +381,7 @@ fn threads_that_wait_for_each_other_at_two_barriers_go_on() {
     assert_eq!((values[0], values[31]), (0xffff, 0xffff_0000));
 }
 
-/// Half a warp waits at B0 for the other, which does something first. What all see behind `BSYNC` is stored in words 0 to 31.
+/// Half of a warp waits at B0 for the other half, which executes `other` first. Words 0 to 31 get each thread's vote after `BSYNC`.
 fn half_waits(other: &[&str]) -> Vec<u32> {
     let meet = format!("BRA {:#x}", 16 * (8 + other.len()));
     let region = format!("BSSY B0, {:#x}", 16 * (9 + other.len()));
@@ -428,7 +428,7 @@ fn a_move_to_a_barrier_takes_the_first_threads_word() {
 
 #[test]
 fn threads_run_until_they_wait_or_give_way() {
-    // The part that runs first spins for what the other will write, without giving way.
+    // The part that runs first spins on a value that the other part writes, without yielding.
     let lines = |yields: &'static str| {
         program(&[
             "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT",
@@ -486,7 +486,7 @@ fn errors_say_where() {
 
 #[test]
 fn no_word_makes_it_panic() {
-    // The lowest bits of the form stay, all others come from a generator; what is no instruction is left out.
+    // Keep the fixed bits of the form, fill the others at random, and skip words that do not decode to the form's opcode.
     let mut state = 1u64;
     let mut random = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -500,7 +500,7 @@ fn no_word_makes_it_panic() {
             let form = id.form();
             for round in 0..8 {
                 let noise = random() << 84 ^ random() << 42 ^ random();
-                // Guards are true in most rounds, and registers often small.
+                // Guards are true in most rounds, and register numbers small.
                 let noise = if round == 0 {
                     noise
                 } else {

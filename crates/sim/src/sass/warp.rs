@@ -1,48 +1,48 @@
-//! The registers of one warp, as arrays over its 32 threads.
+//! The registers of one warp, stored as arrays over its 32 threads (lanes).
 //!
-//! A register is a [`Row`]: one value for each lane. `RZ` is read from rows that are always zero and written to rows that nobody reads, so
-//! no access asks whether a register is the constant one. Predicates are masks, one bit a lane. The uniform datapath has the same shape
-//! with one value for all lanes: reading spreads it, writing takes that of the first active lane. So one implementation of an
-//! operation serves both datapaths.
+//! A register is a [`Row`]: one value per lane. Reads of `RZ` use rows that are always zero, and writes to `RZ` go to rows that are never
+//! read, so that no access needs a test for `RZ`. Predicates are masks, one bit per lane. A uniform register holds one value for all lanes:
+//! a read broadcasts it, a write stores the value of the first active lane. So one implementation of an operation serves both datapaths.
 
 use super::convergence::Convergence;
 
-/// Threads of a warp.
+/// Number of threads in a warp.
 pub const LANES: usize = 32;
 
 /// One bit for each thread of a warp.
 pub type Mask = u32;
 
-/// A 32-bit value of each thread.
+/// A 32-bit value per thread.
 pub type Lanes = [u32; LANES];
 
-/// A 64-bit value of each thread.
+/// A 64-bit value per thread.
 pub type WideLanes = [u64; LANES];
 
-/// Rows that are always zero: `RZ` and those behind it in a wide operand.
+/// First of the rows that are always zero: `RZ`, and the upper registers of a wide `RZ` operand.
 const ZERO: u16 = 0;
-/// Rows that take what is written to `RZ`.
+/// First of the rows that absorb writes to `RZ`.
 const SINK: u16 = 8;
+/// Row of register 0.
 const FIRST: u16 = 16;
-/// Uniform registers, and a few behind the last for wide operands.
+/// Number of uniform rows; a few after the last register absorb wide operands.
 const UNIFORM_ROWS: usize = FIRST as usize + 256 + 8;
 
-/// Where a register is kept.
+/// Index of the storage of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row(u16);
 
 impl Row {
-    /// The row to read a register from; no number is the zero register.
+    /// Returns the row from which a register is read; `None` is the zero register.
     pub fn source(number: Option<u16>) -> Row {
         Row(number.map_or(ZERO, |number| FIRST + number))
     }
 
-    /// The row to write a register to.
+    /// Returns the row to which a register is written; `None` is the zero register.
     pub fn destination(number: Option<u16>) -> Row {
         Row(number.map_or(SINK, |number| FIRST + number))
     }
 
-    /// The register `by` numbers further on.
+    /// Returns the row of the register whose number is higher by `by`.
     #[must_use]
     pub fn plus(self, by: u16) -> Row {
         Row(self.0 + by)
@@ -53,7 +53,7 @@ impl Row {
     }
 }
 
-/// A register that is written.
+/// A destination register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     General(Row),
@@ -61,7 +61,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The register `by` numbers further on.
+    /// Returns the register whose number is higher by `by`.
     #[must_use]
     pub fn plus(self, by: u16) -> Place {
         match self {
@@ -71,7 +71,7 @@ impl Place {
     }
 }
 
-/// Where 32 bits are read from. Constants of bank `c[b][n]` are known at the launch and are immediates here.
+/// A 32-bit source operand. Constants `c[b][n]` are known at launch and are immediates here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     General(Row),
@@ -79,7 +79,7 @@ pub enum Source {
     Immediate(u32),
 }
 
-/// Where 64 bits are read from: a pair of registers, or a number.
+/// A 64-bit source operand: a register pair or an immediate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WideSource {
     General(Row),
@@ -87,26 +87,28 @@ pub enum WideSource {
     Immediate(u64),
 }
 
-/// A predicate that is written.
+/// A destination predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredicatePlace {
     row: u8,
     uniform: bool,
 }
 
+/// Predicate row that is always true: `PT`.
 const TRUE_ROW: u8 = 0;
+/// Predicate row that absorbs writes to `PT`.
 const PREDICATE_SINK: u8 = 1;
 const FIRST_PREDICATE: u8 = 2;
 const PREDICATE_ROWS: usize = 10;
 
 impl PredicatePlace {
-    /// No number is `PT`, which stays true.
+    /// Makes the destination; `None` is `PT`, which stays true.
     pub fn new(number: Option<u8>, uniform: bool) -> PredicatePlace {
         PredicatePlace { row: number.map_or(PREDICATE_SINK, |number| FIRST_PREDICATE + number), uniform }
     }
 }
 
-/// A predicate that is read.
+/// A source predicate, possibly negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredicateSource {
     row: u8,
@@ -118,18 +120,18 @@ impl PredicateSource {
     /// `PT`
     pub const TRUE: PredicateSource = PredicateSource { row: TRUE_ROW, uniform: false, not: false };
 
-    /// No number is `PT`.
+    /// Makes the source; `None` is `PT`.
     pub fn new(number: Option<u8>, uniform: bool, not: bool) -> PredicateSource {
         PredicateSource { row: number.map_or(TRUE_ROW, |number| FIRST_PREDICATE + number), uniform, not }
     }
 
-    /// Whether it is true for every thread, whatever registers hold.
+    /// Returns whether it is the constant true.
     pub fn is_always(self) -> bool {
         self.row == TRUE_ROW && !self.not
     }
 }
 
-/// Registers, local memory and identity of a warp.
+/// The state of one warp: registers, convergence barriers, local memory and identity.
 #[derive(Clone, Debug)]
 pub struct Warp {
     general: Vec<Lanes>,
@@ -138,31 +140,31 @@ pub struct Warp {
     uniform_predicates: [Mask; PREDICATE_ROWS],
     /// Convergence barriers.
     pub barriers: Convergence,
-    /// What the last reduction at a barrier of the block gave.
+    /// Result of the last reduction at a block barrier.
     pub barrier_result: u32,
-    /// Who its threads are.
+    /// The indices of its threads.
     pub identity: Identity,
-    /// Local memory, thread after thread.
+    /// Local memory, one thread after another; empty until the first access.
     pub local: Vec<u8>,
 }
 
-/// Who the threads of a warp are.
+/// The indices of the threads of a warp.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Number of the warp in its block.
+    /// Index of the warp in its block.
     pub warp: u32,
     /// `%ctaid`
     pub block: [u32; 3],
-    /// Index of its block among those that are resident.
+    /// Index of its block among the resident blocks, which selects the shared memory.
     pub slot: usize,
     /// `%tid`: x, y, z of each thread.
     pub thread: [Lanes; 3],
-    /// Threads that exist.
+    /// Threads that exist; the last warp of a block may be partial.
     pub threads: Mask,
 }
 
 impl Warp {
-    /// A warp whose registers hold what no program should rely on.
+    /// Makes a warp whose registers hold garbage, to expose reads of uninitialized registers.
     pub fn new(registers: u16, identity: Identity) -> Warp {
         let mut general = vec![[GARBAGE; LANES]; usize::from(FIRST + registers)];
         general[usize::from(ZERO)..usize::from(SINK)].fill([0; LANES]);
@@ -182,6 +184,7 @@ impl Warp {
         }
     }
 
+    /// Returns the 32-bit value of each thread.
     #[inline]
     pub fn read(&self, source: Source) -> Lanes {
         match source {
@@ -191,6 +194,7 @@ impl Warp {
         }
     }
 
+    /// Returns the 64-bit value of each thread.
     #[inline]
     pub fn read_wide(&self, source: WideSource) -> WideLanes {
         match source {
@@ -203,25 +207,25 @@ impl Warp {
         }
     }
 
-    /// The row of a general register as it is.
+    /// Returns the values of a general register.
     #[inline]
     pub fn row(&self, row: Row) -> &Lanes {
         &self.general[row.index()]
     }
 
-    /// A uniform register.
+    /// Returns the value of a uniform register.
     #[inline]
     pub fn uniform(&self, row: Row) -> u32 {
         self.uniform[row.index()]
     }
 
-    /// Two uniform registers.
+    /// Returns the 64-bit value of a pair of uniform registers.
     #[inline]
     pub fn uniform_wide(&self, row: Row) -> u64 {
         u64::from(self.uniform[row.index()]) | u64::from(self.uniform[row.index() + 1]) << 32
     }
 
-    /// Writes the values of the threads in `mask`, which is not empty.
+    /// Writes the values of the threads in `mask`, which must not be empty.
     #[inline]
     pub fn write(&mut self, place: Place, mask: Mask, values: &Lanes) {
         match place {
@@ -239,19 +243,20 @@ impl Warp {
         }
     }
 
-    /// Writes pairs of registers.
+    /// Writes 64-bit values to a register pair.
     #[inline]
     pub fn write_wide(&mut self, place: Place, mask: Mask, values: &WideLanes) {
         self.write(place, mask, &values.map(|value| value as u32));
         self.write(place.plus(1), mask, &values.map(|value| (value >> 32) as u32));
     }
 
-    /// One thread's general register.
+    /// Writes a general register of one thread.
     #[inline]
     pub fn write_lane(&mut self, row: Row, lane: usize, value: u32) {
         self.general[row.index()][lane] = value;
     }
 
+    /// Returns the mask of threads for which the predicate is true.
     #[inline]
     pub fn read_predicate(&self, source: PredicateSource) -> Mask {
         let file = if source.uniform { &self.uniform_predicates } else { &self.predicates };
@@ -259,7 +264,7 @@ impl Warp {
         if source.not { !value } else { value }
     }
 
-    /// Writes the bits of the threads in `mask`, which is not empty.
+    /// Writes the predicate of the threads in `mask`, which must not be empty.
     #[inline]
     pub fn write_predicate(&mut self, place: PredicatePlace, mask: Mask, values: Mask) {
         if place.uniform {
@@ -271,16 +276,16 @@ impl Warp {
     }
 }
 
-/// What registers hold at the start.
+/// Initial value of registers.
 pub const GARBAGE: u32 = 0xdead_beef;
 
-/// The first thread of a mask.
+/// Returns the lowest thread of a mask.
 #[inline]
 pub fn first(mask: Mask) -> usize {
     mask.trailing_zeros() as usize & (LANES - 1)
 }
 
-/// The threads of a mask, in ascending order.
+/// Returns the threads of a mask in ascending order.
 pub fn lanes_of(mask: Mask) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {

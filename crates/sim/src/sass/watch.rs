@@ -1,8 +1,8 @@
-//! Who wrote an address?
+//! Finds the instruction that last wrote an address.
 //!
-//! A wrong element of a buffer says what is wrong, not where. Running the program again with a [`Watch`] on the element's address finds the
-//! instruction and the thread that stored it last, and what that thread did before: memory is not compared, so a store of the value that
-//! was there already counts too.
+//! A wrong element of a buffer shows what is wrong, but not where. Running the program again with a [`Watch`] on the element's address
+//! finds the instruction and the thread that stored it last, and the preceding instructions of that thread's warp. Every store to the
+//! address counts, even one that does not change the value.
 
 use oriole_isa::{Opcode, Value};
 
@@ -12,40 +12,41 @@ use super::observe::{Issue, Observer, Trace};
 use super::site::Site;
 use super::warp::{Warp, lanes_of};
 
-/// The thread that wrote, and the instructions of its warp up to then.
+/// The thread that wrote the address, and the preceding instructions of its warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writer {
-    /// Number of the block in the grid.
+    /// Linear index of the block in the grid.
     pub block: u64,
-    /// Number of the warp in the block.
+    /// Index of the warp in the block.
     pub warp: u32,
     pub lane: usize,
-    /// Offset of the instruction in its function.
+    /// Offset of the instruction in its function, in bytes.
     pub offset: u64,
-    /// The last instructions of the warp, oldest first, a line each; empty if nobody asked for them.
+    /// The last instructions of the warp, oldest first, one per line; empty if no trace was requested.
     pub trace: String,
 }
 
-/// Finds the last store to an address of global memory.
+/// Observer that finds the last store to an address of global memory.
 pub struct Watch {
     address: u64,
     trace: Option<Trace>,
-    /// The store that is being executed.
+    /// The store that is being executed; becomes `writer` if it succeeds.
     current: Option<Writer>,
     writer: Option<Writer>,
 }
 
 impl Watch {
+    /// Watches a byte address.
     pub fn new(address: u64) -> Watch {
         Watch { address, trace: None, current: None, writer: None }
     }
 
-    /// Also keeps what a warp did; which one says an earlier run.
+    /// Also records the instructions of a warp; an earlier run without a trace determines which warp.
     pub fn with_trace(address: u64, trace: Trace) -> Watch {
         Watch { trace: Some(trace), ..Watch::new(address) }
     }
 
-    /// Who wrote there last.
+    /// Returns the last writer, if any.
     pub fn writer(self) -> Option<Writer> {
         self.writer
     }
@@ -75,7 +76,7 @@ impl Observer for Watch {
     }
 }
 
-/// The last active lane that writes to an address, if the instruction writes to global memory.
+/// Returns the last active lane that writes the address, if the instruction writes to global memory.
 fn writing_lane(issue: &Issue<'_>, warp: &Warp, watched: u64) -> Option<usize> {
     let opcode = issue.instruction.opcode;
     if !matches!(opcode, Opcode::ST | Opcode::STG | Opcode::ATOM | Opcode::ATOMG | Opcode::RED | Opcode::REDG) {
@@ -99,7 +100,7 @@ fn writing_lane(issue: &Issue<'_>, warp: &Warp, watched: u64) -> Option<usize> {
     lanes_of(issue.active).filter(|&lane| watched.checked_sub(addresses[lane]).is_some_and(|behind| behind < bytes)).last()
 }
 
-/// How many bytes an instruction writes for each thread, by the widest type that its modifiers name.
+/// Returns the number of bytes an instruction writes per thread, from its modifiers.
 fn bytes_of(site: &Site<'_>) -> u64 {
     let names = [("256", 32), ("128", 16), ("64", 8), (".U8", 1), (".S8", 1), (".U16", 2), (".S16", 2)];
     let modifiers = || site.instruction.modifiers.iter().map(|symbol| symbol.spelling());

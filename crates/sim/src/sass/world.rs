@@ -1,24 +1,24 @@
-//! What a warp sees beside its registers: memories and where they appear in the generic address space.
+//! The memories a warp accesses, and their windows in the generic address space.
 
 use oriole_isa::{SharedWindow, Target};
 
 use super::constants::Constants;
 use crate::Memory;
 
-/// Memories of a running grid.
+/// Memories and clock of a running grid.
 pub struct World<'a> {
     pub memory: &'a mut Memory,
-    /// Shared memory of each resident block.
+    /// Shared memory of each resident block, by slot.
     pub shared: &'a mut [Vec<u8>],
     pub constants: &'a Constants,
     pub map: &'a Map,
-    /// What the program has printed.
+    /// Text printed by the program so far.
     pub printed: &'a mut String,
-    /// Warp instructions issued so far; what clocks count.
+    /// Number of warp instructions issued so far; the value of the clock registers.
     pub clock: u64,
 }
 
-/// Where things are in the generic address space, and how large they are.
+/// Base addresses of the windows in the generic address space, and sizes.
 #[derive(Clone, Debug)]
 pub struct Map {
     pub target: Target,
@@ -26,26 +26,28 @@ pub struct Map {
     pub local_window: u64,
     pub constant_window: u64,
     pub parameter_window: u64,
-    /// Bytes of local memory for each thread.
+    /// Bytes of local memory per thread.
     pub local_bytes: u32,
-    /// `%ntid`, `%nctaid`
+    /// `%ntid`
     pub block: [u32; 3],
+    /// `%nctaid`
     pub grid: [u32; 3],
-    /// Bytes of shared memory of a block.
+    /// Bytes of shared memory per block.
     pub shared_bytes: u32,
 }
 
-/// Size of the windows of shared and local memory.
+/// Size of the shared and local memory windows, in bytes.
 pub const WINDOW_BYTES: u64 = 1 << 24;
 
-/// Where functions are; above 32 bits, so that both halves of a code address matter.
+/// Address of the first function; above 32 bits, so that code that drops the upper half of an address fails.
 pub const CODE_START: u64 = 0x7d00_0000_0000;
 
-/// Where variables of the module are.
+/// Address of the first module variable.
 pub const GLOBALS_START: u64 = 0x7e00_0000_0000;
 
 impl Map {
-    /// The windows of a target. Where the base is read from a constant its lower half is not zero, so that nobody may ignore it.
+    /// Makes the windows of a target. Where code reads the base from a constant, its lower half is not zero, so that code that ignores it
+    /// fails.
     pub fn new(target: Target) -> Map {
         let is_cluster = target.profile().shared_window == SharedWindow::Cluster;
         Map {

@@ -1,4 +1,5 @@
-//! What the model needs to know of an instruction, whoever issues it: pipe, rate, control, operands, and what it does to memory.
+//! Translates a machine instruction into the properties that the timing model needs ([`Op`]): pipe, issue rate, control word, register
+//! operands, memory access and effect on control flow. They do not depend on the warp that issues the instruction.
 
 use oriole_hardware::ThroughputClass;
 use oriole_hardware::costs::Costs;
@@ -11,7 +12,7 @@ use smallvec::SmallVec;
 use crate::sass::memory::address::Address;
 use crate::sass::memory::space::Space;
 
-/// A pipe of a sub-partition. Single precision has two halves, of which one also multiplies integers.
+/// A pipe of a sub-partition. Single-precision arithmetic (FMA) has two pipes of half width; only the heavy one also multiplies integers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pipe {
     Alu,
@@ -22,15 +23,15 @@ pub enum Pipe {
     Special,
     Uniform,
     Memory,
-    /// Nothing but an issue slot.
+    /// Takes an issue slot and no pipe.
     None,
 }
 
-/// Pipes that can be busy.
+/// Number of pipes that can be busy, that is, all but [`Pipe::None`].
 pub const PIPES: usize = 8;
 
 impl Pipe {
-    /// Its name for people.
+    /// Returns the name of the pipe as printed in stall reasons.
     pub fn name(self) -> &'static str {
         match self {
             Pipe::Alu => "alu",
@@ -46,95 +47,103 @@ impl Pipe {
     }
 }
 
-/// Which pipes an instruction takes.
+/// The pipe or pipes an instruction occupies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     One(Pipe),
-    /// Whichever half of single precision is free first.
+    /// Whichever FMA pipe is free; the light one if both are.
     EitherHalf,
     BothHalves,
 }
 
-/// What an instruction asks of the units that all sub-partitions share.
+/// Work an instruction gives to the units shared by all sub-partitions of the multiprocessor.
 #[derive(Clone, Debug)]
 pub enum Work {
     None,
-    /// Cycles of the memory unit, without an address.
+    /// Occupies the memory unit for this number of cycles without accessing memory (shuffles, special registers).
     Memory(u32),
-    /// Cycles of the unit of constant banks.
+    /// Occupies the constant-bank unit for this number of cycles.
     Constant(u32),
+    /// A memory access; its cost depends on the addresses, see [`super::trace::Footprint`].
     Access(Access),
-    /// Waits for the asynchronous copies of the warp.
+    /// `LDGDEPBAR`: its scoreboard is released when all asynchronous copies of the warp have completed.
     CopyFence,
 }
 
-/// How memory is touched.
+/// The kind of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
     Load,
     Store,
-    /// An atomic operation that gives the old value.
+    /// An atomic operation that returns the old value.
     Atomic,
-    /// One that does not.
+    /// An atomic operation without a result (`RED`).
     Reduction,
 }
 
+/// The static part of a memory access.
 #[derive(Clone, Debug)]
 pub struct Access {
     pub space: Space,
     pub touch: Touch,
+    /// Bytes accessed by each thread.
     pub bytes: u32,
+    /// How to compute the address from registers; `None` for address forms that the model does not know.
     pub address: Option<Address>,
-    /// Whether it may be served by the first-level cache.
+    /// Whether the L1 cache may serve it: a load that is neither `.STRONG` nor `.MMIO`.
     pub cached: bool,
-    /// Whether it is an asynchronous copy.
+    /// Whether it is an asynchronous copy from global to shared memory (`LDGSTS`).
     pub is_copy: bool,
 }
 
-/// What an instruction does to the flow of control.
+/// The effect of an instruction on control flow and synchronization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     None,
     Branch,
-    /// Threads wait for each other in the warp.
+    /// Waits for the other threads of the warp (`BSYNC`).
     Converge,
-    /// Warps wait for each other in the block.
+    /// Waits for the other warps of the block (`BAR.SYNC`).
     Barrier,
-    /// Arrives there and goes on.
+    /// Counts as arrived at the block's barrier and does not wait (`BAR.ARV`).
     Arrive,
 }
 
-/// A register that is read from the banks.
+/// A register operand that is read from the register banks at issue.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// Operand position among the sources.
+    /// Position among the source operands, which is also the slot of the reuse cache.
     pub slot: u8,
+    /// Number of the first register.
     pub first: u16,
+    /// Number of consecutive registers.
     pub count: u16,
+    /// Whether the operand carries the `.reuse` flag.
     pub reuse: bool,
 }
 
-/// An instruction of the program.
+/// A static instruction of the program, as the timing model sees it.
 #[derive(Clone, Debug)]
 pub struct Op {
     pub address: u64,
     pub control: Control,
-    /// Scoreboards waited for, one bit each.
+    /// Scoreboards it waits for before issue, one bit each, including those named by `DEPBAR`.
     pub wait: u8,
     pub place: Place,
-    /// Cycles that it keeps its pipe busy.
+    /// Cycles for which it occupies its pipe.
     pub busy: u32,
     pub work: Work,
     pub turn: Turn,
-    /// Cycles that the warp waits behind it, whatever its stall count.
+    /// Minimum number of cycles until the warp's next instruction, regardless of the stall count; 0 for most instructions.
     pub pause: u32,
+    /// Latencies of an instruction of variable latency; `None` for fixed latency.
     pub time: Option<Time>,
     pub sources: SmallVec<[Source; 3]>,
-    /// The instruction as text.
+    /// The instruction in SASS text, prefixed with its offset; used in stall reasons.
     pub text: String,
 }
 
-/// The figures that turn instructions into operations.
+/// The hardware figures of one target, used to build [`Op`]s.
 pub struct Figures {
     pub target: Target,
     pub model: &'static Model,
@@ -144,11 +153,12 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Collects the figures of a target from the hardware model.
     pub fn of(target: Target) -> Figures {
         Figures { target, model: Model::of(target), machine: Machine::of(target), rates: Rates::of(target), costs: Costs::of(target) }
     }
 
-    /// What an instruction is to the model.
+    /// Builds the model's view of `instruction` at byte address `address`.
     pub fn op(&self, address: u64, instruction: &Instruction, text: String) -> Op {
         let class = Class::of(instruction);
         let work = self.work(class, instruction);
@@ -169,17 +179,19 @@ impl Figures {
         }
     }
 
+    /// Returns the published issue interval of a class in cycles per warp instruction and sub-partition; 1 if unpublished.
     fn published(&self, class: Class) -> u32 {
         ThroughputClass::of(class).cycles(self.rates, self.machine).unwrap_or(1)
     }
 
+    /// Returns the pipe of an instruction and the number of cycles for which the instruction occupies it.
     fn place(&self, class: Class, instruction: &Instruction, work: &Work) -> (Place, u32) {
         let one = Place::One;
         let cycles = self.published(class);
         match (class.attribute("rate").unwrap_or_default(), class.name()) {
             (_, "half_compare") => (one(Pipe::Alu), self.alu()),
             (_, "half_tensor") => (one(Pipe::Double), self.alu()),
-            // Single precision at full rate has two pipes of half the width.
+            // At full rate (one per cycle), two pipes of half the width alternate, each busy for two cycles.
             ("fma", _) if cycles == 1 => (Place::EitherHalf, 2),
             ("fma", _) => (one(Pipe::Heavy), cycles),
             ("imad", _) => (one(Pipe::Heavy), cycles),
@@ -204,11 +216,13 @@ impl Figures {
         }
     }
 
+    /// Returns the number of cycles for which a warp instruction occupies the ALU pipe: threads per warp / ALU lanes of a sub-partition.
     fn alu(&self) -> u32 {
         let lanes = self.rates.logic.filter(|lanes| *lanes > 0);
         lanes.map_or(1, |lanes| (self.machine.threads_per_warp * self.machine.schedulers).div_ceil(lanes).max(1))
     }
 
+    /// Returns the work for shared units, decoded from opcode and modifiers.
     fn work(&self, class: Class, instruction: &Instruction) -> Work {
         let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
         let (space, touch) = match instruction.opcode {
@@ -253,6 +267,7 @@ impl Figures {
     }
 }
 
+/// Classifies the effect of an instruction on control flow.
 fn turn_of(instruction: &Instruction) -> Turn {
     let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
     match instruction.opcode {
@@ -264,7 +279,7 @@ fn turn_of(instruction: &Instruction) -> Turn {
     }
 }
 
-/// Fences, waits and jumps by register keep a warp longer than its stall count says.
+/// Returns the cycles for which a fence, a sleep or an indirect branch holds back its warp beyond the stall count; 0 for all others.
 fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
     let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
     let Some(time) = time else { return 0 };
@@ -279,7 +294,8 @@ fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
     cycles.into()
 }
 
-/// Scoreboards that `DEPBAR` waits for; that it lets some accesses be under way is left out.
+/// Returns the scoreboards that `DEPBAR` waits for, one bit each. Its count of accesses that may remain in flight is ignored, so the model
+/// waits for all of them.
 fn counted_scoreboards(instruction: &Instruction) -> u8 {
     let scoreboards = instruction.operands.iter().filter_map(|operand| match operand.value {
         Value::Register(File::Scoreboard, Some(number)) if instruction.opcode == Opcode::DEPBAR && number < 6 => Some(1 << number),
@@ -288,7 +304,7 @@ fn counted_scoreboards(instruction: &Instruction) -> u8 {
     scoreboards.fold(0, |mask: u8, bit: u8| mask | bit)
 }
 
-/// Registers that come from the banks at issue; those of memory accesses are read later.
+/// Returns the registers read from the banks at issue. Memory instructions return none: they read their operands later.
 fn sources(class: Class, instruction: &Instruction) -> SmallVec<[Source; 3]> {
     if matches!(class.attribute("pipe"), Some("C" | "all")) {
         return SmallVec::new();

@@ -1,8 +1,11 @@
-//! Memory as one multiprocessor sees it: a unit that takes accesses one after the other, a first-level cache, and its share of what
-//! the GPU has behind that.
+//! Memory as seen from one multiprocessor: the memory unit, the L1 cache, and this multiprocessor's share of L2 and DRAM bandwidth.
 //!
-//! Each level is a queue: an access begins when the one before has been taken, keeps the queue for as long as its sectors need, and its
-//! result comes a fixed time later. Rates of the GPU are divided by the multiprocessors that have work, since all do the same here.
+//! Each level is a FIFO queue, represented by the cycle at which it becomes free. An access starts when the previous one has left the
+//! queue, occupies the queue for a time proportional to its sectors, and completes a fixed latency later. Bandwidth of the whole GPU is
+//! divided by the number of active multiprocessors, because every one of them is assumed to run the same code.
+//!
+//! Example: two loads of 4 wavefronts are issued in cycles 10 and 11, and the unit is idle. The first starts in cycle 10 and occupies the
+//! memory unit until cycle 14. The second starts in cycle 14, although it was issued in cycle 11.
 
 use std::collections::VecDeque;
 
@@ -12,32 +15,37 @@ use rustc_hash::FxHashMap;
 use super::code::{Figures, Op, Touch, Work};
 use super::trace::{Footprint, Trace};
 
-/// When an access is over.
+/// The completion times of an access, as absolute cycles.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// Its sources have been read.
+    /// The source registers have been read; releases the read barrier.
     pub read: u64,
-    /// Its result is there.
+    /// The result is available; releases the write barrier.
     pub result: u64,
 }
 
-/// A cache that forgets what came first; of each entry it knows when it is there.
+/// A FIFO cache: it evicts the oldest entry, regardless of use. An entry may still be in flight.
 pub struct Cache {
+    /// The cycle in which the data of each entry arrive.
     entries: FxHashMap<u64, u64>,
+    /// Entries in the order of their insertion.
     order: VecDeque<u64>,
+    /// Maximum number of entries; 0 disables the cache.
     capacity: usize,
 }
 
 impl Cache {
+    /// Makes an empty cache of `capacity` entries.
     pub fn new(capacity: usize) -> Cache {
         Cache { entries: FxHashMap::default(), order: VecDeque::new(), capacity }
     }
 
-    /// From when on an entry can be read.
+    /// Returns the cycle from which the entry is readable, which may be in the future; `None` on a miss.
     pub fn get(&self, entry: u64) -> Option<u64> {
         self.entries.get(&entry).copied()
     }
 
+    /// Inserts an entry that becomes readable in cycle `ready`; evicts the oldest entry if the cache is full.
     pub fn insert(&mut self, entry: u64, ready: u64) {
         if self.capacity == 0 {
             return;
@@ -53,33 +61,38 @@ impl Cache {
     }
 }
 
-/// What stands between a launch and its data.
+/// The part of the memory system that depends on the whole launch and not on one multiprocessor.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings {
-    /// Multiprocessors that have work.
+    /// Number of multiprocessors that have work.
     pub active: u32,
-    /// Whether data come from memory because the second-level cache cannot hold them.
+    /// Whether L1 misses go to DRAM because the launch touches more than the L2 cache holds; otherwise the L2 cache is assumed warm.
     pub from_dram: bool,
-    /// Bytes of the first-level cache.
+    /// Capacity of the L1 cache, in bytes: what shared memory leaves of the common storage.
     pub cache_bytes: u32,
 }
 
+/// The queues of the memory system. Fields of type `u64` and `f64` hold the cycle from which a queue accepts further work.
 pub struct MemorySystem<'t> {
     figures: &'t Figures,
     trace: &'t Trace,
     around: Surroundings,
     first_level: Cache,
-    /// From when on each queue takes more.
+    /// The memory unit of the multiprocessor.
     unit: u64,
+    /// The constant-bank unit.
     constants: u64,
+    /// The path to the L2 cache. Fractional: a sector takes less than one cycle.
     second_level: f64,
     dram: f64,
+    /// The L2 atomic units.
     atomics: f64,
-    /// The same for words that many warps change.
+    /// One queue for each word that atomic operations of several warps modify, by byte address.
     words: FxHashMap<u64, f64>,
 }
 
 impl<'t> MemorySystem<'t> {
+    /// Makes an idle memory system with cold caches.
     pub fn new(figures: &'t Figures, trace: &'t Trace, around: Surroundings) -> MemorySystem<'t> {
         MemorySystem {
             figures,
@@ -95,7 +108,7 @@ impl<'t> MemorySystem<'t> {
         }
     }
 
-    /// From when on an operation can be taken.
+    /// Returns the first cycle in which the memory system accepts `op`. A unit accepts work up to `memory_queue` cycles before it is free.
     pub fn accepts(&self, op: &Op) -> u64 {
         let queue = match op.work {
             Work::None | Work::CopyFence => return 0,
@@ -105,17 +118,18 @@ impl<'t> MemorySystem<'t> {
         queue.saturating_sub(u64::from(self.figures.costs.memory_queue))
     }
 
-    /// When everything that was begun is over.
+    /// Returns the cycle in which the last access leaves its queue.
     pub fn idle(&self) -> u64 {
         let words = self.words.values().copied().fold(0.0, f64::max);
         let last = self.second_level.max(self.dram).max(self.atomics).max(words);
         self.unit.max(last as u64)
     }
 
-    /// Takes an operation.
+    /// Enqueues an operation issued in cycle `now` and returns its completion times.
     pub fn take(&mut self, op: &Op, footprint: Option<&Footprint>, now: u64) -> Done {
         let time = op.time.unwrap_or(Time { least: 1, usual: 1, most: 1, read: 1 });
         let read_time = u64::from(time.read);
+        // Appends work to a queue and returns the cycle in which the work starts.
         let start = |queue: &mut u64, cycles: u32| {
             let start = now.max(*queue);
             *queue = start + u64::from(cycles);
@@ -149,11 +163,12 @@ impl<'t> MemorySystem<'t> {
                 };
                 Done { read, result: result.max(read) }
             }
-            // No thread takes part, or there is no work at all.
+            // No active thread, or an operation that uses no shared unit.
             _ => Done { read: now + 1, result: now + u64::from(time.least.min(time.read)) },
         }
     }
 
+    /// Enqueues a global load and returns the cycle of its result: the latest of an L1 hit, hits on lines in flight, and misses.
     fn load(&mut self, footprint: &Footprint, cached: bool, time: Time, start: u64) -> u64 {
         let mut ready = start + u64::from(time.least);
         let costs = self.figures.costs;
@@ -184,12 +199,13 @@ impl<'t> MemorySystem<'t> {
         ready
     }
 
-    /// Moves sectors from or to what is behind the first-level cache, of which the GPU moves so many, from so many lines, in a cycle; when
-    /// the last has its turn.
+    /// Transfers sectors between the L1 cache and L2 (and DRAM if the launch does not fit into L2). `sector_rate` and `line_rate` are the
+    /// number of sectors and lines the whole GPU transfers per cycle. Returns the cycle in which the last sector has left the queue.
     fn transfer(&mut self, sectors: u32, lines: u32, (sector_rate, line_rate): (f64, f64), start: u64) -> u64 {
         let costs = self.figures.costs;
         let share = f64::from(self.around.active);
         let (sectors, lines) = (f64::from(sectors), f64::from(lines));
+        // The slowest of three limits: the multiprocessor's port to L2, its share of L2 sectors, its share of L2 line lookups.
         let cycles = (sectors * costs.l2_sector_sm).max(sectors * share / sector_rate).max(lines * share / line_rate);
         self.second_level = self.second_level.max(start as f64) + cycles;
         let mut end = self.second_level;
@@ -200,11 +216,13 @@ impl<'t> MemorySystem<'t> {
         end as u64
     }
 
+    /// Enqueues a global store (write-through) and returns the cycle in which its last sector is accepted.
     fn store(&mut self, footprint: &Footprint, start: u64) -> u64 {
         let rates = (self.figures.costs.l2_stores_gpu, self.figures.costs.l2_store_lines_gpu);
         self.transfer(footprint.sectors.len() as u32, footprint.lines, rates, start)
     }
 
+    /// Enqueues a global atomic operation and returns the cycle of its result. Operations of several warps on one word are serialized.
     fn atomic(&mut self, footprint: &Footprint, time: Time, start: u64) -> u64 {
         let costs = self.figures.costs;
         let share = f64::from(self.around.active);

@@ -1,15 +1,16 @@
-//! Timing mode: about how many cycles a kernel takes, from the same figures the scheduler uses.
+//! Timing mode: estimates the number of cycles a kernel launch takes, from the same hardware figures the scheduler uses.
 //!
-//! The functional simulator runs the blocks that one multiprocessor would get and a [`trace::Recorder`] notes what each warp issues and
-//! which memory it touches. [`sm::Multiprocessor`] then runs these streams against the hardware model: stall counts, scoreboards, pipes,
-//! register banks, barriers, branches, and memory as queues (module `memory`). So control flow and addresses are exact, and time is an
-//! estimate. `docs/timing.md` says what is modelled, what is not, and how far predictions are from an H200.
+//! The functional simulator executes the thread blocks assigned to one multiprocessor, and a [`trace::Recorder`] records the instructions
+//! each warp issues and the memory they access. [`sm::Multiprocessor`] then replays this trace against the hardware model: stall counts,
+//! scoreboards, pipes, register banks, barriers, branches, and memory as a chain of queues (module `memory`). Control flow and addresses
+//! are therefore exact; only time is estimated. `docs/timing.md` lists what is and is not modelled, and the error measured on an H200.
 //!
 //! ```text
 //! cubin ──sass::Code──▶ blocks of one multiprocessor ──Recorder──▶ Trace ──Multiprocessor──▶ Estimate
 //! ```
 //!
-//! Results of fixed latency are not checked here; that is what hazard mode is for.
+//! The cost is one functional simulation of the sampled blocks plus work proportional to the number of recorded instructions. The model
+//! trusts the stall counts for results of fixed latency; module `hazard` checks those.
 
 mod code;
 mod memory;
@@ -28,27 +29,36 @@ use memory::Surroundings;
 use sm::Multiprocessor;
 use trace::{BlockTrace, Recorder, Trace};
 
-/// Why a warp did not issue.
+/// The reason a warp could not issue in a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Reason {
     StallCount,
-    /// A scoreboard that this operation set.
+    /// Waits for a scoreboard; the field is the index (into [`Trace::ops`]) of the instruction that set it.
     Scoreboard(u32),
+    /// The pipe of the next instruction is still busy with an earlier one.
     Pipe(Pipe),
+    /// The register banks are still delivering the operands of an earlier instruction.
     Banks,
+    /// Waits for other warps at a block-wide barrier (`BAR`).
     Barrier,
+    /// Refetch after a taken or divergent branch.
     Branch,
+    /// Extra cycles of a fence, a sleep or an indirect branch.
     Pause,
+    /// Waits for instructions to be fetched into the instruction cache.
     Code,
+    /// Could issue, but the sub-partition issued another warp.
     OtherWarp,
+    /// Waits for the start of its block.
     Start,
 }
 
-/// Cycles in which warps did not issue, by reason, most first.
+/// Warp cycles in which no instruction was issued, grouped by reason, largest number of cycles first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stalls(pub Vec<(String, u64)>);
 
 impl Stalls {
+    /// Turns cycles per reason into sorted text; equal counts are ordered by text so that the result is deterministic.
     fn of(stalls: FxHashMap<Reason, u64>, trace: &Trace) -> Stalls {
         let describe = |reason: Reason| match reason {
             Reason::StallCount => "stall counts".to_owned(),
@@ -68,14 +78,14 @@ impl Stalls {
     }
 }
 
-/// How much is simulated before the rest is reckoned from it.
+/// How much is simulated; the rest of the launch is extrapolated.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Multiprocessors that are looked at, spread over the GPU; the slowest one counts.
+    /// Number of multiprocessors to simulate, spread evenly over the GPU; the slowest one determines the estimate.
     pub multiprocessors: u32,
-    /// Warp instructions of each after which no further block is run.
+    /// Warp instructions per multiprocessor after which no further group of resident blocks is simulated.
     pub instructions: u64,
-    /// Warp instructions after which a launch is given up.
+    /// Warp instructions after which simulation fails because the launch is too long.
     pub limit: u64,
 }
 
@@ -85,39 +95,39 @@ impl Default for Effort {
     }
 }
 
-/// About how long a launch takes.
+/// Estimated duration of a launch, all in cycles unless stated otherwise.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Cycles of the first warp, alone on a multiprocessor.
+    /// Cycles of the first warp when it runs alone on a multiprocessor.
     pub warp: u64,
-    /// Cycles of the first block, alone.
+    /// Cycles of the first block when it runs alone on a multiprocessor.
     pub block: u64,
-    /// Cycles of a multiprocessor for the blocks that are resident at once.
+    /// Cycles one multiprocessor takes for one full set of resident blocks.
     pub sm: u64,
-    /// Cycles of the whole launch, its start included.
+    /// Cycles of the whole launch, including the launch overhead.
     pub kernel: u64,
-    /// Blocks and warps that are resident on a multiprocessor.
+    /// Number of blocks and warps resident on a multiprocessor at once.
     pub occupancy: Occupancy,
-    /// Blocks that the busiest multiprocessor gets.
+    /// Number of blocks assigned to the multiprocessor that determines the estimate.
     pub blocks_per_sm: u64,
-    /// How often a multiprocessor is filled with blocks.
+    /// Number of times a multiprocessor is filled with resident blocks: blocks per multiprocessor / resident blocks.
     pub waves: f64,
-    /// Clock of the multiprocessors that the figures are for, in MHz.
+    /// Multiprocessor clock the hardware figures were measured at, in MHz.
     pub clock_mhz: u32,
-    /// Where the time of the multiprocessor's warps goes.
+    /// Cycles in which the warps of the multiprocessor did not issue, by reason.
     pub stalls: Stalls,
-    /// Instructions per cycle of the multiprocessor.
+    /// Instructions issued per cycle by the whole multiprocessor.
     pub issue_rate: f64,
 }
 
 impl Estimate {
-    /// Time of the launch at a clock in MHz.
+    /// Returns the duration of the launch in microseconds at the given clock in MHz.
     pub fn microseconds(&self, clock_mhz: u32) -> f64 {
         self.kernel as f64 / f64::from(clock_mhz)
     }
 }
 
-/// Why there is no estimate.
+/// The reason no estimate could be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -129,7 +139,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Estimates a launch. Blocks run on `memory` as the simulator runs them, but only those that are looked at.
+/// Estimates the duration of a launch. The sampled blocks execute on `memory` and change it; all other blocks are not executed.
 pub fn estimate(code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effort) -> Result<Estimate, Failure> {
     let figures = Figures::of(code.target());
     let occupancy = occupancy(&figures, code, launch)?;
@@ -148,6 +158,7 @@ pub fn estimate(code: &Code, launch: &Launch, memory: &mut Memory, effort: &Effo
     slowest.ok_or_else(|| Failure("a launch without blocks".to_owned()))
 }
 
+/// Returns the occupancy of a launch from the kernel's registers and shared memory, or an error if no block fits.
 fn occupancy(figures: &Figures, code: &Code, launch: &Launch) -> Result<Occupancy, Failure> {
     let (registers, static_shared) =
         code.needs(&launch.kernel).ok_or_else(|| Failure(format!("the code has no kernel `{}`", launch.kernel)))?;
@@ -157,6 +168,10 @@ fn occupancy(figures: &Figures, code: &Code, launch: &Launch) -> Result<Occupanc
     if occupancy.blocks == 0 { Err(Failure("not even one block fits on a multiprocessor".to_owned())) } else { Ok(occupancy) }
 }
 
+/// Estimates the launch from one multiprocessor, the one whose first block has the linear index `first`.
+///
+/// Blocks are assigned round robin: with 132 multiprocessors, `first = 3` gets blocks 3, 135, 267, ... If the effort limit stops the
+/// recording early, the cycles of the recorded blocks are scaled by blocks owned / blocks recorded.
 fn one_processor(
     figures: &Figures,
     code: &Code,
@@ -173,6 +188,7 @@ fn one_processor(
     let resident = (occupancy.blocks as usize).min(own.len());
     let trace = record(figures, code, launch, memory, effort, &own, resident)?;
     let recorded = trace.blocks.len();
+    // Assumes that every block touches about as much memory of its own as the recorded ones; clamped to the allocated memory below.
     let touched = trace.global_bytes(costs.sector_bytes) * blocks / recorded.max(1) as u64;
     let (_, static_shared) = code.needs(&launch.kernel).unwrap_or_default();
     let shared = (static_shared + launch.shared_bytes) * occupancy.blocks;
@@ -203,7 +219,7 @@ fn one_processor(
     })
 }
 
-/// Runs the blocks of a multiprocessor, as many as fit at once and then more of them while the effort allows.
+/// Executes the blocks of one multiprocessor in groups of resident blocks, until the effort limit is reached, and returns their trace.
 fn record(
     figures: &Figures,
     code: &Code,

@@ -1,8 +1,12 @@
-//! One multiprocessor: sub-partitions that issue an instruction each cycle, from warps whose next one may go.
+//! Cycle-level model of one multiprocessor: sub-partitions that each issue at most one warp instruction per cycle.
 //!
-//! A warp may issue when its stall count is over, the scoreboards that it waits for are released, and its pipe, the register banks and
-//! the memory unit take more. A sub-partition stays with a warp as long as its control says so and it can go on; else the oldest
-//! warp goes. Results of fixed latency are not looked at: keeping them apart is what stall counts are for.
+//! A warp is eligible when its stall count has elapsed, the scoreboards its next instruction waits for are released, and the pipe, the
+//! register banks and the memory unit accept the instruction. A sub-partition keeps issuing the same warp while the control word's stay bit
+//! is set and the warp is eligible; otherwise it takes the next eligible warp in round-robin order. Fixed-latency dependences are not
+//! modelled: the stall counts already cover them.
+//!
+//! When no sub-partition can issue, time advances to the next cycle in which one can ([`Multiprocessor::next_time`]), so long waits cost no
+//! simulation time.
 
 use rustc_hash::FxHashMap;
 
@@ -11,71 +15,89 @@ use super::memory::{Cache, MemorySystem, Surroundings};
 use super::trace::{BlockTrace, Event, Trace};
 use super::{Reason, Stalls};
 
+/// Scoreboards per warp.
 const SCOREBOARDS: usize = 6;
-/// Slots of the reuse cache.
+/// Slots of the operand reuse cache.
 const SLOTS: usize = 4;
-/// Stall counts from this on say something else unless the warp yields.
+/// Smallest stall count that the hardware honours only without the stay bit; with the bit, such a count takes 1 cycle.
 const FIRST_ODD_STALL: u8 = 12;
+/// Value of [`RunningWarp::ready`] for a warp that waits at a barrier or has ended.
 const NEVER: u64 = u64::MAX;
 
-/// A warp on its way through its events.
+/// A resident warp and its position in its recorded instructions.
 struct RunningWarp<'t> {
     events: &'t [Event],
+    /// Index of the next event to issue.
     at: usize,
+    /// Index into [`Multiprocessor::blocks`].
     block: usize,
+    /// Index of its sub-partition.
     part: usize,
-    /// When the next instruction may issue as far as the warp itself is concerned, and why not before.
+    /// Cycle from which the warp itself allows its next instruction; shared units may delay it further.
     ready: u64,
+    /// Cycle until which the stall count (after a barrier: everything before the barrier) holds back the warp.
     stalled_until: u64,
+    /// The constraint that determines `ready`.
     reason: Reason,
     last_issue: u64,
-    /// Release of each scoreboard and the operation that set it.
+    /// For each scoreboard the cycle of its release and the index of the instruction that set it.
     scoreboards: [(u64, u32); SCOREBOARDS],
-    /// When its asynchronous copies are done.
+    /// Cycle in which all asynchronous copies of the warp have completed.
     copied: u64,
 }
 
-/// A block whose warps have not all ended.
+/// A resident block.
 struct RunningBlock {
+    /// Number of warps that have not ended.
     left: usize,
-    /// Warps that wait at the barrier, and when the last of them was counted.
+    /// Warps that wait at the barrier of the block.
     waiting: Vec<usize>,
 }
 
-/// A sub-partition.
+/// A sub-partition: one warp scheduler with its pipes and register banks.
 struct Part {
+    /// Cycle from which each pipe is free.
     pipes: [u64; PIPES],
+    /// Cycle from which each register bank is free.
     banks: Vec<u64>,
-    /// Who issued last, and whether the sub-partition stays with it.
+    /// Warp that issued most recently.
     last: Option<usize>,
+    /// Whether the last instruction's stay bit asks to keep issuing the same warp.
     stays: bool,
-    /// Register in each slot of the reuse cache; of the warp that issued last.
+    /// Register held in each slot of the reuse cache; the slots belong to warp `last`.
     reuse: [Option<u16>; SLOTS],
+    /// Resident warps of this sub-partition, oldest first.
     warps: Vec<usize>,
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct Outcome {
+    /// Cycles until the last instruction and the last memory access have completed.
     pub cycles: u64,
     pub stalls: Stalls,
     pub instructions: u64,
 }
 
+/// The state of the simulated multiprocessor.
 pub struct Multiprocessor<'t> {
     figures: &'t Figures,
     trace: &'t Trace,
     memory: MemorySystem<'t>,
+    /// The instruction cache, by line number.
     code: Cache,
     parts: Vec<Part>,
     warps: Vec<RunningWarp<'t>>,
     blocks: Vec<RunningBlock>,
+    /// Cycle from which the barrier unit counts further arrivals.
     barrier_unit: u64,
     stalls: FxHashMap<Reason, u64>,
     issued: u64,
+    /// Latest cycle in which a warp ended or a pending result arrived.
     end: u64,
 }
 
 impl<'t> Multiprocessor<'t> {
+    /// Makes an idle multiprocessor that will replay instructions of `trace`.
     pub fn new(figures: &'t Figures, trace: &'t Trace, around: Surroundings) -> Multiprocessor<'t> {
         let costs = figures.costs;
         let part = || Part {
@@ -101,7 +123,7 @@ impl<'t> Multiprocessor<'t> {
         }
     }
 
-    /// Runs blocks, of which `resident` at a time.
+    /// Runs `blocks` with at most `resident` at a time; a block that ends is replaced by the next one.
     pub fn run(mut self, blocks: &'t [BlockTrace], resident: usize) -> Outcome {
         let mut waiting = blocks.iter();
         for block in waiting.by_ref().take(resident.max(1)) {
@@ -127,6 +149,7 @@ impl<'t> Multiprocessor<'t> {
         Outcome { cycles: self.end.max(self.memory.idle()), stalls: Stalls::of(self.stalls, self.trace), instructions: self.issued }
     }
 
+    /// Makes a block resident: its warps may issue from cycle `now` on, and are dealt to the sub-partitions in turn.
     fn start(&mut self, block: &'t BlockTrace, now: u64) {
         let number = self.blocks.len();
         self.blocks.push(RunningBlock { left: block.warps.len(), waiting: Vec::new() });
@@ -149,11 +172,12 @@ impl<'t> Multiprocessor<'t> {
         }
     }
 
+    /// Returns the next instruction of a warp.
     fn op(&self, warp: &RunningWarp<'_>) -> &'t Op {
         &self.trace.ops[warp.events[warp.at].op as usize]
     }
 
-    /// When the units take the next instruction of a warp, and which unit is last.
+    /// Returns the cycle from which all units accept `op`, and the unit that determines it.
     fn units_ready(&self, part: &Part, op: &Op) -> (u64, Reason) {
         let pipe = |pipe: Pipe| if pipe == Pipe::None { 0 } else { part.pipes[pipe as usize] };
         let (mut ready, place) = match op.place {
@@ -175,7 +199,7 @@ impl<'t> Multiprocessor<'t> {
         (ready, reason)
     }
 
-    /// The warp that a sub-partition issues now.
+    /// Returns the warp that a sub-partition issues in cycle `now`, if any is eligible.
     fn choose(&self, part: usize, now: u64) -> Option<usize> {
         let part = &self.parts[part];
         let may_issue = |&warp: &usize| {
@@ -187,13 +211,13 @@ impl<'t> Multiprocessor<'t> {
         {
             return Some(last);
         }
-        // Loose round robin: the next in age behind the one that issued last.
+        // Loose round robin: the first eligible warp that is younger than the one that issued last, then the older ones.
         let after = part.last.map_or(0, |last| part.warps.partition_point(|&warp| warp <= last));
         let (old, young) = part.warps.split_at(after);
         young.iter().chain(old).copied().find(may_issue)
     }
 
-    /// The next cycle at which something can happen.
+    /// Returns the next cycle in which some warp is eligible, or `NEVER` if no warp is left.
     fn next_time(&self, now: u64) -> u64 {
         let times = self.parts.iter().flat_map(|part| {
             part.warps.iter().filter(|&&warp| self.warps[warp].ready != NEVER).map(move |&warp| {
@@ -204,7 +228,7 @@ impl<'t> Multiprocessor<'t> {
         times.min().map_or(NEVER, |time| time.max(now + 1))
     }
 
-    /// Issues the next instruction of a warp; whether its block has ended.
+    /// Issues the next instruction of a warp; returns whether its block has ended.
     fn issue(&mut self, number: usize, now: u64) -> bool {
         let trace = self.trace;
         let (part_number, event) = (self.warps[number].part, self.warps[number].events[self.warps[number].at]);
@@ -249,7 +273,10 @@ impl<'t> Multiprocessor<'t> {
         false
     }
 
-    /// Says where the time since a warp's last instruction went.
+    /// Attributes the cycles since the warp's last issue to reasons.
+    ///
+    /// They form three consecutive intervals: the stall count (until `stalled_until`), the warp's own wait (until `ready`), and a wait for
+    /// a shared unit or the issue slot (until `now`).
     fn account(&mut self, number: usize, now: u64) {
         let warp = &self.warps[number];
         let part = &self.parts[warp.part];
@@ -258,6 +285,7 @@ impl<'t> Multiprocessor<'t> {
         let own = warp.ready.min(now).saturating_sub(warp.stalled_until.max(next));
         let shared = now.saturating_sub(warp.ready.max(next));
         let (units, unit) = self.units_ready(part, self.op(warp));
+        // The unit is to blame only if it was busy until just now; otherwise other warps took the issue slots.
         let unit = if units + 1 >= now && units > warp.ready { unit } else { Reason::OtherWarp };
         for (reason, cycles) in [(Reason::StallCount, stalled), (warp.reason, own), (unit, shared)] {
             if cycles > 0 {
@@ -266,7 +294,7 @@ impl<'t> Multiprocessor<'t> {
         }
     }
 
-    /// Keeps pipe and register banks busy.
+    /// Occupies the pipe and the register banks for an issued instruction and updates the reuse cache.
     fn occupy(&mut self, part: usize, warp: usize, op: &Op, now: u64) {
         let part = &mut self.parts[part];
         let until = now + u64::from(op.busy);
@@ -280,9 +308,11 @@ impl<'t> Multiprocessor<'t> {
             }
             Place::BothHalves => (part.pipes[heavy], part.pipes[light]) = (until, until),
         }
+        // The reuse cache is not tagged with the warp: it is lost when another warp issues.
         if part.last != Some(warp) {
             part.reuse = [None; SLOTS];
         }
+        // A register read by two operands of the instruction is fetched once.
         let mut read: Vec<u16> = Vec::new();
         for source in &op.sources {
             let slot = usize::from(source.slot) % SLOTS;
@@ -300,7 +330,7 @@ impl<'t> Multiprocessor<'t> {
         part.stays = op.control.stay;
     }
 
-    /// Works out when a warp can issue its next instruction.
+    /// Computes the cycle in which a warp may issue the instruction after `op`, and the constraint that determines it.
     fn prepare(&mut self, number: usize, op: &Op, event: Event, now: u64) {
         let costs = self.figures.costs;
         let warp = &self.warps[number];
@@ -331,7 +361,7 @@ impl<'t> Multiprocessor<'t> {
         }
         let line = next.address / u64::from(costs.line_bytes);
         if line != op.address / u64::from(costs.line_bytes) {
-            // The line behind is fetched while this one is executed.
+            // Sequential prefetch: the following line is fetched while this one executes.
             let fetched = now + u64::from(costs.code_line);
             for wanted in [line, line + 1] {
                 if self.code.get(wanted).is_none() {
@@ -344,17 +374,19 @@ impl<'t> Multiprocessor<'t> {
         (warp.ready, warp.stalled_until, warp.reason) = (ready, stalled_until, reason);
     }
 
-    /// A warp waits at the barrier of its block.
+    /// Registers the arrival of a warp at the barrier of its block; the warp waits until all others have arrived.
     fn arrive(&mut self, number: usize, now: u64) {
         let costs = self.figures.costs;
         self.barrier_unit = self.barrier_unit.max(now) + u64::from(costs.barrier_arrival);
         let block = self.warps[number].block;
         self.blocks[block].waiting.push(number);
+        // Keeps the cycle from which the warp could have continued, so that `release` and `account` can use it.
         (self.warps[number].stalled_until, self.warps[number].ready) = (self.warps[number].ready, NEVER);
         self.warps[number].reason = Reason::Barrier;
         self.release(block);
     }
 
+    /// Releases the warps at the barrier of a block if all warps of the block that still run have arrived.
     fn release(&mut self, block: usize) {
         if self.blocks[block].waiting.len() < self.blocks[block].left {
             return;
@@ -366,7 +398,7 @@ impl<'t> Multiprocessor<'t> {
         }
     }
 
-    /// A warp has ended; whether its block has.
+    /// Removes a warp that has ended; returns whether its block has ended.
     fn finish(&mut self, number: usize, now: u64) -> bool {
         let (part, block) = (self.warps[number].part, self.warps[number].block);
         self.parts[part].warps.retain(|&warp| warp != number);
@@ -374,6 +406,7 @@ impl<'t> Multiprocessor<'t> {
         let pending = self.warps[number].scoreboards.iter().map(|entry| entry.0).max().unwrap_or(0);
         self.end = self.end.max(now + 1).max(pending);
         self.blocks[block].left -= 1;
+        // The remaining warps may all be waiting for this one at the barrier.
         if self.blocks[block].left > 0 {
             self.release(block);
         }

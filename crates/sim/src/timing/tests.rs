@@ -1,4 +1,5 @@
-//! One rule each. Expected cycles are what an H200 takes: `time` lines of crates/hardware/data/measured/sm_90.tsv.
+//! Tests of the timing model, one rule each. The expected cycles were measured on an H200: see the `time` lines of
+//! crates/hardware/data/measured/sm_90.tsv.
 
 use oriole_isa::{Control, Target, parse};
 
@@ -13,7 +14,7 @@ fn figures() -> Figures {
     Figures::of(Target::parse("sm_90").unwrap())
 }
 
-/// Warps that repeat some instructions, all of them in one line of the code.
+/// A trace of warps that repeat a few instructions, all of which fit into one instruction-cache line.
 struct Body {
     figures: Figures,
     trace: Trace,
@@ -21,7 +22,7 @@ struct Body {
 }
 
 impl Body {
-    /// Lines of control and instruction.
+    /// Builds the body from pairs of control word and instruction text.
     fn new(lines: &[(&str, &str)]) -> Body {
         let figures = figures();
         let op = |(index, (control, text)): (usize, &(&str, &str))| {
@@ -35,20 +36,21 @@ impl Body {
         Body { figures, trace, body }
     }
 
-    /// The same with what memory instructions touch.
+    /// Gives every instruction this memory footprint.
     fn touching(mut self, footprint: Footprint) -> Body {
         self.trace.footprints.push(footprint);
         self.body.iter_mut().for_each(|event| event.footprint = Some(0));
         self
     }
 
+    /// Runs `copies` repetitions of the body in each of `warps` warps.
     fn run(&self, warps: usize, copies: usize) -> Outcome {
         let events: Vec<Event> = self.body.iter().copied().cycle().take(copies * self.body.len()).collect();
         let block = BlockTrace { warps: vec![events; warps] };
         Multiprocessor::new(&self.figures, &self.trace, ALONE).run(&[block], 1)
     }
 
-    /// Cycles of one copy of the body once everything runs, in halves for rates like one and a half.
+    /// Returns the cycles per copy of the body in steady state, rounded to half cycles (some rates are 1.5).
     fn cycles(&self, warps: usize) -> f64 {
         const FEW: usize = 200;
         let (one, two) = (self.run(warps, FEW).cycles, self.run(warps, 2 * FEW).cycles);
@@ -56,7 +58,7 @@ impl Body {
     }
 }
 
-/// Cycles of an instruction without dependences, issued as fast as possible by one warp.
+/// Returns the issue interval, in cycles, of an instruction without dependences that one warp issues as fast as possible.
 fn rate(text: &str) -> f64 {
     Body::new(&[("B------:R-:W-:-:S01", text)]).cycles(1)
 }
@@ -72,7 +74,7 @@ fn a_chain_takes_its_stall_counts() {
 #[test]
 fn other_warps_hide_stalls_until_the_pipe_is_full() {
     let body = Body::new(&[("B------:R-:W-:-:S04", "IADD3 R4, R4, R16, RZ")]);
-    // One warp of each sub-partition, two, four: two fill the pipe.
+    // One, two and four warps per sub-partition; two warps already fill the pipe.
     assert_eq!([4, 8, 16].map(|warps| body.cycles(warps)), [4.0, 4.0, 8.0]);
 }
 
@@ -110,7 +112,7 @@ fn pipes_share_and_do_not_share_as_measured() {
         (ffma, double, 2.0),
     ];
     for (first, second, cycles) in measured {
-        // An instruction that takes both halves of a pipe waits for the slower of them: one cycle more or less.
+        // An instruction that takes both halves of a pipe waits for the slower half, so the model may be one cycle off.
         assert!((pair(first, second) - cycles).abs() <= 1.0, "{first}; {second}: {}", pair(first, second));
     }
     assert_eq!(pair(iadd, lop), 4.0);
@@ -130,7 +132,7 @@ fn register_banks_and_the_reuse_cache() {
 #[test]
 fn barriers_count_warps_one_after_the_other() {
     let body = Body::new(&[("B------:R-:W-:Y:S05", "BAR.SYNC.DEFER_BLOCKING 0x0")]);
-    // 14 cycles for a warp and 2 for each further one.
+    // 14 cycles for one warp, and 2 more for each further warp.
     for (warps, cycles) in [(1, 14.0), (2, 16.0), (8, 28.0), (32, 76.0)] {
         assert!((body.cycles(warps) - cycles).abs() <= 1.0, "{warps} warps: {}", body.cycles(warps));
     }
@@ -142,7 +144,7 @@ fn scoreboards_are_waited_for() {
         let touched = Footprint { is_shared: true, wavefronts, lanes: 32, ..Footprint::default() };
         Body::new(&[("B0-----:R-:W0:-:S02", "LDS R4, [R4]")]).touching(touched).cycles(1)
     };
-    // Each further access to a bank adds two cycles.
+    // Each bank conflict adds two cycles.
     assert_eq!([1, 2, 8, 32].map(chain), [23.0, 25.0, 37.0, 85.0]);
     let special = Body::new(&[("B0-----:R-:W0:-:S02", "MUFU.RCP R4, R4")]);
     assert_eq!(special.cycles(1), 17.0);
@@ -168,7 +170,7 @@ fn sectors_come_from_the_cache_or_from_behind_it() {
 
 #[test]
 fn branches_that_are_taken_cost_more() {
-    // The body is a loop of two: the branch leads back, which is no step to the next address.
+    // The body is a loop of two instructions: the branch is taken because its target is not the next address.
     let body = Body::new(&[("B------:R-:W-:-:S01", "NOP"), ("B------:R-:W-:Y:S05", "BRA 0x0")]);
     assert_eq!(body.cycles(1), 11.0);
 }
@@ -187,7 +189,7 @@ fn copies_are_over_when_their_fence_says_so() {
         ("B------:R-:W0:-:S02", "LDGDEPBAR"),
         ("B------:R-:W-:-:S02", "DEPBAR.LE SB0, 0x0"),
     ];
-    // 114 cycles on an H200 when the sector is in the cache.
+    // Measured on an H200: 114 cycles when the sector is in the L1 cache.
     let cycles = Body::new(&lines).touching(touched).cycles(1);
     assert!((cycles - 114.0).abs() <= 6.0, "{cycles}");
 }

@@ -1,4 +1,4 @@
-//! What warps did: the streams of instructions that the timing model runs, recorded while the functional simulator executes.
+//! The trace that the timing model replays: each warp's instruction stream, recorded while the functional simulator executes.
 
 use oriole_isa::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -9,72 +9,78 @@ use crate::sass::warp::{LANES, Mask, Warp, lanes_of};
 use crate::sass::world::Map;
 use crate::sass::{Issue, Observer};
 
-/// An instruction that a warp issued.
+/// One execution of an instruction by a warp.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Index of the operation.
+    /// Index into [`Trace::ops`].
     pub op: u32,
-    /// Index of what it did to memory.
+    /// Index into [`Trace::footprints`]; `None` if it accesses no memory or no thread is active.
     pub footprint: Option<u32>,
-    /// Whether only some threads of the group executed a branch.
+    /// Whether it is a branch that only some active threads of the warp take, so that the warp diverges.
     pub is_split: bool,
 }
 
-/// What an access of a warp touched.
+/// The memory touched by one access of one warp.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     pub is_shared: bool,
     pub is_local: bool,
-    /// Cycles of the memory unit.
+    /// Cycles for which it occupies the memory unit: one per 128 bytes, or one per word of the most used shared-memory bank.
     pub wavefronts: u32,
-    /// Sectors of global memory, ascending.
+    /// Touched sectors of global memory (byte address / sector size), ascending, without duplicates.
     pub sectors: Vec<u64>,
-    /// Lines of global memory.
+    /// Number of distinct cache lines of global memory.
     pub lines: u32,
+    /// Number of active threads.
     pub lanes: u32,
-    /// Most threads at one address, and that address.
+    /// For atomics: the largest number of threads with the same address, and that address.
     pub same: (u32, u64),
 }
 
-/// A block: the events of each of its warps.
+/// The trace of one thread block: the events of each of its warps.
 #[derive(Clone, Debug, Default)]
 pub struct BlockTrace {
     pub warps: Vec<Vec<Event>>,
 }
 
-/// Everything that was recorded.
+/// Everything recorded for one multiprocessor.
 pub struct Trace {
     pub ops: Vec<Op>,
     pub footprints: Vec<Footprint>,
     pub blocks: Vec<BlockTrace>,
-    /// Words that atomic operations of more than one warp touch.
+    /// Byte addresses that atomic operations of more than one warp modify.
     pub contended: FxHashSet<u64>,
 }
 
 impl Trace {
-    /// Instructions of all warps.
+    /// Returns the number of instructions issued by all warps.
     pub fn instructions(&self) -> u64 {
         self.blocks.iter().flat_map(|block| &block.warps).map(|warp| warp.len() as u64).sum()
     }
 
-    /// Bytes of global memory that blocks touch.
+    /// Returns the number of bytes of global memory touched, counted in whole sectors.
     pub fn global_bytes(&self, sector_bytes: u32) -> u64 {
         let sectors: FxHashSet<u64> = self.footprints.iter().flat_map(|footprint| footprint.sectors.iter().copied()).collect();
         sectors.len() as u64 * u64::from(sector_bytes)
     }
 }
 
-/// Listens to the functional simulator.
+/// Observer of the functional simulator that builds a [`Trace`].
 pub struct Recorder<'f> {
     figures: &'f Figures,
     map: Map,
+    /// Index of the operation for each instruction address.
     index: FxHashMap<u64, u32>,
     ops: Vec<Op>,
     footprints: Vec<Footprint>,
+    /// Linear indices of the blocks in the order in which they started.
     order: Vec<u64>,
+    /// Events of each warp, by (block, warp number in the block).
     warps: FxHashMap<(u64, u32), Vec<Event>>,
+    /// First warp that modified each address atomically, by (block, warp).
     owners: FxHashMap<u64, (u64, u32)>,
     contended: FxHashSet<u64>,
+    /// Number of events so far.
     pub recorded: u64,
 }
 
@@ -94,7 +100,7 @@ impl<'f> Recorder<'f> {
         }
     }
 
-    /// What was recorded, blocks in the order in which they began.
+    /// Returns the trace, with blocks in the order in which they started.
     pub fn finish(mut self) -> Trace {
         let blocks = self.order.iter().map(|&number| {
             let mut block = BlockTrace::default();
@@ -107,6 +113,7 @@ impl<'f> Recorder<'f> {
         Trace { ops: self.ops, footprints: self.footprints, blocks, contended: self.contended }
     }
 
+    /// Returns the index of the operation for an instruction, which it adds on the first visit.
     fn op(&mut self, issue: &Issue<'_>) -> u32 {
         if let Some(&op) = self.index.get(&issue.address) {
             return op;
@@ -118,6 +125,7 @@ impl<'f> Recorder<'f> {
         op
     }
 
+    /// Records the memory touched by an access, and finds addresses that atomics of several warps share.
     fn footprint(&mut self, op: u32, issue: &Issue<'_>, warp: &Warp) -> Option<u32> {
         let Work::Access(access) = &self.ops[op as usize].work else { return None };
         let address = access.address?;
@@ -136,6 +144,7 @@ impl<'f> Recorder<'f> {
     }
 }
 
+/// Formats an instruction with its offset in the function.
 fn print(word: u128, target: Target, offset: u64) -> String {
     format!("{offset:04x} {}", oriole_isa::print(word, target, offset).unwrap_or_default())
 }
@@ -154,12 +163,12 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// What an access touches.
+/// Computes the memory that an access of the active threads touches.
 fn footprint(figures: &Figures, access: &Access, addresses: &[u64; LANES], active: Mask, map: &Map) -> Footprint {
     let costs = figures.costs;
     let lanes = active.count_ones();
     let words = access.bytes.div_ceil(4);
-    // Data of one address for all threads still go to the registers, two words of each thread at a time.
+    // Even if all threads read one address, the data are written to registers, at most two words per thread and cycle.
     let passes = words.div_ceil(2);
     let is_atomic = matches!(access.touch, Touch::Atomic | Touch::Reduction);
     let first = lanes_of(active).next().map_or(0, |lane| addresses[lane]);
@@ -171,6 +180,7 @@ fn footprint(figures: &Figures, access: &Access, addresses: &[u64; LANES], activ
             let mut touched: Vec<u64> =
                 lanes_of(active).flat_map(|lane| (0..u64::from(words)).map(move |at| addresses[lane] / 4 + at)).collect();
             touched.sort_unstable();
+            // Loads and stores of one word by several threads are served together; atomics on one word are serialized.
             if !is_atomic {
                 touched.dedup();
             }

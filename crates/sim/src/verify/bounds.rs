@@ -1,25 +1,26 @@
-//! Bounds: every control field holds something that the hardware does.
+//! Bounds: every control field has a value that the hardware implements.
 //!
-//! The fields are read from the bits of the word, not from what the decoder made of them. Proved for each instruction:
+//! The fields are taken from the encoded word, not from the decoder. Proved for each instruction:
 //!
-//! - a stall of 12 cycles or more comes with leave to turn to another warp. Without it the hardware goes on after one or two cycles, as
-//!   if the stall were not there (measured on an H200; `stall-ignored`);
+//! - a stall of 12 cycles or more comes with yield. Without yield the hardware continues after one or two cycles (measured on an H200;
+//!   `stall-ignored`);
 //! - the two bits above the reuse flags, which belong to no field, are zero (`beyond-control`).
 //!
-//! Odd, but harmless as far as is known: a branch, call, return, exit or `BSYNC` that stalls fewer than five cycles and does not pause
-//! (stall zero with yield). None of 60,000 in ptxas' code does; an H200 took calls of three and returns of two (`flow-too-short`).
+//! Note: a branch, call, return, exit or `BSYNC` with a stall of less than five cycles (`flow-too-short`), unless it is the long pause of
+//! stall 0 with yield. None of 60,000 in ptxas' code has one; an H200 executed calls with a stall of three and returns with two correctly.
 
 use oriole_isa::{Control, Instruction, Opcode};
 
 use super::{Ledger, Section};
 
-/// From here on a stall needs leave to turn to another warp.
+/// Longest stall, in cycles, that the hardware honours without yield.
 const LONGEST_ALONE: u8 = 11;
-/// Bits of a word above the control part.
+/// Bits of a word above the control fields.
 const ABOVE_CONTROL: u128 = !0 << 126;
-/// What jumps stall at least.
+/// Usual minimum stall of branches, in cycles.
 const LEAST_OF_JUMPS: u8 = 5;
 
+/// Checks the control fields of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     for (number, &word) in section.words.iter().enumerate() {
         let control = Control::of(word);
@@ -43,12 +44,12 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// Cycles that an instruction stalls at least; none for those that may stall any time.
+/// Returns the usual minimum stall of an instruction in cycles; `None` if any stall is usual.
 fn least_stall(instruction: &Instruction) -> Option<u8> {
     let is_pause = instruction.control.stall == 0 && !instruction.control.stay;
     let jumps = match instruction.opcode {
         Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::BSYNC | Opcode::EXIT | Opcode::RET => true,
-        // Behind a call that a guard may skip lies code that waits for itself.
+        // A guarded call may fall through; the code after it has its own stalls.
         Opcode::CALL => instruction.guard.is_always(),
         _ => false,
     };

@@ -1,23 +1,24 @@
-//! Completeness: every dependence between two registers is covered, on all paths.
+//! Completeness: every register dependence is covered by stall counts or scoreboard waits, on all paths.
 //!
-//! Proved for every register of the four files (general, predicate, uniform, uniform predicate), on every path through the section and
-//! for any input, by the latencies of the target:
+//! Proved for every register of the four files (general, predicate, uniform, uniform predicate), on every path through the section, for any
+//! input, with the latencies of the target:
 //!
-//! - what an instruction of fixed latency writes is read, and written again, only after enough cycles of stalls (`too-soon`);
-//! - what an instruction of variable latency writes is read, and written again, only after a wait for the scoreboard it sets
-//!   (`not-waited`), and it sets one (`not-announced`);
-//! - what is read late is overwritten only after a wait for the scoreboard of that read; guards count as reads.
+//! - a result of a fixed-latency instruction is read, or overwritten, only after enough stall cycles (`too-soon`);
+//! - a result of a variable-latency instruction is read, or overwritten, only after a wait for the scoreboard that the instruction sets
+//!   (`not-waited`), and the instruction sets one (`not-announced`);
+//! - an operand that is read late is overwritten only after a wait for the scoreboard that signals the read; guards count as operands.
 //!
-//! Calls inside the section are followed with what is in flight. Code that others call starts and returns with nothing in flight, so at a
-//! call that leaves the section and at the return of a function that others may call, every result of variable latency must have been
-//! waited for (`not-settled`).
+//! Calls inside the section are followed with everything that is in flight. Functions called from other sections are assumed to start and
+//! return with nothing in flight. So at a call out of the section, and at the return of a function that other sections may call, every
+//! variable-latency result must have been waited for (`not-settled`).
 //!
-//! The walk itself is [`crate::hazard::flow`]; `crate::hazard::Watch` applies the same rules to what a simulated launch executes.
+//! The analysis is [`crate::hazard::flow`]; `crate::hazard::Watch` applies the same rules to the instructions a simulated launch executes.
 
 use crate::hazard::Problem;
 
 use super::{Finding, Ledger, Section, Severity};
 
+/// Reports uncovered register dependences.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     ledger.count(section.steps().iter().map(|step| step.reads.len() + step.writes.len()).sum());
     take_over(section, ledger, |problem| match problem {
@@ -29,7 +30,7 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     });
 }
 
-/// Takes findings of the walk over all paths, by the name that each problem has here.
+/// Copies findings of the data-flow analysis into the ledger. `kind` returns the name of a problem, or `None` to skip it.
 pub(super) fn take_over(section: &Section<'_>, ledger: &mut Ledger, kind: impl Fn(&Problem) -> Option<&'static str>) {
     for found in section.hazards() {
         let Some(kind) = kind(&found.problem) else { continue };

@@ -1,28 +1,29 @@
-//! Format: every word is one that the tables can read and write again, with nothing in bits without meaning.
+//! Format: every word decodes and re-encodes to the same bits, with no unknown bits set.
 //!
 //! Proved for each word of the section:
 //!
-//! - the instruction table knows it (`unknown-word`), each of its fields holds a value that exists (`no-such-value`), its bits without
-//!   meaning are as they are in all code (`stray-bits`), and encoding what was decoded gives the same word (`not-encodable`);
-//! - flags of the reuse cache stand at operands that are general registers (`reuse-of-nothing`);
-//! - registers of several words start at a multiple of their size (`unaligned`);
-//! - branches lead to instructions of the section (`branch-outside`, `branch-unaligned`), unless a relocation decides that;
-//! - the section is whole lines of eight instructions (`odd-bytes`, `odd-length`), and its last instruction that is not padding never
-//!   goes on to the next (`no-end`).
+//! - the instruction table knows the word (`unknown-word`), each of its fields has a defined value (`no-such-value`), no undefined bit is
+//!   set (`stray-bits`), and encoding the decoded instruction gives the same word (`not-encodable`);
+//! - reuse flags are set only for operands that are general registers (`reuse-of-nothing`);
+//! - multi-register operands start at a multiple of their size (`unaligned`);
+//! - direct branches lead to instructions of the section (`branch-outside`, `branch-unaligned`), unless a relocation patches the target;
+//! - the section is a whole number of 8-instruction lines (`odd-bytes`, `odd-length`), and control never continues past its last
+//!   instruction that is not padding (`no-end`).
 
 use oriole_isa::{Control, File, Instruction, Opcode, Pipe, Symbol, Value, accesses, encode};
 
 use super::section::INSTRUCTION_BYTES;
 use super::{Ledger, Section};
 
-/// Code sections are whole lines of the instruction cache.
+/// Size of an instruction-cache line; code sections are padded to whole lines.
 const LINE_BYTES: usize = 128;
-/// Bits without meaning that ptxas leaves as they happen to be, by instruction.
+/// Undefined bits that ptxas sets arbitrarily, by mnemonic.
 const UNSTEADY: [(&str, u128); 6] =
     [("ATOMS", 0xff << 64), ("HGMMA", 0x3 << 84), ("IGMMA", 0x3 << 84), ("QGMMA", 0x3 << 84), ("SUST", 0x4 << 72), ("UI2F", 0x8 << 72)];
-/// Tuples of more registers than this need no higher alignment.
+/// Maximum alignment in registers: larger tuples need no higher alignment.
 const WIDEST_ALIGNMENT: u16 = 4;
 
+/// Checks the encoding of each instruction, and the shape of the section.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     ledger.count(section.words.len());
     if section.odd_bytes != 0 {
@@ -45,7 +46,7 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// The last instruction before the padding leaves for good.
+/// Checks that the last instruction before the padding is an unconditional branch, exit or return.
 fn end(section: &Section<'_>, ledger: &mut Ledger) {
     let last = section.instructions().filter(|(_, instruction)| instruction.opcode != Opcode::NOP).last();
     let leaves = |instruction: &Instruction| {
@@ -62,13 +63,14 @@ fn end(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
+/// Checks field values, undefined bits, and that re-encoding gives the same word.
 fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     let is_unspelled = |symbol: &Symbol| symbol.spelling().is_empty();
     let names = instruction.operands.iter().filter_map(|operand| if let Value::Name(name) = &operand.value { Some(name) } else { None });
     let suffixes = instruction.operands.iter().flat_map(|operand| &operand.suffixes);
     let mnemonic = instruction.opcode.mnemonic();
     let steady = UNSTEADY.iter().filter(|(name, _)| *name == mnemonic).fold(!0, |steady, (_, bits)| steady & !bits);
-    // The name of the group of matrix products is left out where there is none.
+    // The name of the matrix-product group (`gsb0`) is empty when the instruction belongs to no group.
     let has_unnamed = instruction.opcode.mnemonic().ends_with("GMMA");
     if instruction.modifiers.iter().chain(names.filter(|_| !has_unnamed)).chain(suffixes).any(is_unspelled) {
         ledger.wrong("no-such-value", number, "has a field with a value that does not exist");
@@ -81,6 +83,7 @@ fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, ledge
     }
 }
 
+/// Checks that reuse flags are set only for general registers.
 fn reuse(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     let of_nothing =
         |value: &Value| !matches!(value, Value::Register(File::General, Some(_)) | Value::RegisterAndNumber(File::General, Some(_), _));
@@ -92,6 +95,7 @@ fn reuse(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     }
 }
 
+/// Checks the alignment of multi-register operands.
 fn alignment(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     for access in accesses(instruction) {
         let alignment = access.count.next_power_of_two().min(WIDEST_ALIGNMENT);
@@ -102,6 +106,7 @@ fn alignment(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     }
 }
 
+/// Checks that a direct branch leads to an instruction of the section.
 fn branch(section: &Section<'_>, number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     if section.is_patched(number) {
         return;

@@ -1,21 +1,24 @@
-//! Index validity: every scoreboard that is named exists, and the instruction that names it can set it.
+//! Index validity: every scoreboard index exists, and the instruction is able to set that scoreboard.
 //!
 //! Proved for each instruction:
 //!
-//! - the two scoreboard fields hold 0 to 5, or 7 for none; there is no scoreboard 6 (`no-such-scoreboard`);
-//! - only instructions whose results come at a time of their own, or that read operands late, set scoreboards; all others are done by the
-//!   clock and have nothing to announce; nor does a form set a scoreboard that the instruction table says it cannot (`cannot-set`);
-//! - `DEPBAR` names a scoreboard that exists, and counts no further than a scoreboard does (`count-too-high`).
+//! - the two scoreboard fields contain 0 to 5, or 7 for none; scoreboard 6 does not exist (`no-such-scoreboard`);
+//! - only instructions with variable-latency results or late operand reads set scoreboards, and only those that the instruction table
+//!   allows for their form (`cannot-set`);
+//! - `DEPBAR` names an existing scoreboard, and its count is within the range of a scoreboard (`count-too-high`).
 
 use oriole_isa::{Control, File, Instruction, Opcode, Value};
 
 use super::{Ledger, Section};
 
+/// The encodable index for which no scoreboard exists; 7 means none.
 const NO_SUCH_SCOREBOARD: u8 = 6;
+/// Number of scoreboards.
 const SCOREBOARDS: u16 = 6;
-/// Scoreboards are counters of six bits.
+/// Maximum value of a scoreboard, a six-bit counter.
 const HIGHEST_COUNT: i64 = 63;
 
+/// Checks the scoreboard indices of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     for (number, &word) in section.words.iter().enumerate() {
         let control = Control::of(word);
@@ -44,6 +47,7 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
+/// Checks the operands of a `DEPBAR`.
 fn depbar(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
     for operand in &instruction.operands {
         ledger.count(1);

@@ -1,15 +1,16 @@
-//! Overall integrity: code, reuse cache, attributes and symbols say the same of each other.
+//! Integrity: code, reuse cache, attributes and symbols are consistent with each other.
 //!
-//! What no single instruction shows. Proved for each function:
+//! Checks that need more than one instruction. Proved for each function:
 //!
-//! - no value is taken from the reuse cache whose register was overwritten since, on any path (`stale-reuse`);
-//! - control does not run off the end of the section on any path (`falls-off`), and each indirect branch has a list of targets, all of
-//!   them instructions of the section (`branch-list`);
-//! - the function has as many registers as its code touches (`registers`), and a kernel as many named barriers as it uses (`barriers`);
-//! - the attribute that lists the exits of a kernel lists exactly those (`exit-list`); every other list of instructions names
-//!   instructions of the section (`offset-list`);
-//! - symbols and relocations of the section lie inside it, on instructions (`symbol-outside`, `relocation-outside`);
-//! - `BSYNC` waits at convergence barriers that the code sets up (`no-convergence`).
+//! - no operand is read from the reuse cache after its register was overwritten, on any path (`stale-reuse`);
+//! - control does not run past the end of the section on any path (`falls-off`), and each indirect branch has a list of targets, all of
+//!   which are instructions of the section (`branch-list`);
+//! - the declared register count covers all registers the code uses (`registers`), and a kernel's declared barrier count covers the named
+//!   barriers it uses (`barriers`);
+//! - the attribute that lists a kernel's exits lists exactly its `EXIT` instructions (`exit-list`); every other offset list contains only
+//!   offsets of instructions of the section (`offset-list`);
+//! - symbols and relocations of the section are inside it, and symbols start at instructions (`symbol-outside`, `relocation-outside`);
+//! - every `BSYNC` waits at a convergence barrier that some instruction sets up (`no-convergence`).
 
 use std::collections::BTreeSet;
 
@@ -23,6 +24,7 @@ use super::completeness::take_over;
 use super::section::INSTRUCTION_BYTES;
 use super::{Ledger, Section};
 
+/// Checks the section against the cubin's other sections.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     ledger.count(section.words.len());
     take_over(section, ledger, |problem| matches!(problem, Problem::StaleReuse { .. }).then_some("stale-reuse"));
@@ -34,7 +36,7 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     convergence(section, ledger);
 }
 
-/// Which instructions control can reach; whether it runs off the end.
+/// Computes the reachable instructions and reports those after which control runs past the end of the section.
 fn flow(section: &Section<'_>, ledger: &mut Ledger) {
     let nexts = section.nexts();
     let mut reached = vec![false; nexts.len()];
@@ -65,6 +67,7 @@ fn flow(section: &Section<'_>, ledger: &mut Ledger) {
     branch_lists(section, &reached, ledger);
 }
 
+/// Checks the target lists of indirect branches; a reachable indirect branch must have one.
 fn branch_lists(section: &Section<'_>, reached: &[bool], ledger: &mut Ledger) {
     let is_indirect = |instruction: &Instruction| matches!(instruction.opcode, Opcode::BRX | Opcode::BRXU);
     for (&branch, targets) in &section.indirect {
@@ -88,6 +91,7 @@ fn branch_lists(section: &Section<'_>, reached: &[bool], ledger: &mut Ledger) {
     }
 }
 
+/// Checks the declared register count against the registers used.
 fn registers(section: &Section<'_>, ledger: &mut Ledger) {
     let Some(allowed) = section.register_count else { return };
     for (number, instruction) in section.instructions() {
@@ -104,6 +108,7 @@ fn registers(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
+/// Checks the declared barrier count of a kernel against the named barriers used.
 fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
     let stated = i64::from(section.index.cubin().sections()[section.number].barrier_count(section.attributes));
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
@@ -115,6 +120,7 @@ fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
+/// Checks the attributes that list instruction offsets.
 fn lists(section: &Section<'_>, ledger: &mut Ledger) {
     let end = section.words.len() * INSTRUCTION_BYTES;
     for attribute in section.attributes {
@@ -134,6 +140,7 @@ fn lists(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
+/// Checks that the listed exits are exactly the `EXIT` instructions.
 fn exits(section: &Section<'_>, listed: &[u32], ledger: &mut Ledger) {
     let listed: BTreeSet<u32> = listed.iter().copied().collect();
     let exits = section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::EXIT);
@@ -145,6 +152,7 @@ fn exits(section: &Section<'_>, listed: &[u32], ledger: &mut Ledger) {
     }
 }
 
+/// Checks the positions of symbols and relocations.
 fn places(section: &Section<'_>, ledger: &mut Ledger) {
     let end = (section.words.len() * INSTRUCTION_BYTES) as u64;
     for symbol in section.index.functions_in(section.number) {
@@ -166,6 +174,7 @@ fn places(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
+/// Checks that every convergence barrier of a `BSYNC` is an operand of some instruction that can set it up.
 fn convergence(section: &Section<'_>, ledger: &mut Ledger) {
     let of = |instruction: &Instruction| {
         let register = |value: &Value| if let Value::Register(File::Convergence, Some(number)) = value { Some(*number) } else { None };

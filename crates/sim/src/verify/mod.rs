@@ -1,19 +1,20 @@
-//! The seven verifiers: is machine code, whoever made it, something that the hardware executes as it is meant?
+//! The seven verifiers of machine code: they check that the hardware executes the instructions of a cubin, of any compiler, as intended.
 //!
-//! Each verifier is a file with one entry point and a header that says what it proves:
+//! Each verifier is a file with one entry point, and a header that lists what it proves:
 //!
-//! | verifier | file | asks |
+//! | verifier | file | checks that |
 //! |---|---|---|
-//! | `bounds` | [`bounds`] | does every control field hold something that the hardware does? |
-//! | `indices` | [`indices`] | does every scoreboard that is named exist, and can the instruction that names it set it? |
-//! | `waits` | [`waits`] | does every wait find its scoreboard set, late enough to see it, and count only what ends in order? |
-//! | `completeness` | [`completeness`] | is every dependence between two registers covered, on all paths? |
-//! | `format` | [`format`] | is every word one that the tables can read and write again, with nothing in bits without meaning? |
-//! | `yields` | [`yields`] | does the scheduler get leave to turn to other warps where it must, and keep what it was told to keep? |
-//! | `integrity` | [`integrity`] | do code, reuse cache, attributes and symbols say the same of each other? |
+//! | `bounds` | [`bounds`] | every control field has a value the hardware implements |
+//! | `indices` | [`indices`] | every scoreboard index exists, and the instruction is able to set it |
+//! | `waits` | [`waits`] | every wait finds its scoreboard set, late enough to be seen, and counts only in-order setters |
+//! | `completeness` | [`completeness`] | every register dependence is covered by stalls or waits, on all paths |
+//! | `format` | [`format`] | every word decodes and re-encodes to the same bits, with no unknown bits set |
+//! | `yields` | [`yields`] | yield is set where it must be, and not where it would lose a reuse-cache operand |
+//! | `integrity` | [`integrity`] | code, reuse cache, attributes and symbols are consistent with each other |
 //!
-//! They work on decoded bytes and share no code with what sets control words. A finding is something that may go wrong on the hardware or
-//! in the driver; a note is odd and harmless. Nothing that ptxas makes has findings, and whatever Oriole compiles must have none.
+//! The input is decoded bytes; no code is shared with the passes that set control words. A *finding* may cause wrong results on the
+//! hardware or an error in the driver; a *note* is unusual but harmless. Code from ptxas has no findings, and code from Oriole must have
+//! none.
 //!
 //! ```no_run
 //! use oriole_sim::verify::{Verifier, verify_cubin};
@@ -43,7 +44,7 @@ use oriole_isa::Target;
 pub use crate::hazard::Severity;
 pub use section::Section;
 
-/// One of the seven.
+/// One of the seven verifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verifier {
     Bounds,
@@ -56,7 +57,7 @@ pub enum Verifier {
 }
 
 impl Verifier {
-    /// All of them, in the order of the page that names them.
+    /// All verifiers, in the order of the page that describes them.
     pub const ALL: [Verifier; 7] = [
         Verifier::Bounds,
         Verifier::Indices,
@@ -67,7 +68,7 @@ impl Verifier {
         Verifier::Integrity,
     ];
 
-    /// The name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Verifier::Bounds => "bounds",
@@ -80,12 +81,12 @@ impl Verifier {
         }
     }
 
-    /// The verifier of a name.
+    /// Returns the verifier with this name.
     pub fn named(name: &str) -> Option<Verifier> {
         Verifier::ALL.into_iter().find(|verifier| verifier.name() == name)
     }
 
-    /// What it makes sure of, in a line.
+    /// Returns a one-line description.
     pub fn about(self) -> &'static str {
         match self {
             Verifier::Bounds => "every control field holds something that the hardware does",
@@ -98,6 +99,7 @@ impl Verifier {
         }
     }
 
+    /// Runs the verifier on one section.
     fn run(self, section: &Section<'_>, ledger: &mut Ledger) {
         match self {
             Verifier::Bounds => bounds::verify(section, ledger),
@@ -117,25 +119,25 @@ impl fmt::Display for Verifier {
     }
 }
 
-/// Something that is wrong, or odd.
+/// A finding or a note about one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Who found it.
+    /// The verifier that reported it.
     pub verifier: Verifier,
-    /// Whether it can do harm.
+    /// Whether it is a hazard or a note.
     pub severity: Severity,
-    /// A short name of the problem that does not change, such as `stall-ignored`.
+    /// Stable short name of the problem, such as `stall-ignored`.
     pub kind: &'static str,
-    /// Number of the instruction, from 0; none if it is about the function.
+    /// Index of the instruction, from 0; `None` if it concerns the whole function.
     pub at: Option<usize>,
-    /// Number of the instruction before it that it has to do with.
+    /// Index of an earlier instruction involved, if any.
     pub first: Option<usize>,
-    /// What is wrong, in words.
+    /// Description of the problem for users.
     pub message: String,
 }
 
 impl Finding {
-    /// Whether it can do harm; notes cannot.
+    /// Returns whether it may cause wrong results; notes cannot.
     pub fn is_hazard(&self) -> bool {
         self.severity == Severity::Hazard
     }
@@ -151,9 +153,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a verifier writes into.
+/// Collects the findings of one verifier in one section.
 pub struct Ledger {
     verifier: Verifier,
+    /// Number of things checked.
     checked: usize,
     findings: Vec<Finding>,
 }
@@ -163,52 +166,53 @@ impl Ledger {
         Ledger { verifier, checked: 0, findings: Vec::new() }
     }
 
-    /// So many more things were looked at.
+    /// Adds to the number of things checked.
     fn count(&mut self, number: usize) {
         self.checked += number;
     }
 
+    /// Records a finding or a note.
     fn push(&mut self, severity: Severity, kind: &'static str, at: Option<usize>, message: impl Into<String>) {
         self.findings.push(Finding { verifier: self.verifier, severity, kind, at, first: None, message: message.into() });
     }
 
-    /// Something that can do harm.
+    /// Records a hazard.
     fn wrong(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
         self.push(Severity::Hazard, kind, at.into(), message);
     }
 
-    /// Something odd.
+    /// Records a note.
     fn note(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
         self.push(Severity::Note, kind, at.into(), message);
     }
 }
 
-/// What a verifier did in a section.
+/// Numbers of checks and findings of one verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     pub verifier: Verifier,
-    /// How many things it looked at: instructions, fields, attributes, dependences.
+    /// Number of things checked: instructions, fields, attributes or dependences.
     pub checked: usize,
-    /// How many of them can do harm.
+    /// Number of hazards.
     pub findings: usize,
-    /// How many are odd.
+    /// Number of notes.
     pub notes: usize,
 }
 
-/// What was found in a code section.
+/// The findings in one code section.
 #[derive(Clone, Debug)]
 pub struct SectionReport {
     /// Name of the section, `.text.NAME`.
     pub name: String,
-    /// Its words.
+    /// Its encoded instructions.
     pub words: Vec<u128>,
-    /// One for each verifier that ran.
+    /// One entry for each verifier that ran.
     pub tallies: Vec<Tally>,
-    /// By verifier, then by place.
+    /// Sorted by verifier, then by instruction.
     pub findings: Vec<Finding>,
 }
 
-/// What was found in a cubin.
+/// The findings in a cubin.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub target: Target,
@@ -216,22 +220,22 @@ pub struct Report {
 }
 
 impl Report {
-    /// All that can do harm.
+    /// Returns all hazards.
     pub fn findings(&self) -> impl Iterator<Item = (&SectionReport, &Finding)> {
         self.all().filter(|(_, finding)| finding.is_hazard())
     }
 
-    /// The same and all that is odd.
+    /// Returns all hazards and notes.
     pub fn all(&self) -> impl Iterator<Item = (&SectionReport, &Finding)> {
         self.sections.iter().flat_map(|section| section.findings.iter().map(move |finding| (section, finding)))
     }
 
-    /// Whether nothing can do harm.
+    /// Returns whether there are no hazards.
     pub fn is_clean(&self) -> bool {
         self.findings().next().is_none()
     }
 
-    /// What each verifier did, over all sections.
+    /// Returns the numbers of each verifier, summed over all sections.
     pub fn tallies(&self) -> Vec<Tally> {
         let mut total: Vec<Tally> = Vec::new();
         for tally in self.sections.iter().flat_map(|section| &section.tallies) {
@@ -247,27 +251,27 @@ impl Report {
         total
     }
 
-    /// The first findings, a line each, or nothing if there are none: for messages of tests.
+    /// Returns the first `most` hazards, one per line, or `None` if there are none; for messages of tests.
     pub fn complaint(&self, most: usize) -> Option<String> {
         let lines: Vec<String> = self.findings().take(most).map(|(section, finding)| format!("{} {finding}", section.name)).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 }
 
-/// Runs verifiers over every function of a cubin.
+/// Runs verifiers on every function of a cubin.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or there is no table of instructions for its target. Words that the table does not know are findings.
+/// If the file cannot be parsed, or its target has no instruction table. Words that the table does not know are findings, not errors.
 pub fn verify_cubin(bytes: &[u8], verifiers: &[Verifier]) -> Result<Report, String> {
     verify(&Cubin::read(bytes).map_err(|error| error.to_string())?, verifiers)
 }
 
-/// The same for a cubin that was read before.
+/// Like [`verify_cubin`], for a cubin that is already parsed.
 ///
 /// # Errors
 ///
-/// If there is no table of instructions for its target.
+/// If its target has no instruction table.
 pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<Report, String> {
     let name = cubin.target_name();
     let target = Target::parse(&name).ok_or_else(|| format!("there is no table of instructions for {name}"))?;

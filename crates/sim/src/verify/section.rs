@@ -1,4 +1,4 @@
-//! A code section, decoded once for all verifiers.
+//! A code section, decoded once and shared by all verifiers.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use oriole_isa::{Instruction, Target, decode};
 use crate::hazard::flow::{self, Next};
 use crate::hazard::{self, Step};
 
-/// Bytes of an instruction.
+/// Size of an instruction in bytes.
 pub(crate) const INSTRUCTION_BYTES: usize = 16;
 
-/// The code of a function with what the cubin says about it.
+/// The code of a function and what the cubin declares about it. Derived data are computed on first use.
 pub struct Section<'c> {
     pub(super) index: &'c Index<'c>,
     /// Index of the section in the file.
     pub(super) number: usize,
-    /// Registers that the file gives it.
+    /// Declared number of general registers; `None` if the cubin does not say.
     pub(super) register_count: Option<u32>,
     pub(super) target: Target,
     pub(super) model: &'static Model,
@@ -29,19 +29,19 @@ pub struct Section<'c> {
     /// Name of the function.
     pub function: &'c str,
     pub(super) is_kernel: bool,
-    /// Its instructions as they are in the file.
+    /// Its encoded instructions.
     pub words: Vec<u128>,
-    /// Bytes behind the last whole instruction.
+    /// Number of bytes after the last whole instruction.
     pub(super) odd_bytes: usize,
-    /// What the words mean; none for those that the table does not know.
+    /// Decoded instructions; `None` for words that the instruction table does not know.
     pub(super) decoded: Vec<Option<Instruction>>,
-    /// Offsets at which functions begin.
+    /// Byte offsets at which functions start, ascending.
     pub(super) entries: Vec<u64>,
-    /// Whether each entry can be called from elsewhere.
+    /// Relocations that patch this section, ascending by offset.
     pub(super) relocations: Vec<Relocation>,
-    /// Where indirect branches can go: offset of the branch, offsets of targets.
+    /// Targets of indirect branches: byte offset of the branch, byte offsets of its targets.
     pub(super) indirect: BTreeMap<u32, Vec<u32>>,
-    /// Of this function.
+    /// Attributes of this function.
     pub(super) attributes: &'c [Attribute],
     code: OnceCell<Option<Vec<Instruction>>>,
     nexts: OnceCell<Vec<Next>>,
@@ -50,6 +50,7 @@ pub struct Section<'c> {
 }
 
 impl<'c> Section<'c> {
+    /// Decodes a function of the cubin.
     pub(super) fn new(index: &'c Index<'c>, function: &Function<'c>, target: Target) -> Section<'c> {
         let (words, tail) = function.code.as_chunks::<INSTRUCTION_BYTES>();
         let words: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
@@ -81,44 +82,45 @@ impl<'c> Section<'c> {
         }
     }
 
-    /// The instructions, if all of them are known.
+    /// Returns the instructions, or `None` if one of them cannot be decoded.
     pub(super) fn code(&self) -> Option<&[Instruction]> {
         self.code.get_or_init(|| self.decoded.iter().cloned().collect()).as_deref()
     }
 
-    /// The known instructions with their numbers.
+    /// Returns the decodable instructions with their indices.
     pub(super) fn instructions(&self) -> impl Iterator<Item = (usize, &Instruction)> {
         self.decoded.iter().enumerate().filter_map(|(number, instruction)| Some((number, instruction.as_ref()?)))
     }
 
-    /// Instructions as hazards see them; empty if some are not known.
+    /// Returns the instructions reduced for the hazard check; empty if one of them cannot be decoded.
     pub(super) fn steps(&self) -> &[Step] {
         self.steps.get_or_init(|| self.code().unwrap_or_default().iter().map(|instruction| Step::new(instruction, self.model)).collect())
     }
 
-    /// Where control goes behind each instruction; empty if some are not known.
+    /// Returns the control-flow successors of each instruction; empty if one of them cannot be decoded.
     pub(super) fn nexts(&self) -> &[Next] {
         let targets = |branch: usize| self.branch_targets(branch);
         self.nexts.get_or_init(|| flow::nexts(self.code().unwrap_or_default(), &targets))
     }
 
-    /// Numbers of the instructions at which functions begin.
+    /// Returns the indices of the instructions at which functions start.
     pub(super) fn entry_numbers(&self) -> Vec<usize> {
         self.entries.iter().map(|&offset| offset as usize / INSTRUCTION_BYTES).filter(|&number| number < self.words.len()).collect()
     }
 
+    /// Returns the indices of an indirect branch's targets, without those outside the section.
     fn branch_targets(&self, branch: usize) -> Vec<usize> {
         let targets = self.indirect.get(&((branch * INSTRUCTION_BYTES) as u32));
         let inside = |&target: &u32| Some(target as usize / INSTRUCTION_BYTES).filter(|&number| number < self.words.len());
         targets.into_iter().flatten().filter_map(inside).collect()
     }
 
-    /// What the walk over all paths finds; three of the verifiers share it.
+    /// Returns the findings of the data-flow analysis, which three of the verifiers report.
     pub(super) fn hazards(&self) -> &[hazard::Finding] {
         self.hazards.get_or_init(|| flow::check_steps(self.steps(), self.nexts(), &self.entry_numbers(), self.model))
     }
 
-    /// Whether a relocation patches the instruction.
+    /// Returns whether a relocation patches an instruction.
     pub(super) fn is_patched(&self, number: usize) -> bool {
         let offset = (number * INSTRUCTION_BYTES) as u64;
         let at = self.relocations.partition_point(|relocation| relocation.offset < offset);
@@ -126,6 +128,7 @@ impl<'c> Section<'c> {
     }
 }
 
+/// Collects the target lists of indirect branches from the attributes.
 fn indirect_branches(attributes: &[Attribute]) -> BTreeMap<u32, Vec<u32>> {
     let mut branches = BTreeMap::new();
     for attribute in attributes {

@@ -1,23 +1,24 @@
-//! Wait consistency: every wait finds its scoreboard set, late enough to see it, and counts only what ends in order.
+//! Wait consistency: every wait refers to a scoreboard that is set, late enough to be seen, and counts only setters that complete in order.
 //!
 //! Proved on all paths:
 //!
-//! - between the instruction that sets a scoreboard and the first that waits for it lie two cycles at least; a wait in the cycle behind
-//!   does not see the scoreboard and goes on at once (`too-fresh`);
-//! - `DEPBAR.LE SBn, N` with N above zero lets the last N setters go on. That says something about the earlier ones only if all that
-//!   set the scoreboard end in the order of their issue (`count-out-of-order`).
+//! - at least two cycles lie between the instruction that sets a scoreboard and the first one that waits for it; an earlier wait does not
+//!   see the scoreboard set and does not wait (`too-fresh`);
+//! - `DEPBAR.LE SBn, N` with N > 0 leaves the last N setters pending. This proves the earlier ones complete only if all setters of the
+//!   scoreboard complete in issue order (`count-out-of-order`).
 //!
-//! Odd, but harmless, since a scoreboard that nobody set is free: a wait for a scoreboard that nothing before it sets on any path
-//! (`never-set`), as ptxas -O0 writes at every instruction, and a scoreboard that is set but waited for nowhere (`never-waited`).
+//! Notes, because waiting for a scoreboard that is not set is harmless: a wait for a scoreboard that nothing before it sets on any path
+//! (`never-set`; ptxas -O0 does this at every instruction), and a scoreboard that is set but waited for nowhere (`never-waited`).
 
 use crate::hazard::Problem;
 
 use super::completeness::take_over;
 use super::{Ledger, Section};
 
-/// The six scoreboards; the seventh counter of the walk is that of matrix products.
+/// Number of scoreboards; the hazard check's seventh counter (matrix products) is not one of them.
 const SCOREBOARDS: u8 = 6;
 
+/// Checks the waits of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     let steps = section.steps();
     ledger.count(steps.iter().map(|step| step.control.wait.count_ones() as usize + usize::from(step.count_wait.is_some())).sum());
@@ -32,6 +33,7 @@ pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     }
 }
 
+/// Notes all instructions that set a scoreboard if no instruction of the section waits for it.
 fn unheeded(section: &Section<'_>, scoreboard: u8, ledger: &mut Ledger) {
     let steps = section.steps();
     let is_heeded =

@@ -1,20 +1,21 @@
-//! Yield plausibility: the scheduler may turn to other warps where it must, and keeps what it was told to keep.
+//! Yield plausibility: yield is set where it must be, and not where it would lose a reuse-cache operand.
 //!
-//! The yield bit is a hint, so little of it can be wrong. What can be, proved for each instruction:
+//! Yield is mostly a hint to the warp scheduler. Proved for each instruction:
 //!
-//! - an operand that stays in the reuse cache asks the scheduler to stay with the warp; yield gives that up (`reuse-given-up`);
-//! - a stall of zero is a special case of the hardware: with yield a long pause, without it two cycles and not none
-//!   (`zero-stall-stays`);
-//! - a branch to itself, where code ends that must not go on, lets other warps run (`spin-stays`).
+//! - an instruction that keeps an operand in the reuse cache does not yield, because another warp's instruction would evict it
+//!   (`reuse-given-up`);
+//! - a stall of 0 comes with yield: without yield it means two cycles and not zero (`zero-stall-stays`);
+//! - a branch to itself, as after the end of code, yields so that other warps can run (`spin-stays`).
 //!
-//! None of these three is in two million instructions that ptxas made. Odd, but harmless: the long pause of stall zero at an instruction
-//! that orders nothing (`long-pause`).
+//! None of the three occurs in two million instructions from ptxas. Note: a stall of 0 with yield, which is a long pause, on an instruction
+//! that has no ordering effect (`long-pause`).
 
 use oriole_isa::{Effect, Opcode, Value};
 
 use super::section::INSTRUCTION_BYTES;
 use super::{Ledger, Section};
 
+/// Checks the yield bit of each instruction.
 pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
     for (number, instruction) in section.instructions() {
         let control = instruction.control;

@@ -8,8 +8,8 @@
 //! // fault short: @sum S04 -> S03 = too-soon @sum @use | H200 wrong
 //! ```
 //!
-//! A fault replaces the first text by the second in the line with the mark, and says which problem that is, at which pair of lines, and
-//! whether an H200 computed something wrong (`not run`: nobody asked it yet). `{label}` in an instruction stands for the address of a label.
+//! A fault replaces the first text by the second in the line with the mark. It names the problem, the pair of lines, and whether an H200
+//! computes wrong results (`not run`: not tried yet). `{label}` in an instruction is replaced by the address of a label.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -26,10 +26,10 @@ const REGISTERS: u8 = 64;
 const SHARED_BYTES: u64 = 4096;
 const STUB: &str = "\n.version 8.0\n.target sm_90a\n.address_size 64\n";
 
-/// A kernel that is right, and what makes it wrong.
+/// A correct kernel and a list of faults.
 pub struct Kernel {
     pub name: String,
-    /// Header with a module that has the target only: enough for whoever has a cubin.
+    /// The test's header and a stub module with only the target; sufficient to run the test on a cubin.
     #[allow(dead_code, reason = "the bundle for GPUs uses it")]
     pub test_text: String,
     pub test: KernelTest,
@@ -45,21 +45,22 @@ struct Line {
     text: String,
 }
 
-/// A change of one line.
+/// A change of one line that introduces a hazard.
 pub struct Fault {
     pub name: String,
     mark: String,
     old: String,
     new: String,
-    /// What must be found.
+    /// The problem that must be found, as [`kind_of`] writes it.
     pub kind: String,
-    /// Numbers of the two instructions.
+    /// Indices of the first and second instruction of the hazard.
     pub first: usize,
     pub second: usize,
+    /// Whether an H200 computes wrong results.
     pub breaks_h200: bool,
 }
 
-/// Machine code of a kernel.
+/// The machine code of a kernel.
 pub struct Assembled {
     pub instructions: Vec<Instruction>,
     pub cubin: Vec<u8>,
@@ -73,7 +74,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/faults")
 }
 
-/// All kernels, by name.
+/// Reads all kernels, sorted by name.
 pub fn kernels() -> Vec<Kernel> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder()).expect("the faults").flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "sass"));
@@ -106,7 +107,7 @@ impl Kernel {
         Ok(Kernel { name, test_text, test, lines, faults })
     }
 
-    /// The machine code, with a fault.
+    /// Assembles the kernel, with a fault if one is given.
     pub fn assemble(&self, fault: Option<&Fault>) -> Result<Assembled, String> {
         let mut lines = self.lines.clone();
         if let Some(fault) = fault {
@@ -184,7 +185,7 @@ impl Fault {
     }
 }
 
-/// What fault lists call a problem.
+/// Returns the name of a problem in fault lists.
 pub fn kind_of(problem: &Problem) -> String {
     let order = |kind: &Dependence| match kind {
         Dependence::ReadAfterWrite => "raw",
@@ -221,7 +222,7 @@ fn words(lines: &[Line]) -> Result<Vec<u128>, String> {
     };
     let mut words: Vec<u128> = lines.iter().enumerate().map(word).collect::<Result<_, _>>()?;
     let nop = Line { label: None, mark: None, control: "B------:R-:W-:Y:S15".into(), text: "NOP".into() };
-    // Behind the last instruction the hardware fetches ahead.
+    // Padding after the last instruction, because the hardware prefetches beyond it.
     words.push(word((words.len(), &nop))?);
     while !words.len().is_multiple_of(CODE_ALIGNMENT) {
         words.push(word((words.len(), &nop))?);

@@ -1,4 +1,4 @@
-//! `atom` and `red`: the update as a function of the old contents.
+//! Decodes `atom` and `red` into a function of the old contents and the operands.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
@@ -12,11 +12,12 @@ use super::memory::ordering;
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{Action, Atomic, SINK, Source, Update};
 
-/// A function of the old value and the operand, both of up to 64 bits.
+/// Makes an update from a function of the old value and the operand, both of up to 64 bits.
 fn narrow(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Update {
     Box::new(move |old, value, _| u128::from(f(old as u64, value as u64)))
 }
 
+/// Returns the update function of an instruction.
 fn update(ptx: &Ptx<'_>, ty: ScalarType, flush: bool) -> Option<Update> {
     if ptx.has(Modifier::Exch) {
         return Some(Box::new(|_, value, _| value));
@@ -52,11 +53,12 @@ fn update(ptx: &Ptx<'_>, ty: ScalarType, flush: bool) -> Option<Update> {
 }
 
 impl Decoder<'_> {
+    /// Decodes `atom` and `red`.
     pub(crate) fn atomic(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let missing = || Missing::new(ptx.spelling());
         let in_shared = update(ptx, ty, false).ok_or_else(missing)?;
-        // Additions of f32 flush subnormal numbers in global memory, not in shared memory.
+        // `f32` additions flush subnormals in global memory, but not in shared memory.
         let in_global = if ty == ScalarType::F32 { Some(update(ptx, ty, true).ok_or_else(missing)?) } else { None };
         let count = [(Modifier::V2, 2), (Modifier::V4, 4), (Modifier::V8, 8)].iter().find(|(v, _)| ptx.has(*v)).map_or(1, |&(_, n)| n);
         let first = usize::from(ptx.form.opcode == Opcode::Atom);
@@ -92,6 +94,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Returns both halves of an operand; the upper one is zero if the type has at most 64 bits.
     fn wide_operand(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<[Source; 2]> {
         if ty.bits() == 128 { self.halves(operand, ty) } else { Ok([self.source(operand, ty)?, self.zero()]) }
     }

@@ -1,4 +1,4 @@
-//! `setp`, `set`, `selp`, `slct`
+//! Decodes `setp`, `set`, `selp`, `slct`.
 
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
@@ -13,8 +13,10 @@ use crate::ptx::program::{Pure, SINK, Taint};
 use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
 
+/// A comparison of two values.
 type Test = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
 
+/// Returns the comparison that the modifiers name.
 fn comparison(ptx: &Ptx<'_>) -> Decode<Comparison> {
     use Comparison as C;
     Ok(match ptx.get(FormSlot::Cmp) {
@@ -40,7 +42,7 @@ fn comparison(ptx: &Ptx<'_>) -> Decode<Comparison> {
     })
 }
 
-/// A comparison of values of a type; of packed types, of the lower elements.
+/// Returns a comparison of values of a type; for packed types, of the lowest elements.
 fn test(ptx: &Ptx<'_>, ty: ScalarType) -> Decode<Test> {
     let comparison = comparison(ptx)?;
     let ftz = ptx.has(Modifier::Ftz);
@@ -52,7 +54,7 @@ fn test(ptx: &Ptx<'_>, ty: ScalarType) -> Decode<Test> {
     Ok(with_constant_type!(kind, INT => Box::new(move |a, b| int(INT, comparison, a, b))))
 }
 
-/// Combines a comparison with a predicate.
+/// Returns the function that combines a comparison with a predicate.
 fn combine(ptx: &Ptx<'_>) -> fn(bool, bool) -> bool {
     match ptx.get(FormSlot::Bool) {
         Some(Modifier::And) => |a, b| a & b,
@@ -79,6 +81,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `setp`, with one or two destination predicates.
     fn set_predicate(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let (p, q) = self.pair(ptx.operand(0));
@@ -111,7 +114,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `set`: all ones or 1.0 where the comparison holds.
+    /// Decodes `set`: writes all ones, or 1.0, if the comparison is true.
     fn set(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types = ptx.types();
         let [to, from] = types[..] else { return self.unsupported(ptx) };
@@ -139,6 +142,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `slct`: selects by the sign of the third operand.
     fn select_by_sign(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types = ptx.types();
         let [ty, by] = types[..] else { return self.unsupported(ptx) };

@@ -1,4 +1,4 @@
-//! Branches, calls, barriers, the stack.
+//! Decodes branches, calls, barriers and stack operations.
 
 use oriole_ptx::ast::{self, LabelId, Parameter, Statement};
 use oriole_ptx::table::{Modifier, Opcode};
@@ -9,10 +9,11 @@ use super::{Decode, Decoder, Missing, Ptx, register_bytes, slots_of};
 use crate::ptx::program::{Action, Barrier, BarrierKind, Call, Callee, Passed, SINK};
 use crate::ptx::variables::variable_bytes;
 
-/// The alignment of `alloca` without one.
+/// Alignment of `alloca` without an alignment operand, in bytes.
 const DEFAULT_ALIGN: u32 = 16;
 
 impl Decoder<'_> {
+    /// Decodes a control-flow instruction.
     pub(crate) fn control(&mut self, ptx: &Ptx<'_>) -> Decode {
         let action = match ptx.form.opcode {
             Opcode::Bra => {
@@ -47,11 +48,12 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// What ends the function.
+    /// Returns the action that ends the function.
     pub(crate) fn ending(&self) -> Action {
         if self.is_kernel { Action::Exit } else { Action::Return { function: self.program.functions.len() as u32 } }
     }
 
+    /// Returns the labels of a `.branchtargets` list.
     fn branch_targets(&self, name: LabelId) -> Option<Vec<LabelId>> {
         let list = self.body.statements.windows(2).find_map(|pair| match *pair {
             [Statement::Label(label), Statement::BranchTargets(list)] if label == name => Some(list),
@@ -61,7 +63,7 @@ impl Decoder<'_> {
         self.body.target_lists[list as usize].targets.iter().map(label).collect()
     }
 
-    /// Fills in where branches go, when all labels are known.
+    /// Fills in the targets of branches, after all labels are known.
     pub(crate) fn resolve_branches(&mut self) -> Decode {
         for (position, labels) in std::mem::take(&mut self.branches) {
             let places: Option<Vec<u32>> = labels.iter().map(|label| self.labels[label.position()]).collect();
@@ -75,6 +77,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes a block barrier.
     fn barrier(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
         let aligned = ptx.form.opcode == Opcode::Bar || ptx.has(Modifier::Aligned);
         let reduces = ptx.has(Modifier::Red);
@@ -102,6 +105,7 @@ impl Decoder<'_> {
         Ok(Action::Barrier(Box::new(Barrier { kind, number, threads, predicate, destination, aligned })))
     }
 
+    /// Decodes a call.
     fn call(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
         let list = |operand: Option<&ast::Operand>| match operand {
             Some(ast::Operand::Arguments(list)) => Some(self.body.list(*list)),
@@ -114,7 +118,7 @@ impl Decoder<'_> {
         let (&callee, rest) = rest.split_first().ok_or_else(|| Missing::new(ptx.spelling()))?;
         let arguments = list(rest.first()).unwrap_or_default();
         let function = if let ast::Operand::Function(id) = callee { Some(id) } else { None };
-        // The types of constants are those of the parameters.
+        // Constant arguments have the types of the formal parameters.
         let formals: Vec<ScalarType> = match function {
             Some(id) => self.module.functions[id].parameters.iter().map(|parameter| self.formal_type(parameter)).collect(),
             None => self.prototype_types(rest),
@@ -138,6 +142,7 @@ impl Decoder<'_> {
         Ok(Action::Call(Box::new(Call { callee, arguments: passed.into(), results: results.into() })))
     }
 
+    /// Returns the type of a formal parameter.
     fn formal_type(&self, parameter: &Parameter) -> ScalarType {
         match *parameter {
             Parameter::Variable(id) => match self.module.variables[id].ty {
@@ -148,6 +153,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Returns the parameter types of the prototype that an indirect call names.
     fn prototype_types(&self, rest: &[ast::Operand]) -> Vec<ScalarType> {
         let Some(&ast::Operand::Label(name)) = rest.last() else { return Vec::new() };
         let prototype = self.body.statements.windows(2).find_map(|pair| match *pair {
@@ -158,7 +164,7 @@ impl Decoder<'_> {
         parameters.iter().map(|parameter| self.formal_type(parameter)).collect()
     }
 
-    /// An argument or result of a call as the caller has it.
+    /// Describes an argument or a result of a call on the caller's side.
     fn actual(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<Passed> {
         Ok(match operand {
             ast::Operand::Variable(id) => {

@@ -1,4 +1,4 @@
-//! `cvt` between all types, and `cvt.pack`.
+//! Decodes `cvt` between all types, and `cvt.pack`.
 
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
@@ -15,7 +15,7 @@ use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{Pure, Slot, Source, Taint};
 use crate::ptx::variables::low_bits;
 
-/// The element of a packed format, and how many bits it takes there.
+/// Returns the element format of a packed type, and the number of bits an element occupies.
 fn packed_element(ty: ScalarType) -> Option<(Format, u32)> {
     Some(match ty {
         ScalarType::F16x2 => (F16, 16),
@@ -29,7 +29,7 @@ fn packed_element(ty: ScalarType) -> Option<(Format, u32)> {
     })
 }
 
-/// Extends a signed result to the width of a wider register.
+/// Returns a function that sign-extends a signed result to a wider destination register.
 fn extended(ty: Int, width: u32) -> impl Fn(u64) -> u64 {
     let mask = low_bits(width);
     let extends = ty.signed && width > ty.bits;
@@ -37,6 +37,7 @@ fn extended(ty: Int, width: u32) -> impl Fn(u64) -> u64 {
 }
 
 impl Decoder<'_> {
+    /// Decodes `cvt`.
     pub(crate) fn convert(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types = ptx.types();
         let [to, from] = types[..] else { return self.unsupported(ptx) };
@@ -77,7 +78,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Rounded to an integral value, flushed, clamped, or as it is.
+    /// Emits a conversion within one format: rounding to an integral value, flushing, clamping, or a copy.
     fn same_format(&mut self, ptx: &Ptx<'_>, d: Slot, a: Source, format: Format, mode: Mode) {
         let integral = [Modifier::Rni, Modifier::Rzi, Modifier::Rmi, Modifier::Rpi].into_iter().any(|modifier| ptx.has(modifier));
         if integral {
@@ -88,6 +89,7 @@ impl Decoder<'_> {
         self.compute1(d, a, move |a| mode.clamp(format, if ftz { format.flush(a) } else { a & format.mask() }));
     }
 
+    /// Decodes a conversion to packed elements or to `tf32`.
     fn convert_packed(&mut self, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Decode {
         let d = self.destination(ptx.operand(0))?;
         let (mode, overflow) = (mode(ptx), overflow(ptx));
@@ -98,7 +100,7 @@ impl Decoder<'_> {
         }
         let (format, bits) = packed_element(to).ok_or_else(|| Missing::new(ptx.spelling()))?;
         if from == ScalarType::F32 {
-            // The first operand goes to the upper half.
+            // The first operand becomes the upper element.
             let sources = [self.source(ptx.operand(1), from)?, self.source(ptx.operand(2), from)?];
             let element = move |a: u64| float_to_float(format, F32, a, mode, overflow);
             self.compute2(d, sources, move |a, b| element(a) << bits | element(b));
@@ -111,7 +113,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Scale factors, two in a register.
+    /// Decodes a conversion from or to scale factors (`ue8m0x2`), two per register.
     fn convert_scale(&mut self, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Decode {
         let d = self.destination(ptx.operand(0))?;
         let (rounding, overflow) = (rounding(ptx), overflow(ptx));
@@ -135,7 +137,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `cvt.pack`: two clamped integers, the second in the lower place, above them what was there before.
+    /// Decodes `cvt.pack`: two clamped integers, the second one lowest, below the low bits of a third operand.
     pub(crate) fn convert_pack(&mut self, ptx: &Ptx<'_>) -> Decode {
         let to = ptx.types().first().copied().and_then(int_type).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let a = self.source(ptx.operand(1), ScalarType::S32)?;

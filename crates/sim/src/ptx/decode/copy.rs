@@ -1,4 +1,4 @@
-//! `cp.async` and what waits for it. Bulk copies are not supported.
+//! Decodes `cp.async` and its commit and wait instructions. Bulk copies are not supported.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
@@ -22,11 +22,12 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `cp.async` itself. The operand after the size is the number of source bytes, or a predicate that ignores the source.
     fn start_copy(&mut self, ptx: &Ptx<'_>) -> Decode<Action> {
         let to = self.address(ptx.operand(0), Space::Shared)?;
         let from = self.address(ptx.operand(1), Space::Global)?;
         let Some(bytes) = self.literal(ptx.operand(2), ScalarType::U32) else { return self.unsupported(ptx) };
-        // A cache policy comes last.
+        // A cache policy is the last operand.
         let rest = &ptx.operands[3..ptx.operands.len() - usize::from(ptx.has(Modifier::L2CacheHint))];
         let is_predicate = |operand: ast::Operand| match operand {
             ast::Operand::Register(_) => self.width(operand) == 1,

@@ -1,4 +1,4 @@
-//! Floating-point arithmetic in every format, one number or several in a register.
+//! Decodes floating-point arithmetic in every format, on one or several numbers per register.
 
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
@@ -12,7 +12,7 @@ use oriole_sem::{Format, Mode, Rounding};
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::Source;
 
-/// The format of a type's elements, and how many a register holds.
+/// Returns the element format of a type, and the number of elements per register; `None` for other types.
 pub(crate) fn format_of(ty: ScalarType) -> Option<(Format, u32)> {
     Some(match ty {
         ScalarType::F16 => (F16, 1),
@@ -30,7 +30,7 @@ pub(crate) fn is_float(ty: ScalarType) -> bool {
     format_of(ty).is_some()
 }
 
-/// The rounding that an instruction names; to nearest if it names none.
+/// Returns the rounding mode; to nearest even if none is named.
 pub(crate) fn rounding(ptx: &Ptx<'_>) -> Rounding {
     match () {
         () if ptx.has(Modifier::Rz) || ptx.has(Modifier::Rzi) => Rounding::Zero,
@@ -41,11 +41,12 @@ pub(crate) fn rounding(ptx: &Ptx<'_>) -> Rounding {
     }
 }
 
+/// Returns the rounding mode with `.ftz`, `.sat` and `.relu`.
 pub(crate) fn mode(ptx: &Ptx<'_>) -> Mode {
     Mode::new(rounding(ptx)).ftz(ptx.has(Modifier::Ftz)).sat(ptx.has(Modifier::Sat)).relu(ptx.has(Modifier::Relu))
 }
 
-/// Applies a function to each of the numbers in a register.
+/// Lifts a function of scalars to all elements of a register.
 pub(crate) fn each<const N: usize>(format: Format, count: u32, f: impl Fn([u64; N]) -> u64) -> impl Fn([u64; N]) -> u64 {
     move |sources| {
         if count == 1 {
@@ -60,6 +61,7 @@ pub(crate) fn each<const N: usize>(format: Format, count: u32, f: impl Fn([u64; 
 }
 
 impl Decoder<'_> {
+    /// Decodes a floating-point operation.
     pub(crate) fn float(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types = ptx.types();
         if types.len() > 1 && types[0] != types[1] {
@@ -93,6 +95,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `testp`.
     fn test_class(&mut self, ptx: &Ptx<'_>, format: Format) -> Decode {
         let property = match () {
             () if ptx.has(Modifier::Finite) => Property::Finite,
@@ -108,7 +111,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `add.f32.f16` and the like: the narrow operands are converted, which is exact.
+    /// Decodes mixed-precision operations such as `add.f32.f16`: the narrow operands are converted first, which is exact.
     fn mixed(&mut self, ptx: &Ptx<'_>, narrow: ScalarType) -> Decode {
         let (format, _) = format_of(narrow).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let last = ptx.operands.len() - 1;
@@ -134,6 +137,7 @@ type OfOne = Box<dyn Fn([u64; 1]) -> u64 + Send + Sync>;
 type OfTwo = Box<dyn Fn([u64; 2]) -> u64 + Send + Sync>;
 type OfThree = Box<dyn Fn([u64; 3]) -> u64 + Send + Sync>;
 
+/// Returns the function of an instruction with one operand.
 fn function_of_one(ptx: &Ptx<'_>, format: Format) -> Decode<OfOne> {
     let (mode, ftz) = (mode(ptx), ptx.has(Modifier::Ftz));
     let approximate = |function: Function| -> OfOne { Box::new(move |[a]| approx::evaluate(function, format, a, ftz)) };
@@ -163,13 +167,14 @@ fn extreme(ptx: &Ptx<'_>) -> Extreme {
     if ptx.form.opcode == Opcode::Min { Extreme::Min } else { Extreme::Max }
 }
 
+/// Returns the function of an instruction with two operands.
 fn function_of_two(ptx: &Ptx<'_>, format: Format) -> Decode<OfTwo> {
     let mode = mode(ptx);
     Ok(match ptx.form.opcode {
         Opcode::Add => Box::new(move |[a, b]| float::add(format, a, b, mode)),
         Opcode::Sub => Box::new(move |[a, b]| float::sub(format, a, b, mode)),
         Opcode::Mul => Box::new(move |[a, b]| float::mul(format, a, b, mode)),
-        // The approximate forms are computed exactly: their bounds allow it.
+        // Approximate division is computed exactly, which is within its error bounds.
         Opcode::Div => Box::new(move |[a, b]| float::div(format, a, b, mode)),
         Opcode::Copysign => Box::new(move |[a, b]| float::copysign(format, a, b)),
         Opcode::Min | Opcode::Max => {
@@ -180,10 +185,11 @@ fn function_of_two(ptx: &Ptx<'_>, format: Format) -> Decode<OfTwo> {
     })
 }
 
+/// Returns the function of an instruction with three operands.
 fn function_of_three(ptx: &Ptx<'_>, format: Format) -> Decode<OfThree> {
     let mode = mode(ptx);
     Ok(match ptx.form.opcode {
-        // The manual does not say which NaN is the one of tensor copies.
+        // The manual does not define which NaN marks out-of-bounds elements of tensor copies.
         Opcode::Fma if ptx.has(Modifier::Oob) => return Err(Missing::new(ptx.spelling())),
         Opcode::Fma | Opcode::Mad => Box::new(move |[a, b, c]| float::fma(format, a, b, c, mode)),
         Opcode::Min | Opcode::Max => {

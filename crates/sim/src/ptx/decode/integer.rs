@@ -1,4 +1,4 @@
-//! Integer arithmetic, carry chains included: the carry flag is a register like any other.
+//! Decodes integer arithmetic, including carry chains: the carry flag is an ordinary slot.
 
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
@@ -8,7 +8,7 @@ use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{CARRY, SINK, Source};
 
-/// The integer type that a PTX type is; bits count as unsigned.
+/// Returns the integer type of a PTX type; bit types count as unsigned. `None` for other types.
 pub(crate) fn int_type(ty: ScalarType) -> Option<Int> {
     use ScalarType::*;
     match ty {
@@ -19,12 +19,12 @@ pub(crate) fn int_type(ty: ScalarType) -> Option<Int> {
     }
 }
 
-/// Two values in one register.
+/// Lifts a function to the two 16-bit halves of a register.
 fn each_half(f: impl Fn(u64, u64) -> u64) -> impl Fn(u64, u64) -> u64 {
     move |a, b| f(a & 0xffff, b & 0xffff) & 0xffff | (f(a >> 16 & 0xffff, b >> 16 & 0xffff) & 0xffff) << 16
 }
 
-/// Runs an expression with the type as a constant, so that the arithmetic is that of its width.
+/// Evaluates an expression with the type as a compile-time constant, so that the arithmetic is specialized for its width.
 macro_rules! with_constant_type {
     ($int:expr, $i:ident => $body:expr) => {
         match $int {
@@ -58,6 +58,7 @@ macro_rules! with_constant_type {
 pub(crate) use with_constant_type;
 
 impl Decoder<'_> {
+    /// Decodes an integer operation.
     pub(crate) fn integer(&mut self, ptx: &Ptx<'_>) -> Decode {
         use Opcode::{Addc, Dp2a, Dp4a, Madc, Subc};
         let opcode = ptx.form.opcode;
@@ -90,6 +91,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes an operation with two operands.
     fn binary(&mut self, ptx: &Ptx<'_>, int: Int, d: u32, s: [Source; 2]) -> Decode {
         let (sat, hi, wide, relu) = (ptx.has(Modifier::Sat), ptx.has(Modifier::Hi), ptx.has(Modifier::Wide), ptx.has(Modifier::Relu));
         with_constant_type!(int, INT => match ptx.form.opcode {
@@ -102,7 +104,7 @@ impl Decoder<'_> {
             Opcode::Mul => self.compute2(d, s, |a, b| INT.mul_lo(a, b)),
             Opcode::Mul24 if hi => self.compute2(d, s, |a, b| INT.mul24_hi(a, b)),
             Opcode::Mul24 => self.compute2(d, s, |a, b| INT.mul24_lo(a, b)),
-            // The manual leaves division by zero open; the machine gives all ones, and the dividend as remainder.
+            // The manual leaves division by zero open; hardware returns all ones, and the dividend as remainder.
             Opcode::Div => self.compute2(d, s, |a, b| INT.div(a, b).unwrap_or(INT.mask())),
             Opcode::Rem => self.compute2(d, s, |a, b| INT.rem(a, b).unwrap_or(a & INT.mask())),
             Opcode::Min if relu => self.compute2(d, s, |a, b| INT.max(INT.min(a, b), 0)),
@@ -114,6 +116,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes an operation with three operands.
     fn ternary(&mut self, ptx: &Ptx<'_>, int: Int, d: u32, s: [Source; 3]) -> Decode {
         let (sat, hi, wide) = (ptx.has(Modifier::Sat), ptx.has(Modifier::Hi), ptx.has(Modifier::Wide));
         with_constant_type!(int, INT => match ptx.form.opcode {
@@ -130,6 +133,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes an operation on two packed 16-bit integers.
     fn packed_integer(&mut self, ptx: &Ptx<'_>) -> Decode {
         let int = if ptx.ty() == ScalarType::S16x2 { S16 } else { U16 };
         let relu = ptx.has(Modifier::Relu);
@@ -145,6 +149,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `dp4a` and `dp2a`.
     fn dot_product(&mut self, ptx: &Ptx<'_>) -> Decode {
         let types: Vec<Int> = ptx.types().into_iter().filter_map(int_type).collect();
         let [a_type, b_type] = types[..] else { return self.unsupported(ptx) };
@@ -161,7 +166,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Additions and multiplications that read or write the carry flag.
+    /// Decodes additions and multiplications that read or write the carry flag.
     fn carrying(&mut self, ptx: &Ptx<'_>) -> Decode {
         let int = int_type(ptx.ty()).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let opcode = ptx.form.opcode;

@@ -1,4 +1,4 @@
-//! Bits: logic, shifts, fields and counts.
+//! Decodes bit operations: logic, shifts, bit fields and bit counts.
 
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
@@ -13,6 +13,7 @@ use oriole_sem::Int;
 use oriole_sem::int::{S16, S32, S64, U16, U64};
 
 impl Decoder<'_> {
+    /// Decodes a bit operation.
     pub(crate) fn logic(&mut self, ptx: &Ptx<'_>) -> Decode {
         use Opcode::{And, Bfe, Bfi, Bfind, Bmsk, Brev, Clz, Cnot, Fns, Lop3, Not, Or, Popc, Prmt, Shf, Shl, Shr, Szext, Xor};
         let ty = ptx.ty();
@@ -53,6 +54,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `and`, `or`, `xor` and `not`, with exact propagation of undefined bits.
     fn bitwise(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let mask = if ty == ScalarType::Pred { 1 } else { low_bits(ty.bits()) };
@@ -71,6 +73,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `shl` and `shr`.
     fn shift(&mut self, ptx: &Ptx<'_>) -> Decode {
         let int = int_type(ptx.ty()).ok_or_else(|| Missing::new(ptx.spelling()))?;
         let sources = [self.source(ptx.operand(1), ptx.ty())?, self.source(ptx.operand(2), ScalarType::U32)?];
@@ -82,7 +85,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `lop3`, also with a predicate beside it.
+    /// Decodes `lop3`, with or without a predicate result.
     fn any_of_three(&mut self, ptx: &Ptx<'_>) -> Decode {
         let mut s = [self.zero(); 5];
         for (position, source) in s.iter_mut().take(3).enumerate() {
@@ -107,6 +110,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes operations on bit fields, funnel shifts and permutations.
     fn fields(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let mut sources: Vec<Source> = Vec::new();

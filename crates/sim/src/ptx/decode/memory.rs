@@ -1,4 +1,4 @@
-//! Loads, stores, address conversions, matrices.
+//! Decodes loads, stores, address conversions and matrix loads and stores.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
@@ -10,12 +10,12 @@ use crate::ptx::program::{
 };
 use crate::ptx::program::{Address, SINK, Source};
 
-/// The number of elements that a vector modifier asks for.
+/// Returns the number of elements that a vector modifier names.
 fn vector_lanes(ptx: &Ptx<'_>) -> usize {
     [(Modifier::V2, 2), (Modifier::V4, 4), (Modifier::V8, 8)].iter().find(|(modifier, _)| ptx.has(*modifier)).map_or(1, |&(_, lanes)| lanes)
 }
 
-/// How an access takes part in synchronization.
+/// Returns the memory-ordering semantics of an access.
 pub(crate) fn ordering(ptx: &Ptx<'_>) -> Ordering {
     let acquire = ptx.has(Modifier::Acquire) || ptx.has(Modifier::AcqRel);
     let release = ptx.has(Modifier::Release) || ptx.has(Modifier::AcqRel);
@@ -24,7 +24,7 @@ pub(crate) fn ordering(ptx: &Ptx<'_>) -> Ordering {
     Ordering { strong, acquire, release }
 }
 
-/// Where the generic addresses of a space start.
+/// Returns the start of a space's window in the generic address space.
 fn window(space: Space) -> u64 {
     match space {
         Space::Shared => SHARED_WINDOW,
@@ -36,7 +36,7 @@ fn window(space: Space) -> u64 {
 }
 
 impl Decoder<'_> {
-    /// The space that the modifiers name.
+    /// Returns the space that the modifiers name.
     pub(crate) fn space(&self, ptx: &Ptx<'_>) -> Space {
         let named = ptx.form.modifiers.iter().find_map(|value| value.modifier.space());
         match named {
@@ -51,6 +51,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Decodes `ld` and `ldu`.
     pub(crate) fn load(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let elements = self.elements(ptx.operand(0), vector_lanes(ptx));
@@ -69,6 +70,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `st`.
     pub(crate) fn store(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let address = self.address(ptx.operand(0), self.space(ptx))?;
@@ -89,6 +91,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `cvta`: adds or subtracts the start of the space's window.
     pub(crate) fn cvta(&mut self, ptx: &Ptx<'_>) -> Decode {
         let operand = ptx.operand(1);
         let space = self.space_of_variable(operand).unwrap_or_else(|| self.space(ptx));
@@ -103,6 +106,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `isspacep`. A generic address is global unless it is in another space's window.
     pub(crate) fn isspacep(&mut self, ptx: &Ptx<'_>) -> Decode {
         let space = self.space(ptx);
         let a = self.source(ptx.operand(1), ScalarType::U64)?;
@@ -118,7 +122,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Policies are hints: any value will do.
+    /// Decodes `createpolicy`. Policies are hints, so any value will do.
     pub(crate) fn create_policy(&mut self, ptx: &Ptx<'_>) -> Decode {
         let d = self.destination(ptx.operand(0))?;
         let source = if ptx.has(Modifier::Cvt) { self.source(ptx.operand(1), ScalarType::U64)? } else { self.zero() };
@@ -126,7 +130,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// `ldmatrix`, `stmatrix`, `movmatrix` of 8x8 matrices with 16-bit elements.
+    /// Decodes `ldmatrix`, `stmatrix`, `movmatrix` of 8 × 8 matrices of 16-bit elements.
     pub(crate) fn matrix(&mut self, ptx: &Ptx<'_>) -> Decode {
         if !ptx.has(Modifier::M8n8) || !ptx.has(Modifier::B16) {
             return self.unsupported(ptx);

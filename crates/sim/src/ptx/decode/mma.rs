@@ -1,4 +1,4 @@
-//! `mma.sync`: products of matrices whose elements are spread over the registers of a warp.
+//! Decodes `mma.sync`: matrix products with elements distributed over the registers of a warp.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot as FormSlot};
@@ -10,12 +10,13 @@ use super::integer::int_type;
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{Accumulator, Action, Element, Mma, Slot, Source};
 
+/// Returns the element type of A or B.
 fn element(ty: ScalarType) -> Option<Element> {
     let float = |format, bits, unused| Element::Float { format, bits, unused };
     Some(match ty {
         ScalarType::F16 => float(F16, 16, 0),
         ScalarType::Bf16 => float(BF16, 16, 0),
-        // The lower bits of the register do not count.
+        // The 13 lowest bits of a `tf32` register are ignored.
         ScalarType::Tf32 => float(TF32, 32, 13),
         ScalarType::F64 => float(F64, 64, 0),
         ScalarType::E4m3 => float(E4M3, 8, 0),
@@ -25,7 +26,7 @@ fn element(ty: ScalarType) -> Option<Element> {
     })
 }
 
-/// The numbers of `m16n8k32`.
+/// Returns `[m, n, k]` of a shape modifier such as `m16n8k32`.
 fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
     let text = ptx.form.modifiers.iter().map(|value| value.modifier.spelling()).find(|text| text.starts_with('m') && text.contains('n'))?;
     let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
@@ -34,13 +35,14 @@ fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
 }
 
 impl Decoder<'_> {
+    /// Decodes `mma.sync`.
     pub(crate) fn mma(&mut self, ptx: &Ptx<'_>) -> Decode {
         let missing = || Missing::new(ptx.spelling());
         let types = ptx.types();
         let [d, a, b, c] = types[..] else { return self.unsupported(ptx) };
         let special = [Modifier::Sp, Modifier::SpOrderedMetadata, Modifier::BlockScale].into_iter().any(|modifier| ptx.has(modifier));
         let [rows, columns, depth] = shape(ptx).ok_or_else(missing)?;
-        // Four products at once, in a layout of its own.
+        // `m8n8k4` on `f16` computes four products at once, with a different layout.
         let is_quad = a == ScalarType::F16 && rows == 8;
         if special || ptx.get(FormSlot::Kind).is_some() || is_quad || columns != 8 {
             return self.unsupported(ptx);
@@ -79,6 +81,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Returns the registers of a fragment.
     fn fragment(&self, operand: ast::Operand) -> Vec<ast::Operand> {
         match operand {
             ast::Operand::Register(register) => {

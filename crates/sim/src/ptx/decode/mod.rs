@@ -1,4 +1,4 @@
-//! From the typed syntax tree to code that runs: each function once, each instruction by the handler of its family.
+//! Decodes the typed syntax tree into executable code: each function once, each instruction by the handler of its family.
 
 mod atomic;
 mod compare;
@@ -32,7 +32,7 @@ use super::program::{
 };
 use super::variables::{Variables, member_stride, variable_bytes};
 
-/// An instruction as handlers see it.
+/// An instruction as seen by the handlers.
 #[derive(Clone, Copy)]
 pub(crate) struct Ptx<'m> {
     pub(crate) form: &'m Form,
@@ -44,17 +44,18 @@ impl Ptx<'_> {
         self.form.has(modifier)
     }
 
+    /// Returns the modifier in a slot of the form.
     pub(crate) fn get(&self, slot: FormSlot) -> Option<Modifier> {
         self.form.get(slot)
     }
 
-    /// The type of the instruction: what its slot `type` holds, or else the first type among its modifiers.
+    /// Returns the type of the instruction: the modifier in slot `type`, or else the first type among its modifiers.
     pub(crate) fn ty(&self) -> ScalarType {
         let first = || self.form.modifiers.iter().find_map(|value| value.modifier.scalar_type());
         self.form.scalar_type(FormSlot::Type).or_else(first).unwrap_or(ScalarType::B32)
     }
 
-    /// All types among the modifiers, in order.
+    /// Returns all types among the modifiers, in order.
     pub(crate) fn types(&self) -> Vec<ScalarType> {
         self.form.modifiers.iter().filter_map(|value| value.modifier.scalar_type()).collect()
     }
@@ -63,16 +64,17 @@ impl Ptx<'_> {
         self.operands[position]
     }
 
-    /// The instruction without its operands, as it is written.
+    /// Returns the opcode with its modifiers as written, without operands.
     pub(crate) fn spelling(&self) -> String {
         let first = self.form.opcode.spelling().split('.').next().unwrap_or_default();
         self.form.modifiers.iter().fold(first.to_owned(), |text, value| text + "." + value.modifier.spelling())
     }
 }
 
-/// What an instruction needs that the interpreter does not have.
+/// A feature of an instruction that the interpreter does not implement.
 pub(crate) struct Missing(pub(crate) String);
 
+/// The result of decoding a part of an instruction.
 pub(crate) type Decode<T = ()> = Result<T, Missing>;
 
 impl Missing {
@@ -81,7 +83,7 @@ impl Missing {
     }
 }
 
-/// Decodes a whole module. The text is needed for line numbers only. A function with something unsupported is refused when it is needed.
+/// Decodes a whole module; `text` is needed for line numbers only. A function with an unsupported feature fails only when it is called.
 pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
     let lines = LineIndex::new(text);
     let functions = Functions::of(module);
@@ -124,9 +126,10 @@ pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
     Ok(program)
 }
 
-/// The functions of a module, one for each name.
+/// The functions of a module, one per name: the definition, or else a declaration.
 pub(crate) struct Functions<'m> {
     definitions: Vec<&'m Function>,
+    /// Index into `definitions` for each name, aliases included.
     number: FxHashMap<Name, u32>,
 }
 
@@ -165,25 +168,29 @@ pub(crate) struct Decoder<'m> {
     pub(crate) functions: &'m Functions<'m>,
     pub(crate) program: &'m mut Program,
     pub(crate) is_kernel: bool,
-    /// The first slot of each register that is used; most of those that are declared are not.
+    /// The first slot of each register that is used; most declared registers are not.
     slots: RefCell<FxHashMap<RegisterId, Slot>>,
+    /// The next free slot.
     next_slot: Cell<Slot>,
-    /// Temporary values of the current instruction.
+    /// The next free temporary of the current instruction.
     next_temporary: Slot,
-    /// Offsets of variables in the frame.
+    /// Offset of each variable in the frame.
     frame: FxHashMap<VariableId, u32>,
     frame_bytes: u32,
     frame_align: u32,
-    /// Offsets of the kernel's parameters.
+    /// Offset of each kernel parameter.
     kernel_parameters: FxHashMap<VariableId, u32>,
+    /// Code index of each label; `None` until it is reached.
     labels: Vec<Option<u32>>,
-    /// Branches whose targets are filled in at the end.
+    /// Branches whose targets are filled in at the end: code index and target labels.
     branches: Vec<(usize, Vec<LabelId>)>,
+    /// Pool entry of each constant.
     pool_index: FxHashMap<u64, u32>,
     guard: Option<Guard>,
     line: u32,
 }
 
+/// Decodes one function and appends its code to the program.
 fn decode_function<'m>(
     module: &'m Module,
     functions: &'m Functions<'m>,
@@ -252,14 +259,14 @@ fn decode_function<'m>(
     })
 }
 
-/// How many slots an element of a type takes.
+/// Returns the number of slots of an element of this type.
 pub(crate) fn slots_of(ty: ScalarType) -> u32 {
     if ty.bits() > 64 { 2 } else { 1 }
 }
 
 impl Decoder<'_> {
-    /// Gives local variables and those for parameters of functions and calls a place in the frame. The last parameter may be an array
-    /// of unknown length: it goes to the end.
+    /// Assigns frame offsets to local variables, function parameters and call parameters. Returns the parameter that is an array of unknown
+    /// length, if any; it is placed at the end of the frame.
     fn place_variables(&mut self, function: &Function) -> Option<VariableId> {
         let mut open = None;
         if !self.is_kernel {
@@ -285,6 +292,7 @@ impl Decoder<'_> {
         open
     }
 
+    /// Assigns a frame offset to a variable; returns false if its size is unknown.
     fn place_in_frame(&mut self, id: VariableId) -> bool {
         let variable = &self.module.variables[id];
         let Some(bytes) = variable_bytes(variable) else { return false };
@@ -296,6 +304,7 @@ impl Decoder<'_> {
         true
     }
 
+    /// Assigns offsets to the parameters of a kernel and collects its launch bounds.
     fn place_kernel_parameters(&mut self, function: &Function) -> Kernel {
         let mut parameters = Vec::new();
         let mut end = 0_u32;
@@ -303,7 +312,7 @@ impl Decoder<'_> {
             let Parameter::Variable(id) = *parameter else { continue };
             let variable = &self.module.variables[id];
             let bytes = variable_bytes(variable).unwrap_or(8);
-            // The checker has refused parameters that take more than some KiB.
+            // The checker rejects parameters larger than some KiB, so this does not overflow.
             let start = end.checked_next_multiple_of(u32::try_from(variable.align_bytes().max(1)).unwrap_or(1)).unwrap_or(0);
             self.kernel_parameters.insert(id, start);
             parameters.push((start, bytes));
@@ -318,6 +327,7 @@ impl Decoder<'_> {
         Kernel { parameters, parameter_bytes: end, cluster, required_block, most_threads }
     }
 
+    /// Describes a formal parameter or result for calls.
     fn formal(&self, parameter: &Parameter, open: Option<VariableId>) -> Passed {
         match *parameter {
             Parameter::Variable(id) => {
@@ -338,6 +348,7 @@ impl Decoder<'_> {
         member_stride(&self.module.variables[id])
     }
 
+    /// Decodes an instruction: its guard, then the operation.
     fn instruction(&mut self, id: InstructionId) -> Decode {
         let instruction = &self.body.instructions[id];
         let ptx = Ptx { form: &self.module.forms[instruction.form], operands: self.body.operands_of(instruction) };
@@ -353,16 +364,17 @@ impl Decoder<'_> {
         self.dispatch(&ptx)
     }
 
+    /// Appends an operation with the guard of the current instruction.
     pub(crate) fn push(&mut self, action: Action) {
         self.program.code.push(Op { guard: self.guard, line: self.line, action });
     }
 
-    /// Adds an instruction that runs whatever the guard says: it only prepares operands.
+    /// Appends an operation without guard; it only prepares operands.
     pub(crate) fn push_always(&mut self, action: Action) {
         self.program.code.push(Op { guard: None, line: self.line, action });
     }
 
-    /// A register of the interpreter's own, until the next instruction.
+    /// Returns a slot that is free until the next PTX instruction.
     pub(crate) fn temporary(&mut self) -> Slot {
         if self.next_temporary == FIRST_REGISTER {
             return self.new_slots(1);
@@ -371,11 +383,12 @@ impl Decoder<'_> {
         self.next_temporary - 1
     }
 
+    /// Allocates consecutive slots and returns the first.
     pub(crate) fn new_slots(&self, count: u32) -> Slot {
         self.next_slot.replace(self.next_slot.get() + count)
     }
 
-    /// A constant.
+    /// Returns a constant, with one pool entry per value.
     pub(crate) fn constant(&mut self, bits: u64) -> Source {
         let pool = &mut self.program.pool;
         let index = *self.pool_index.entry(bits).or_insert_with(|| {
@@ -385,7 +398,7 @@ impl Decoder<'_> {
         Source::pool(index)
     }
 
-    /// The address of a global variable, known when the program is loaded.
+    /// Returns the address of a global variable, which is filled in when the program is loaded.
     pub(crate) fn global_address(&mut self, number: u32, offset: i64) -> Source {
         self.program.pool.push(0);
         let index = self.program.pool.len() as u32 - 1;
@@ -393,6 +406,7 @@ impl Decoder<'_> {
         Source::pool(index)
     }
 
+    /// Returns the constant zero.
     pub(crate) fn zero(&self) -> Source {
         Source::pool(0)
     }
@@ -403,24 +417,28 @@ impl Decoder<'_> {
         all
     }
 
+    /// Appends a computation with one result.
     pub(crate) fn compute(&mut self, destination: Slot, sources: &[Source], function: Pure, taint: Taint) {
         let sources = self.padded(sources);
         self.push(Action::Compute { destination, sources, function, taint });
     }
 
+    /// Appends a computation with one operand; any undefined bit makes the result undefined.
     pub(crate) fn compute1(&mut self, destination: Slot, a: Source, f: impl Fn(u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &[a], Pure::One(Box::new(f)), Taint::Whole);
     }
 
+    /// Appends a computation with two operands; any undefined bit makes the result undefined.
     pub(crate) fn compute2(&mut self, destination: Slot, s: [Source; 2], f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &s, Pure::Two(Box::new(f)), Taint::Whole);
     }
 
+    /// Appends a computation with three operands; any undefined bit makes the result undefined.
     pub(crate) fn compute3(&mut self, destination: Slot, s: [Source; 3], f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) {
         self.compute(destination, &s, Pure::Three(Box::new(f)), Taint::Whole);
     }
 
-    /// Up to five operands, two results.
+    /// Appends a computation with up to five operands and two results.
     pub(crate) fn compute_pair(
         &mut self,
         destinations: [Slot; 2],
@@ -434,10 +452,12 @@ impl Decoder<'_> {
         self.compute(destination, &[source], Pure::One(Box::new(|a| a)), Taint::Bits);
     }
 
+    /// Returns an error that names the instruction.
     pub(crate) fn unsupported<T>(&self, ptx: &Ptx<'_>) -> Decode<T> {
         Err(Missing::new(ptx.spelling()))
     }
 
+    /// Calls the handler of the instruction's family.
     #[rustfmt::skip]
     fn dispatch(&mut self, ptx: &Ptx<'_>) -> Decode {
         use Opcode::*;
@@ -474,7 +494,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Bytes of a register for passing it.
+/// Returns the number of bytes of a register when it is passed to a function.
 pub(crate) fn register_bytes(ty: ScalarType) -> u8 {
     if ty == ScalarType::Pred { 1 } else { ty.bytes().min(8) as u8 }
 }

@@ -1,4 +1,4 @@
-//! `mov`, with packing and unpacking.
+//! Decodes `mov`, including packing and unpacking.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::Slot as FormSlot;
@@ -9,6 +9,7 @@ use crate::ptx::program::{Pure, SINK, Slot, Source, Taint};
 use crate::ptx::variables::low_bits;
 
 impl Decoder<'_> {
+    /// Decodes `mov`.
     pub(crate) fn mov(&mut self, ptx: &Ptx<'_>) -> Decode {
         let ty = ptx.ty();
         let (to, from) = (ptx.operand(0), ptx.operand(1));
@@ -36,13 +37,13 @@ impl Decoder<'_> {
         }
     }
 
-    /// Copies the lower bits of a value.
+    /// Emits a copy of the lowest bits of a value.
     fn copy_cut(&mut self, destination: Slot, source: Source, bits: u32) {
         let mask = low_bits(bits);
         self.compute(destination, &[source], Pure::One(Box::new(move |a| a & mask)), Taint::Follow);
     }
 
-    /// Every element is read before the first is written.
+    /// Emits a vector move; all elements are read before the first is written, because source and destination may overlap.
     fn move_vector(&mut self, to: ast::Operand, from: ast::Operand, ty: ScalarType, count: usize) -> Decode {
         let mut values = Vec::new();
         for element in self.elements(from, count) {
@@ -58,6 +59,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Decodes `mov d, {a, b, ...}`.
     fn pack(&mut self, to: ast::Operand, elements: &[ast::Operand], ty: ScalarType) -> Decode {
         let bits = ty.bits() / elements.len() as u32;
         let element_type = bits_type(bits)?;
@@ -77,7 +79,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Up to 64 bits from their elements, the lowest first.
+    /// Emits code that packs elements into up to 64 bits, lowest first; returns the slot of the result.
     fn packed(&mut self, sources: &[Source], bits: u32) -> Slot {
         let whole = self.temporary();
         let mask = low_bits(bits);
@@ -92,6 +94,7 @@ impl Decoder<'_> {
         whole
     }
 
+    /// Decodes `mov {a, b, ...}, s`.
     fn unpack(&mut self, elements: &[ast::Operand], from: ast::Operand, ty: ScalarType) -> Decode {
         let bits = ty.bits() / elements.len() as u32;
         let mask = low_bits(bits);

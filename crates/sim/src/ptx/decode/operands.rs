@@ -1,4 +1,4 @@
-//! Operands: registers, numbers, addresses, and the parts of vectors and pairs.
+//! Decodes operands: registers, numbers, addresses, and the parts of vectors and pairs.
 
 use oriole_ptx::ast::{self, AddressBase, RegisterId};
 use oriole_ptx::table::Component;
@@ -9,7 +9,7 @@ use crate::ptx::program::{Action, Address, Pure, SINK, Slot, Source, Space, Tain
 use crate::ptx::variables::{Home, constant_bits, function_address, integer_bits, low_bits};
 
 impl Decoder<'_> {
-    /// The slot of a register, or of one element of a vector register.
+    /// Returns the slot of a register, or of one element of a vector register.
     pub(crate) fn slot(&self, register: RegisterId, element: u8) -> Slot {
         let declaration = self.body.declaration_of(register);
         let slots = slots_of(declaration.ty);
@@ -18,7 +18,7 @@ impl Decoder<'_> {
         first + u32::from(element) * slots
     }
 
-    /// The declared width of what a destination names; zero for `_`.
+    /// Returns the declared width of a destination in bits; 0 for `_`.
     pub(crate) fn width(&self, operand: ast::Operand) -> u32 {
         match operand {
             ast::Operand::Register(register) | ast::Operand::Element(register, _) => self.body.declaration_of(register).ty.bits(),
@@ -26,7 +26,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Where a result goes.
+    /// Returns the slot of a destination.
     pub(crate) fn destination(&self, operand: ast::Operand) -> Decode<Slot> {
         match operand {
             ast::Operand::Register(register) => Ok(self.slot(register, 0)),
@@ -36,7 +36,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The number that an operand is, in the bits of a type.
+    /// Returns the bits of a literal operand, converted to a type; `None` if the operand is not a literal.
     pub(crate) fn literal(&self, operand: ast::Operand, ty: ScalarType) -> Option<u64> {
         let bits = match operand {
             ast::Operand::Integer(number) => integer_bits(i64::from(number), ty),
@@ -47,7 +47,7 @@ impl Decoder<'_> {
         Some(bits & low_bits(ty.bits()))
     }
 
-    /// A source of up to 64 bits.
+    /// Returns a source of up to 64 bits.
     pub(crate) fn source(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<Source> {
         if ty == ScalarType::Pred {
             return self.predicate(operand);
@@ -64,7 +64,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Both halves of a 128-bit source.
+    /// Returns both halves of a 128-bit source, the lower one first.
     pub(crate) fn halves(&mut self, operand: ast::Operand, ty: ScalarType) -> Decode<[Source; 2]> {
         match operand {
             ast::Operand::Register(register) if self.width(operand) == 128 => {
@@ -80,6 +80,7 @@ impl Decoder<'_> {
         }
     }
 
+    /// Returns a predicate source, negated if the operand says so.
     pub(crate) fn predicate(&mut self, operand: ast::Operand) -> Decode<Source> {
         Ok(match operand {
             ast::Operand::Register(register) => Source::register(self.slot(register, 0)),
@@ -101,6 +102,7 @@ impl Decoder<'_> {
         })
     }
 
+    /// Emits the negation of a predicate.
     fn inverted(&mut self, predicate: Source) -> Source {
         let destination = self.temporary();
         let sources = [predicate, self.zero(), self.zero(), self.zero(), self.zero()];
@@ -108,7 +110,7 @@ impl Decoder<'_> {
         Source::register(destination)
     }
 
-    /// The number of elements of an operand.
+    /// Returns the number of elements of an operand.
     pub(crate) fn lanes(&self, operand: ast::Operand) -> usize {
         match operand {
             ast::Operand::Vector(list) => self.body.list(list).len(),
@@ -117,7 +119,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The elements of `{a, b}` or of a vector register, or the operand itself.
+    /// Returns the elements of `{a, b}` or of a vector register, or the operand itself.
     pub(crate) fn elements(&self, operand: ast::Operand, count: usize) -> Vec<ast::Operand> {
         use Component::{W, X, Y, Z};
         match operand {
@@ -133,7 +135,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The two sides of `d|p`; the second is nothing where only one is written.
+    /// Returns the two sides of `d|p`; the second is `_` if only one is written.
     pub(crate) fn pair(&self, operand: ast::Operand) -> (ast::Operand, ast::Operand) {
         match operand {
             ast::Operand::Pair(list) => {
@@ -144,7 +146,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The address that an operand without brackets means, in its variable's space.
+    /// Returns the address that an operand without brackets denotes, in the space of its variable.
     pub(crate) fn address_value(&mut self, operand: ast::Operand) -> Decode<Source> {
         let (base, offset) = match operand {
             ast::Operand::Variable(id) => (AddressBase::Variable(id), 0),
@@ -172,7 +174,7 @@ impl Decoder<'_> {
         Ok(Source::register(destination))
     }
 
-    /// The space that the variable of an address without brackets is in, as seen from here.
+    /// Returns the space of the variable in an address. Call parameters are in the frame, so they are local.
     pub(crate) fn space_of_variable(&self, operand: ast::Operand) -> Option<Space> {
         let base = match operand {
             ast::Operand::Variable(id) => AddressBase::Variable(id),
@@ -192,7 +194,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// A base and an offset; the space is that of the variable, or global.
+    /// Returns base and offset of an address; its space is filled in by the caller.
     fn place(&mut self, base: AddressBase, offset: i64) -> Decode<Address> {
         let of = |base: Source, offset: i64, in_frame: bool| Address { space: Space::Generic, base, offset, in_frame };
         Ok(match base {
@@ -215,6 +217,7 @@ impl Decoder<'_> {
         })
     }
 
+    /// Returns the address of a variable.
     fn variable_place(&mut self, id: ast::VariableId, offset: i64) -> Decode<Address> {
         let of = |base: Source, offset: i64, in_frame: bool| Address { space: Space::Generic, base, offset, in_frame };
         if let Some(&start) = self.frame.get(&id) {
@@ -240,7 +243,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// An address in brackets. Where a generic address is expected, a variable stands for its own space.
+    /// Decodes an address in brackets. If the space is generic or parameter, an address of a variable has the variable's own space.
     pub(crate) fn address(&mut self, operand: ast::Operand, space: Space) -> Decode<Address> {
         let position = match operand {
             ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position) => position,

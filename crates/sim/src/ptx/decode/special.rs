@@ -1,4 +1,4 @@
-//! Special registers: which the run knows.
+//! Decodes special registers.
 
 use oriole_ptx::table::SpecialRegister;
 
@@ -6,7 +6,7 @@ use super::{Decode, Decoder, Missing};
 use crate::ptx::program::{Action, Slot, Special};
 
 impl Decoder<'_> {
-    /// A register with the value of a special register, read now.
+    /// Emits a read of a special register into a temporary and returns its slot.
     pub(crate) fn special(&mut self, special: SpecialRegister) -> Decode<Slot> {
         let register = find(special).ok_or_else(|| Missing::new(format!("the special register {special}")))?;
         let destination = self.temporary();
@@ -15,6 +15,7 @@ impl Decoder<'_> {
     }
 }
 
+/// Returns the interpreter's name of a special register; `None` if it is not implemented.
 fn find(special: SpecialRegister) -> Option<Special> {
     let axis = special.component.index().unwrap_or(0);
     let name = special.row().name;

@@ -1,4 +1,4 @@
-//! What the threads of a warp do together.
+//! Decodes warp-synchronous operations.
 
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
@@ -9,6 +9,7 @@ use super::{Decode, Decoder, Ptx};
 use crate::ptx::program::{Action, Reduction, SINK, Source, Together, TogetherKind};
 
 impl Decoder<'_> {
+    /// Decodes a warp-synchronous operation.
     pub(crate) fn together(&mut self, ptx: &Ptx<'_>) -> Decode {
         let zero = self.zero();
         match ptx.form.opcode {

@@ -1,4 +1,4 @@
-//! Memory as threads see it: spaces, bounds, alignment, undefined bytes.
+//! Memory accesses of threads: spaces, bounds, alignment, uninitialized bytes.
 
 use smallvec::SmallVec;
 
@@ -12,10 +12,10 @@ use crate::ptx::program::{
     Address, Atomic, CONSTANT_WINDOW, LOCAL_WINDOW, Load, Matrix, MatrixKind, PARAMETER_WINDOW, SHARED_WINDOW, Space, Store, WINDOW_BYTES,
 };
 
-/// A few bytes.
+/// The bytes of an access.
 pub(crate) type Bytes = SmallVec<[u8; 32]>;
 
-/// A space and an address in it.
+/// A memory space and an address in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) space: Space,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Where an address is; generic ones by the window they are in.
+    /// Resolves an address; a generic one is resolved by the window it is in.
     pub(crate) fn of(space: Space, address: u64) -> Place {
         if space != Space::Generic {
             return Place { space, address };
@@ -48,13 +48,13 @@ impl Place {
         }
     }
 
-    /// A number for the race checker's table of synchronizing locations.
+    /// Returns the key of a location in the race checker's table of synchronizing locations; shared and global ones never collide.
     fn key(self) -> u64 {
         if self.space == Space::Shared { SHARED_WINDOW + self.address } else { self.address }
     }
 }
 
-/// Why an access is not possible.
+/// Returns why an access to a memory of `size` bytes is invalid; `None` if it is valid.
 fn refusal(place: Place, bytes: usize, size: usize) -> Option<(FindingKind, String)> {
     let Place { address, .. } = place;
     let space = place.space_name();
@@ -68,6 +68,7 @@ fn refusal(place: Place, bytes: usize, size: usize) -> Option<(FindingKind, Stri
     None
 }
 
+/// Describes a fault of global memory.
 fn global_refusal(fault: &Fault) -> (FindingKind, String) {
     let Fault { address, bytes, kind, near } = fault;
     let near = match near {
@@ -83,7 +84,7 @@ fn global_refusal(fault: &Fault) -> (FindingKind, String) {
 }
 
 impl Warp {
-    /// Where an access of a thread goes.
+    /// Computes the location a thread accesses.
     pub(crate) fn place(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: &Address, line: u32) -> Place {
         if machine.options.undefined_values && self.read_undefined(address.base, lane) != 0 {
             machine.uninitialized(block, self, lane, line, "the address of this access was never written");
@@ -93,7 +94,7 @@ impl Warp {
         Place::of(address.space, value)
     }
 
-    /// Reads memory: its bytes, and for each byte the bits that are undefined.
+    /// Reads memory: returns the bytes, and for each byte the mask of its undefined bits.
     pub(crate) fn peek(
         &self,
         machine: &mut Machine<'_>,
@@ -128,7 +129,7 @@ impl Warp {
         Ok((found, undefined))
     }
 
-    /// Changes memory; `write` says for each byte what it becomes, with its undefined bits, or that it stays.
+    /// Writes memory. `write` returns for each byte its new value and undefined bits, or `None` to keep it.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn poke(
         &mut self,
@@ -177,6 +178,7 @@ impl Warp {
         Ok(())
     }
 
+    /// Executes a load for the active threads.
     pub(crate) fn load(&mut self, machine: &mut Machine<'_>, block: &mut Block, load: &Load, active: u32, line: u32) -> Result<(), Stop> {
         let size = usize::from(load.element_bytes);
         let bytes = size * load.destinations.len();
@@ -209,6 +211,7 @@ impl Warp {
         Ok(())
     }
 
+    /// Executes a store for the active threads.
     pub(crate) fn store(
         &mut self,
         machine: &mut Machine<'_>,
@@ -250,6 +253,7 @@ impl Warp {
         Ok(())
     }
 
+    /// Executes an atomic for the active threads, one after another.
     pub(crate) fn atomic(
         &mut self,
         machine: &mut Machine<'_>,
@@ -302,8 +306,8 @@ impl Warp {
         Ok(())
     }
 
-    /// 8x8 matrices with 16-bit elements: thread `8 * m + r` has the address of row `r` of matrix `m`, and register `m` of thread `t`
-    /// holds the elements `2 * (t % 4)` and the next one of row `t / 4`.
+    /// Executes `ldmatrix`, `stmatrix` or `movmatrix` on 8 × 8 matrices of 16-bit elements. Thread `8 * m + r` has the address of row `r`
+    /// of matrix `m`; register `m` of thread `t` holds the elements `2 * (t % 4)` and the next one of row `t / 4`.
     pub(crate) fn matrix(
         &mut self,
         machine: &mut Machine<'_>,
@@ -319,7 +323,7 @@ impl Warp {
         }
         let count = matrix.registers.len().max(matrix.destinations.len());
         for number in 0..count {
-            // Elements by row and column of memory, with their undefined bits.
+            // Elements by row and column as in memory, with their undefined bits.
             let mut elements = [[(0_u16, 0_u16); 8]; 8];
             if matrix.kind == MatrixKind::Load {
                 for (row, elements) in elements.iter_mut().enumerate() {
@@ -375,7 +379,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Tells the race checker of an access, and reports what it finds.
+    /// Passes an access to the race checker and reports the race it finds, if any.
     pub(crate) fn check_race(
         &self,
         machine: &mut Machine<'_>,
@@ -410,19 +414,22 @@ impl Warp {
     }
 }
 
+/// Returns bytes as a little-endian number.
 fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
+/// Returns up to 16 bytes as a little-endian number.
 fn wide(bytes: &[u8]) -> u128 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u128::from(byte))
 }
 
+/// Truncates a value to a number of bytes.
 fn cut(value: u128, bytes: usize) -> u128 {
     if bytes >= 16 { value } else { value & ((1 << (8 * bytes)) - 1) }
 }
 
-/// A value of some bytes extended with its sign to some bits; zero bits leave it as it is.
+/// Sign-extends a value of `bytes` bytes to `sign_bits` bits; 0 leaves it unchanged.
 fn extended(value: u64, bytes: usize, sign_bits: u8) -> u64 {
     if sign_bits == 0 {
         return value;

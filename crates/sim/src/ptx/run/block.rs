@@ -1,9 +1,9 @@
-//! A block: its warps in turn, its shared memory, its sixteen barriers.
+//! A block: runs its warps in turns, and holds its shared memory and sixteen barriers.
 //!
-//! **Barriers.** Threads that arrive are counted by warp: one whose living threads have all arrived counts as 32, as the manual
-//! says, another one with as many threads as have arrived. Without a count, a barrier waits for every thread of the block that has not
-//! exited. An aligned barrier (`bar`, `barrier.aligned`) must be the same instruction for all living threads of a warp; when it is not,
-//! that is reported and the run goes on as if it were not aligned.
+//! **Barriers.** Arrivals are counted per warp, as the manual says: a warp whose live threads have all arrived counts as 32, any other warp
+//! as the number of its arrived threads. Without a thread count, a barrier waits for every thread of the block that has not exited. All
+//! live threads of a warp must execute the same instruction of an aligned barrier (`bar`, `barrier.aligned`); otherwise this is reported,
+//! and the run continues as if the barrier were not aligned.
 
 use super::races::Races;
 use super::warp::{LANES, Warp, lanes_of};
@@ -11,38 +11,44 @@ use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Barrier, BarrierKind, FunctionCode};
 
+/// Number of barriers of a block.
 const BARRIERS: usize = 16;
-/// Steps that a warp runs before the next one.
+/// Steps a warp runs before the next warp's turn.
 const QUANTUM: u32 = 4096;
 
-/// Shared memory and which bits of it were never written.
+/// Shared memory, and for each byte the mask of its uninitialized bits.
 pub(crate) struct Shared {
     pub(crate) bytes: Vec<u8>,
     pub(crate) undefined: Vec<u8>,
 }
 
-/// What the warps of a block share.
+/// State shared by the warps of a block.
 pub(crate) struct Block {
     pub(crate) index: [u32; 3],
     pub(crate) shared: Shared,
+    /// The race checker; `None` if the options disable it.
     pub(crate) races: Option<Races>,
     barriers: Vec<BarrierState>,
 }
 
+/// The arrivals at a barrier since it was last complete.
 #[derive(Clone, Default)]
 struct BarrierState {
-    /// By warp, the threads that have arrived, and those of them that wait.
+    /// For each warp the threads that have arrived.
     arrived: Vec<u32>,
+    /// For each warp the arrived threads that wait (all but those of `arrive`).
     waiting: Vec<u32>,
-    /// By warp, where the first of its threads arrived.
+    /// For each warp the program counter at which its first thread arrived.
     place: Vec<u32>,
-    /// How many threads are expected; all if none is given.
+    /// Number of threads to wait for; `None` for all threads of the block.
     expected: Option<u32>,
-    /// Threads that came with a true predicate, and all that came with one.
+    /// Number of threads that arrived with a true predicate.
     votes: u32,
+    /// Number of threads that arrived with a predicate.
     voters: u32,
+    /// Whether some arrival requires alignment.
     aligned: bool,
-    /// A line at which threads of a warp arrived that had arrived elsewhere before.
+    /// (warp, lane, line) of the first thread that arrived at another instruction than the first thread of its warp.
     diverged: Option<(u32, usize, u32)>,
 }
 
@@ -53,6 +59,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
+    /// Starts a block: makes its warps, shared memory and barriers.
     pub(crate) fn new(machine: &Machine<'_>, index: [u32; 3], function: &FunctionCode, shared_bytes: u32) -> Resident {
         let threads = machine.threads();
         let undefined = machine.options.undefined_values;
@@ -72,7 +79,7 @@ impl Resident {
         self.warps.iter().all(|warp| warp.live == 0)
     }
 
-    /// Runs every warp for a while, over and over for some rounds, or until the block is finished.
+    /// Runs all warps in turns, for `rounds` rounds or until the block ends.
     pub(crate) fn run(&mut self, machine: &mut Machine<'_>, rounds: u32) -> Result<(), Stop> {
         for _ in 0..rounds {
             let mut progress = false;
@@ -91,7 +98,7 @@ impl Resident {
         Ok(())
     }
 
-    /// Lets the threads of every complete barrier go on; whether there was one.
+    /// Releases the threads of every complete barrier; returns whether there was one.
     fn release_barriers(&mut self, machine: &mut Machine<'_>) -> bool {
         let mut released = false;
         for number in 0..BARRIERS {
@@ -106,6 +113,7 @@ impl Resident {
         released
     }
 
+    /// Returns whether all threads a barrier waits for have arrived.
     fn is_complete(&self, state: &BarrierState) -> bool {
         let mut warps = self.warps.iter().zip(&state.arrived);
         match state.expected {
@@ -121,6 +129,7 @@ impl Resident {
         }
     }
 
+    /// Completes a barrier: updates the race checker, writes the results, and lets the threads continue.
     fn complete(&mut self, machine: &mut Machine<'_>, number: usize, state: &BarrierState) {
         self.check_alignment(machine, number, state);
         let everybody_waits = self.warps.iter().zip(&state.waiting).all(|(warp, &waiting)| warp.live & !waiting == 0);
@@ -154,6 +163,7 @@ impl Resident {
         }
     }
 
+    /// Reports an aligned barrier that the threads of a warp did not reach together.
     fn check_alignment(&self, machine: &mut Machine<'_>, number: usize, state: &BarrierState) {
         if !state.aligned {
             return;
@@ -174,7 +184,7 @@ impl Resident {
         }
     }
 
-    /// Nobody can go on: says who waits where.
+    /// Makes the fault for a block in which no thread can continue; the message says which lines they wait in.
     fn deadlock(&self, machine: &mut Machine<'_>) -> Stop {
         let mut places: Vec<(u32, u32)> = Vec::new();
         let mut first = None;
@@ -198,7 +208,7 @@ impl Resident {
 }
 
 impl Warp {
-    /// Threads arrive at a barrier.
+    /// Registers the arrival of threads at a barrier.
     pub(crate) fn arrive(
         &mut self,
         machine: &mut Machine<'_>,

@@ -1,4 +1,4 @@
-//! Calls: frames, parameters, and the functions that the driver provides.
+//! Calls: frames, parameter passing, and the functions that the driver provides.
 
 use super::access::Place;
 use super::block::Block;
@@ -8,14 +8,14 @@ use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Builtin, Call, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, Passed, Space, Target};
 
-/// Calls that a thread may be inside of.
+/// Maximum call depth of a thread.
 const DEEPEST: usize = 10_000;
-/// Bytes of local memory that a thread may have, as on hardware.
+/// Maximum local memory per thread in bytes, as on hardware.
 pub(crate) const MOST_LOCAL: u64 = 512 << 10;
-/// Where local memory starts, so that no variable is at the null address.
+/// Offset of the first frame in local memory, so that no variable has address zero.
 const FIRST_LOCAL: u32 = 16;
 
-/// Bytes on their way from one frame to another, with the mask of those that are undefined.
+/// The bytes of a parameter, copied from one frame to another, each with the mask of its undefined bits.
 #[derive(Default)]
 struct Parcel {
     bytes: Vec<u8>,
@@ -23,17 +23,19 @@ struct Parcel {
 }
 
 impl Parcel {
+    /// Returns `count` bytes from `first` on as a number.
     fn number(&self, first: usize, count: usize) -> u64 {
         little(&self.bytes, first, count)
     }
 }
 
+/// Returns `count` bytes from `first` on as a little-endian number; missing bytes are zero.
 fn little(bytes: &[u8], first: usize, count: usize) -> u64 {
     (0..count).rev().fold(0, |value, byte| value << 8 | u64::from(bytes.get(first + byte).copied().unwrap_or(0)))
 }
 
 impl Warp {
-    /// Gives threads the frame of a kernel.
+    /// Makes the frame of a kernel for all threads.
     pub(crate) fn enter_kernel(&mut self, function: &FunctionCode, undefined: bool) {
         for lane in lanes_of(self.live) {
             self.local_top[lane] = FIRST_LOCAL;
@@ -43,7 +45,7 @@ impl Warp {
         }
     }
 
-    /// A new frame behind the thread's last one.
+    /// Makes a frame for a function after the thread's last one, with `extra_bytes` more local memory.
     fn enter(&mut self, lane: usize, function: &FunctionCode, undefined: bool, extra_bytes: u32) {
         self.base[lane] = self.top[lane];
         self.top[lane] += function.registers;
@@ -62,6 +64,7 @@ impl Warp {
         self.clear_local(lane, start, undefined);
     }
 
+    /// Marks local memory from `start` to the thread's end as uninitialized.
     fn clear_local(&mut self, lane: usize, start: u32, undefined: bool) {
         let (local, end) = (&mut self.locals[lane], self.local_top[lane] as usize);
         if local.bytes.len() < end {
@@ -72,7 +75,7 @@ impl Warp {
         local.undefined[start as usize..end].fill(if undefined { u8::MAX } else { 0 });
     }
 
-    /// More local memory behind what the thread has; its start.
+    /// Allocates local memory at the end of the thread's; returns its offset.
     pub(crate) fn grow_local(
         &mut self,
         machine: &mut Machine<'_>,
@@ -92,6 +95,7 @@ impl Warp {
         Ok(start)
     }
 
+    /// Executes a call for the active threads, which may call different functions.
     pub(crate) fn call(
         &mut self,
         machine: &mut Machine<'_>,
@@ -140,6 +144,7 @@ impl Warp {
         Ok(())
     }
 
+    /// Enters a function: saves the caller's frame, makes a new one, and copies the parameters.
     #[allow(clippy::too_many_arguments)]
     fn call_function(
         &mut self,
@@ -162,6 +167,7 @@ impl Warp {
         }
         let frame = Frame { call: pc, base: self.base[lane], local_base: self.local_base[lane], local_top: self.local_top[lane] };
         self.frames[lane].push(frame);
+        // An array parameter of unknown length gets as many bytes as the caller passes.
         let extra: usize = function
             .parameters
             .iter()
@@ -176,7 +182,7 @@ impl Warp {
         Ok(())
     }
 
-    /// The bytes of a parameter in the thread's current frame.
+    /// Copies a parameter out of the thread's current frame.
     fn collect(&self, machine: &Machine<'_>, lane: usize, passed: Passed) -> Parcel {
         match passed {
             Passed::Frame { offset, bytes } => {
@@ -203,7 +209,7 @@ impl Warp {
         }
     }
 
-    /// Puts bytes where a parameter is in the thread's current frame.
+    /// Copies a parameter into the thread's current frame.
     fn deliver(&mut self, lane: usize, passed: Passed, parcel: &Parcel) {
         match passed {
             Passed::Frame { offset, bytes } => {
@@ -225,6 +231,7 @@ impl Warp {
         }
     }
 
+    /// Executes a return; a return from the kernel ends the thread.
     pub(crate) fn ret(&mut self, machine: &mut Machine<'_>, block: &mut Block, function: u32, active: u32) -> Result<(), Stop> {
         let program = machine.program;
         let mut exited = 0;
@@ -255,6 +262,7 @@ impl Warp {
         Ok(())
     }
 
+    /// Executes a driver function and returns its result.
     fn call_builtin(
         &mut self,
         machine: &mut Machine<'_>,
@@ -311,7 +319,7 @@ impl Warp {
         }
     }
 
-    /// The bytes up to a zero.
+    /// Reads a zero-terminated string.
     fn text(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: u64, line: u32) -> Result<Vec<u8>, Stop> {
         let mut text = Vec::new();
         loop {

@@ -1,6 +1,6 @@
-//! Asynchronous copies from global to shared memory.
+//! Asynchronous copies from global to shared memory (`cp.async`).
 //!
-//! A copy happens as late as it may: when its thread waits for it, or exits. So a kernel that forgets to wait reads what was there before.
+//! A copy is performed as late as allowed: when its thread waits for it, or exits. So a kernel that forgets to wait reads the old contents.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,28 @@ use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::CopyAsync;
 
+/// A copy that has been issued but not performed.
 #[derive(Clone, Copy)]
 struct Copy {
     to: Place,
     from: Place,
     bytes: usize,
-    /// What lies beyond is filled with zeros.
+    /// Number of bytes read; the rest is filled with zeros.
     source_bytes: usize,
     line: u32,
 }
 
-/// A thread's copies that have not happened yet.
+/// The pending copies of a thread.
 #[derive(Default)]
 pub(crate) struct Copies {
+    /// Copies that are in no group yet.
     open: Vec<Copy>,
+    /// Committed groups, oldest first.
     groups: VecDeque<Vec<Copy>>,
 }
 
 impl Warp {
+    /// Issues copies for the active threads.
     pub(crate) fn start_copies(
         &mut self,
         machine: &mut Machine<'_>,
@@ -62,6 +66,7 @@ impl Warp {
         Ok(())
     }
 
+    /// Makes a group of the pending copies of each thread.
     pub(crate) fn commit_copies(&mut self, active: u32) {
         for lane in lanes_of(active) {
             let copies = &mut self.copies[lane];
@@ -69,7 +74,7 @@ impl Warp {
         }
     }
 
-    /// Does the copies of all but the last groups, and perhaps those that are in no group.
+    /// Performs the copies of all groups except the last `all_but`, and with `uncommitted` also those in no group.
     pub(crate) fn wait_copies(
         &mut self,
         machine: &mut Machine<'_>,
@@ -92,6 +97,7 @@ impl Warp {
         Ok(())
     }
 
+    /// Performs one copy.
     fn do_copy(&mut self, machine: &mut Machine<'_>, block: &mut Block, lane: usize, copy: Copy) -> Result<(), Stop> {
         let Copy { to, from, bytes, source_bytes, line } = copy;
         let mut contents = vec![0; bytes];

@@ -1,10 +1,11 @@
-//! Products of matrices.
+//! Matrix products (`mma.sync`).
 //!
-//! With `group = lane / 4` and `position = lane % 4`, and `e` elements in a 32-bit register, a thread holds in register `r`
+//! With `group = lane / 4`, `position = lane % 4` and `e` elements per 32-bit register, register `r` of a thread holds
 //!
-//! - of A the elements `e * (position + 4 * (r / 2))` and following of row `group + 8 * (r % 2)`; with eight rows, of row `group`,
-//! - of B the elements `e * (position + 4 * r)` and following of column `group`,
-//! - of C and D the elements `2 * position` and the next of row `group`, then those of row `group + 8`.
+//! - of A: the elements from `e * (position + 4 * (r / 2))` on, of row `group + 8 * (r % 2)`; with eight rows, of row `group` for all
+//!   registers,
+//! - of B: the elements from `e * (position + 4 * r)` on, of column `group`,
+//! - of C and D: the elements `2 * position` and the next one of row `group`, then those of row `group + 8`.
 //!
 //! Sums of products of narrow floats are computed in double precision, which is exact or nearly so, and rounded once; the manual leaves
 //! order and rounding open. Integers are summed exactly, and wrapped or clamped at the end.
@@ -22,6 +23,7 @@ use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Accumulator, Element, Mma, Source};
 
 impl Element {
+    /// Returns the number of register bits per element.
     fn bits(self) -> u32 {
         match self {
             Element::Float { bits, .. } => bits,
@@ -30,12 +32,12 @@ impl Element {
         }
     }
 
-    /// How many a register holds.
+    /// Returns the number of elements per register.
     fn per_register(self) -> usize {
         (32 / self.bits()).max(1) as usize
     }
 
-    /// An element of a register: a double for floats, else an integer.
+    /// Returns an element of a register: the bits of a double for floats, an integer otherwise.
     fn unpack(self, register: u64, number: usize) -> u64 {
         let bits = register >> (self.bits() * number as u32);
         match self {
@@ -48,10 +50,11 @@ impl Element {
     }
 }
 
-/// The rows of a matrix, or the columns of the second.
+/// The rows of A, or the columns of B.
 type Vectors = Vec<Vec<u64>>;
 
 impl Warp {
+    /// Executes a matrix product; all 32 threads must be active.
     pub(crate) fn mma(&mut self, machine: &mut Machine<'_>, block: &Block, mma: &Mma, active: u32, line: u32) -> Result<(), Stop> {
         if active != EVERYBODY {
             let lane = active.trailing_zeros() as usize;
@@ -85,7 +88,8 @@ impl Warp {
         Ok(())
     }
 
-    /// The rows of A or the columns of B, whose register `r` is part `r / tall` along the depth and part `r % tall` across.
+    /// Collects the rows of A or the columns of B from the registers of all lanes. Register `r` is part `r / tall` along the depth, and
+    /// part `r % tall` across.
     fn gather(&self, pool: &[u64], registers: &[Source], element: Element, rows: usize, depth: usize, tall: usize) -> Vectors {
         let mut vectors = vec![vec![0; depth]; rows];
         let count = element.per_register();
@@ -103,6 +107,7 @@ impl Warp {
     }
 }
 
+/// Computes one element: the dot product of a row and a column, plus `c`.
 fn sum(accumulator: Accumulator, a: &[u64], b: &[u64], c: u64) -> u64 {
     let pairs = a.iter().zip(b);
     let doubles = |c: u64, format| {

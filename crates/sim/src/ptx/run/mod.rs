@@ -1,8 +1,8 @@
-//! Running a kernel: the blocks of a grid, and what they share.
+//! Runs a kernel: the blocks of a grid, and the state they share.
 //!
-//! Blocks run one after the other. One that reads memory over and over and is not finished after a while may wait for another block, so
-//! the next one starts beside it, and from then on all of them take turns. Everything happens in one thread of the host and in a fixed order: the same launch gives
-//! the same result.
+//! Blocks run one after another. A block that keeps polling memory and does not finish for a while may wait for another block; then the
+//! next block is started as well, and all of them take turns. Everything runs in one host thread and in a fixed order, so the same launch
+//! always gives the same result.
 
 mod access;
 mod block;
@@ -28,45 +28,49 @@ use block::{Block, Resident};
 use calls::MOST_LOCAL;
 use warp::Warp;
 
-/// Rounds over the warps of a block before other blocks get their turn.
+/// Rounds over the warps of a block per turn of the block.
 const ROUNDS: u32 = 64;
-/// Such turns of a block that does nothing by which it could wait for another one.
+/// Maximum number of consecutive turns of a block that does not poll memory, that is, cannot be waiting for another block.
 const TURNS: u32 = 64;
-/// Bytes of shared memory that a module may have; its kernels share one layout, so this is more than a block has on hardware.
+/// Maximum shared memory of a module in bytes. All its kernels share one layout, so this is more than a block has on hardware.
 const MOST_SHARED: u32 = 64 << 20;
-/// Blocks that run beside each other, as many as a large GPU holds.
+/// Maximum number of blocks that run concurrently, about as many as a large GPU holds.
 const MOST_RESIDENT: usize = 4096;
-/// Findings of one kind in one line are reported once, and not more than this many in all.
+/// Maximum number of findings. Findings of one kind in one line are reported once.
 const MOST_FINDINGS: usize = 100;
 
 /// A fault that ends the run.
 pub(crate) type Stop = Box<Finding>;
 
-/// What all blocks of a launch share.
+/// State shared by all blocks of a launch.
 pub(crate) struct Machine<'a> {
     pub(crate) program: &'a Program,
+    /// The constants, with the addresses of global variables filled in.
     pub(crate) pool: Vec<u64>,
     pub(crate) constants: &'a [u8],
-    /// The kernel's parameters as bytes.
+    /// The bytes of the kernel's parameters.
     pub(crate) parameters: Vec<u8>,
     pub(crate) memory: &'a mut Memory,
     pub(crate) options: &'a Options,
     pub(crate) launch: &'a Launch,
     pub(crate) cluster: Option<[u32; 3]>,
-    /// Instructions, each counted for every thread that executed it.
+    /// Number of executed instructions, counted once per thread.
     pub(crate) instructions: u64,
-    /// Steps of warps.
+    /// Number of warp steps.
     pub(crate) clock: u64,
-    /// Accesses by which a thread may wait for another one.
+    /// Number of accesses that a spinning thread would make: atomics and strong loads.
     pub(crate) polls: u64,
     pub(crate) output: String,
+    /// Addresses of live heap allocations.
     pub(crate) heap: FxHashSet<u64>,
+    /// Bytes allocated on the heap; freed memory is not reused.
     pub(crate) heap_used: u64,
     findings: Vec<Finding>,
+    /// Findings already reported: kind, line, and a detail that distinguishes findings of one line.
     seen: FxHashSet<(FindingKind, u32, u64)>,
 }
 
-/// Runs a kernel.
+/// Runs a kernel to completion.
 pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mut Memory, options: &Options) -> Result<Report, Error> {
     let unknown = || Error::Launch(format!("there is no kernel {}", launch.kernel));
     let &number = program.kernels.get(&launch.kernel).ok_or_else(unknown)?;
@@ -135,7 +139,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
                 None => all_started = true,
             }
         }
-        // The newest first: it is alone if all before it are finished.
+        // The newest block first: it is the only one if all earlier ones have finished.
         let next = if all_started { resident.pop_front() } else { resident.pop_back() };
         let Some(mut current) = next else { break };
         let outcome = take_turn(&mut machine, &mut current).and_then(|()| {
@@ -143,7 +147,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
                 return Ok(());
             }
             resident.push_back(current);
-            // Those who wait get their turn before one more starts.
+            // Blocks that wait get a turn before another block starts.
             let Some(mut oldest) = resident.pop_front() else { return Ok(()) };
             take_turn(&mut machine, &mut oldest)?;
             if !oldest.is_finished() {
@@ -158,7 +162,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     Ok(Report { findings: machine.findings, instructions: machine.instructions, output: machine.output })
 }
 
-/// Runs a block until it is finished, or has been polling memory for a while.
+/// Runs a block until it finishes, polls memory, or has used its turns.
 fn take_turn(machine: &mut Machine<'_>, block: &mut Resident) -> Result<(), Stop> {
     for _ in 0..TURNS {
         let polls = machine.polls;
@@ -170,7 +174,7 @@ fn take_turn(machine: &mut Machine<'_>, block: &mut Resident) -> Result<(), Stop
     Ok(())
 }
 
-/// Finds whatever a kernel calls by name and the interpreter does not support.
+/// Checks that the interpreter supports all functions that a kernel calls directly or indirectly by name.
 fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
     let mut seen = FxHashSet::from_iter([kernel]);
     let mut open = vec![kernel];
@@ -193,28 +197,30 @@ fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
 }
 
 impl Machine<'_> {
-    /// Threads of a block.
+    /// Returns the number of threads per block.
     pub(crate) fn threads(&self) -> u32 {
         self.launch.block.iter().product()
     }
 
-    /// The coordinates of a thread.
+    /// Returns the coordinates of a thread in its block.
     pub(crate) fn thread_index(&self, thread: u32) -> [u32; 3] {
         let [x, y, _] = self.launch.block;
         [thread % x, thread / x % y, thread / x / y]
     }
 
+    /// Makes a finding for a thread.
     fn finding(&self, kind: FindingKind, block: &Block, thread: u32, line: u32, message: String) -> Finding {
         let thread = self.thread_index(thread);
         Finding { kind, kernel: self.launch.kernel.clone(), line, block: block.index, thread, message }
     }
 
-    /// A fault that ends the run.
+    /// Makes a fault, which ends the run.
     pub(crate) fn stop(&mut self, kind: FindingKind, block: &Block, warp: &Warp, lane: usize, line: u32, message: String) -> Stop {
         Box::new(self.finding(kind, block, warp.thread(lane), line, message))
     }
 
-    /// Something to report after which the run goes on; `detail` tells apart what is reported once each.
+    /// Reports a finding after which the run continues. Findings that differ only in `message` are reported once; `detail` distinguishes
+    /// others.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn report(&mut self, kind: FindingKind, block: &Block, warp: &Warp, lane: usize, line: u32, detail: u64, message: String) {
         if self.findings.len() < MOST_FINDINGS && self.seen.insert((kind, line, detail)) {
@@ -223,13 +229,14 @@ impl Machine<'_> {
         }
     }
 
-    /// A value that was never written decides something.
+    /// Reports that an uninitialized value affects behaviour.
     pub(crate) fn uninitialized(&mut self, block: &Block, warp: &Warp, lane: usize, line: u32, message: &str) {
         if self.options.undefined_values {
             self.report(FindingKind::Uninitialized, block, warp, lane, line, message.len() as u64, message.to_owned());
         }
     }
 
+    /// Reports a fault if the step limit is exceeded.
     pub(crate) fn check_steps(&mut self, block: &Block, warp: &Warp) -> Result<(), Stop> {
         if self.clock <= self.options.most_steps {
             return Ok(());

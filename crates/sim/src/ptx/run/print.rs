@@ -1,7 +1,7 @@
-//! The text that `vprintf` makes.
+//! Formats the text of `vprintf`.
 
-/// Formats like C's `printf`. `next` gives the bits of the next argument of so many bytes, and the text it points to where one is
-/// wanted. The text, and how many arguments it took.
+/// Formats like C's `printf` and returns the text and the number of arguments used. `next(bytes, is_text)` returns the bits of the next
+/// argument of this size and, if `is_text`, the string it points to.
 pub(crate) fn formatted<E>(format: &[u8], mut next: impl FnMut(u64, bool) -> Result<(u64, Vec<u8>), E>) -> Result<(String, u64), E> {
     let mut text = String::new();
     let mut count = 0;
@@ -86,13 +86,14 @@ pub(crate) fn formatted<E>(format: &[u8], mut next: impl FnMut(u64, bool) -> Res
     Ok((text, count))
 }
 
-/// A width or a precision.
+/// A width or a precision in a format.
 enum Number {
     Digits(usize),
-    /// `*`
+    /// `*`: the value is the next argument.
     Argument,
 }
 
+/// Parses a width or a precision.
 fn number(rest: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> Option<Number> {
     if rest.next_if_eq(&b'*').is_some() {
         return Some(Number::Argument);
@@ -104,7 +105,7 @@ fn number(rest: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> Option<Nu
     digits.map(Number::Digits)
 }
 
-/// As `%e` writes it: at least two digits of exponent, with a sign.
+/// Formats like `%e`: an exponent with a sign and at least two digits.
 fn scientific(value: f64, precision: usize, upper: bool) -> String {
     let text = format!("{value:.precision$e}");
     let Some((mantissa, exponent)) = text.split_once('e') else { return text };

@@ -1,19 +1,28 @@
-//! Data races in shared memory.
+//! Data-race detector for shared memory, a happens-before detector with vector clocks.
 //!
-//! Two accesses of different threads to the same byte race if one of them writes, they are not both strong (atomic, volatile, relaxed,
-//! acquire, release), and nothing orders them. What orders is tracked with clocks: each thread counts its own synchronizations and
-//! knows up to which count of every other thread it has been told. `bar` and `barrier` tell everybody who waits about everybody who
-//! arrived, `bar.warp.sync` does so among its members, and a strong write that is a release or follows a fence tells whoever reads
-//! it strongly and acquires or fences after that. A barrier of the whole block starts a new epoch: all before is ordered, and the
-//! clocks start with nothing known.
+//! Two accesses of different threads to the same byte race if at least one writes, they are not both strong (atomic, volatile, relaxed,
+//! acquire, release), and neither happens before the other. Each thread has a clock that counts its own synchronizations, and a vector with
+//! the clock of every other thread up to which it has synchronized. These operations pass clocks on:
 //!
-//! Two writes of the same value are not reported: kernels set flags this way, and the outcome does not depend on the order. Of one byte,
-//! the last write and a few of the last reads are remembered, so a race may be missed, but none is invented.
+//! - `bar` and `barrier`: from all threads that arrived to all that wait;
+//! - `bar.warp.sync`: among its members;
+//! - a strong write that is a release or follows a fence: to a thread that reads it strongly and acquires, or fences afterwards.
+//!
+//! A barrier of the whole block starts a new epoch: all earlier accesses are ordered before all later ones, and all vectors are reset.
+//!
+//! ```text
+//! thread 0: st.shared [x]; st.release [flag]     flag gets thread 0's clock
+//! thread 1: ld.acquire [flag]; ld.shared [x]     thread 1 learns that clock: the store to x happens before the load
+//! thread 2: ld.shared [x]                        no synchronization with thread 0: race
+//! ```
+//!
+//! Two writes of the same value are not reported: kernels set flags this way, and the result does not depend on the order. For each byte,
+//! the last write and a few recent reads are remembered. So a race may be missed, but every reported race is real.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Reads remembered for each byte.
+/// Maximum number of reads remembered per byte.
 const MOST_READS: usize = 8;
 
 /// An access to shared memory.
@@ -25,7 +34,7 @@ pub(crate) struct Access {
     pub(crate) is_write: bool,
 }
 
-/// The access that another one races with.
+/// The earlier access of a race.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Race {
     pub(crate) thread: u32,
@@ -34,7 +43,7 @@ pub(crate) struct Race {
     pub(crate) address: usize,
 }
 
-/// An access of the past.
+/// A remembered access: the thread, and its clock at the time.
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
     thread: u32,
@@ -44,30 +53,36 @@ struct Stamp {
     strong: bool,
 }
 
+/// The remembered accesses to one byte.
 #[derive(Clone, Default)]
 struct Byte {
+    /// Reads since the last write that are not ordered before each other.
     write: Option<Stamp>,
     reads: SmallVec<[Stamp; 1]>,
 }
 
-/// What a thread knows of the others: a clock for each.
+/// A vector clock: for each thread, the clock up to which its accesses are known to be ordered before.
 type Clocks = Box<[u32]>;
 
+/// The state of the detector for one block.
 pub(crate) struct Races {
     threads: usize,
     bytes: Vec<Byte>,
+    /// Number of block-wide barriers so far.
     epoch: u32,
-    /// How often each thread has synchronized.
+    /// Clock of each thread: its number of synchronizations.
     own: Vec<u32>,
-    /// What each thread knows since the last barrier of the block; nothing if there is no entry.
+    /// Vector clock of each thread since the last block-wide barrier; `None` is all zeros.
     known: Vec<Option<Clocks>>,
-    /// What each thread knew at its last fence, and what its strong reads will tell it at the next.
+    /// Vector clock of each thread at its last fence, which its strong writes pass on.
     at_fence: Vec<Option<Clocks>>,
+    /// Clocks that strong reads of each thread have received; they take effect at its next fence.
     pending: Vec<Option<Clocks>>,
-    /// What strong writes to a location tell.
+    /// Vector clock that strong writes have attached to a location.
     locations: FxHashMap<u64, Clocks>,
 }
 
+/// Joins two vector clocks: the maximum per thread.
 fn join(clocks: &mut [u32], other: &[u32]) {
     for (own, &other) in clocks.iter_mut().zip(other) {
         *own = (*own).max(other);
@@ -75,6 +90,7 @@ fn join(clocks: &mut [u32], other: &[u32]) {
 }
 
 impl Races {
+    /// Makes a detector for a block with this number of threads and bytes of shared memory.
     pub(crate) fn new(threads: u32, bytes: usize) -> Races {
         let threads = threads as usize;
         Races {
@@ -89,7 +105,7 @@ impl Races {
         }
     }
 
-    /// An access to some bytes; `changes` says whether a write changes what is there. The access it races with, if any.
+    /// Records an access to some bytes and returns an access it races with, if any. `changes` is whether a write changes the contents.
     pub(crate) fn access(&mut self, start: usize, bytes: usize, access: Access, changes: bool) -> Option<Race> {
         let mut found = None;
         let stamp = Stamp {
@@ -127,14 +143,14 @@ impl Races {
         found
     }
 
-    /// Whether an access comes before whatever a thread does now.
+    /// Returns whether a remembered access happens before the current point of a thread.
     fn is_before(&self, stamp: &Stamp, thread: u32) -> bool {
         stamp.epoch < self.epoch
             || stamp.thread == thread
             || self.known[thread as usize].as_ref().is_some_and(|known| known[stamp.thread as usize] >= stamp.clock)
     }
 
-    /// A barrier of all threads.
+    /// Records a barrier of all threads of the block.
     pub(crate) fn full_barrier(&mut self) {
         self.epoch += 1;
         self.known.fill(None);
@@ -143,19 +159,20 @@ impl Races {
         self.locations.clear();
     }
 
-    /// Everything that a thread knows and has done.
+    /// Returns the vector clock of a thread, including its own clock.
     fn snapshot(&self, thread: u32) -> Clocks {
         let mut clocks = self.known[thread as usize].clone().unwrap_or_else(|| vec![0; self.threads].into());
         clocks[thread as usize] = self.own[thread as usize];
         clocks
     }
 
+    /// Joins clocks into the vector clock of a thread.
     fn learn(&mut self, thread: u32, clocks: &[u32]) {
         let known = self.known[thread as usize].get_or_insert_with(|| vec![0; clocks.len()].into());
         join(known, clocks);
     }
 
-    /// The threads that wait learn of all that those who arrived did before.
+    /// Orders everything that the arrived threads did before everything that the waiting threads do next.
     pub(crate) fn synchronize(&mut self, arrived: &[u32], waiting: &[u32]) {
         let mut all: Clocks = vec![0; self.threads].into();
         for &thread in arrived {
@@ -169,7 +186,7 @@ impl Races {
         }
     }
 
-    /// A fence of a thread.
+    /// Records a fence of a thread.
     pub(crate) fn fence(&mut self, thread: u32) {
         if let Some(told) = self.pending[thread as usize].take() {
             self.learn(thread, &told);
@@ -178,7 +195,7 @@ impl Races {
         self.own[thread as usize] += 1;
     }
 
-    /// A strong read of a location.
+    /// Records a strong read of a location.
     pub(crate) fn strong_read(&mut self, thread: u32, location: u64, acquires: bool) {
         let Some(told) = self.locations.get(&location).cloned() else { return };
         if acquires {
@@ -189,7 +206,7 @@ impl Races {
         }
     }
 
-    /// A strong write to a location.
+    /// Records a strong write to a location.
     pub(crate) fn strong_write(&mut self, thread: u32, location: u64, releases: bool) {
         let told = if releases {
             let told = self.snapshot(thread);

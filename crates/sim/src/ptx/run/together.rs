@@ -1,7 +1,7 @@
-//! Operations of several threads of a warp: `shfl`, `vote`, `match`, `redux`, `elect`, `bar.warp.sync`
+//! Warp-synchronous operations: `shfl`, `vote`, `match`, `redux`, `elect`, `bar.warp.sync`.
 //!
-//! A thread that comes to one waits until all living threads of its mask are at the same operation with the same mask, be it the same
-//! instruction or another one like it; then all of them do it at once.
+//! A thread waits until all live threads of its mask are at an operation of the same kind with the same mask, at the same or another
+//! instruction. Then all of them execute it together.
 
 use oriole_sem::float::{self, Extreme, ExtremeMode};
 use oriole_sem::format::F32;
@@ -15,7 +15,7 @@ use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Program, Reduction, SINK, Together, TogetherKind};
 
 impl Warp {
-    /// Threads come to an operation; those whose partners are all there do it.
+    /// Registers threads at an operation, and executes it for those whose partners have all arrived.
     pub(crate) fn wait_together(
         &mut self,
         machine: &mut Machine<'_>,
@@ -43,7 +43,7 @@ impl Warp {
         self.try_together(machine, block)
     }
 
-    /// Lets all threads go on whose partners have come or exited.
+    /// Executes the operations whose threads have all arrived or exited.
     pub(crate) fn try_together(&mut self, machine: &mut Machine<'_>, block: &mut Block) -> Result<(), Stop> {
         let mut candidates = self.at_together;
         while candidates != 0 {
@@ -66,7 +66,7 @@ impl Warp {
         Ok(())
     }
 
-    /// Does the operation that each of these threads is at, and moves them on.
+    /// Executes the operation at which each of these threads is, and advances their program counters.
     fn perform(&mut self, machine: &mut Machine<'_>, block: &mut Block, members: u32) {
         let program = machine.program;
         let pool = &machine.pool;
@@ -80,6 +80,7 @@ impl Warp {
             let others = self.read_undefined(together.sources[1], lane) | self.read_undefined(together.sources[2], lane);
             unknown[lane] = if others != 0 { u64::MAX } else { self.read_undefined(together.sources[0], lane) };
         }
+        // Votes, matches and reductions depend on every member, so one undefined input makes all results undefined.
         let any_unknown = lanes_of(members).any(|lane| unknown[lane] != 0);
         let blurred = if any_unknown { u64::MAX } else { 0 };
         let votes = lanes_of(members).filter(|&lane| values[lane][0] & 1 != 0).fold(0_u32, |mask, lane| mask | 1 << lane);
@@ -136,6 +137,7 @@ impl Warp {
     }
 }
 
+/// Returns the operation at a program counter.
 fn operation(program: &Program, pc: u32) -> Option<&Together> {
     match &program.code[pc as usize].action {
         Action::Together(together) => Some(together),
@@ -143,6 +145,7 @@ fn operation(program: &Program, pc: u32) -> Option<&Together> {
     }
 }
 
+/// Reduces the values of all members to one 32-bit value.
 fn reduced(reduction: Reduction, values: &[u64]) -> u64 {
     let all = values.iter().map(|&value| value & u64::from(EVERYBODY));
     let result = match reduction {

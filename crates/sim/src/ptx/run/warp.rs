@@ -1,12 +1,18 @@
-//! The threads of a warp: their registers, where each is, and which of them execute together.
+//! The threads of a warp: registers, program counters, and which threads execute together.
 //!
-//! Every thread has a program counter of its own. The warp always runs one group, the threads at one place: the deepest in calls, and
-//! of these the one that is earliest in the code. So threads that went different ways wait for each other at the end of a branch, and
-//! threads that called something at the instruction behind the call. A group that keeps others waiting for long has to give way for a
-//! while, so that a thread can wait for another one of its own warp in a loop.
+//! Every thread has its own program counter. The warp always runs one group: the threads at the same instruction with the greatest call
+//! depth and, among these, the lowest program counter. So divergent threads reconverge at the end of a branch, because those that are ahead
+//! in the code wait, and threads that called a function reconverge after the call. A group that keeps others waiting for long must let them
+//! run for a while, so that a thread can spin on a value from another thread of its own warp.
 //!
-//! **Registers.** A frame is a range of rows, and a row has one value for each thread of the warp. Threads may be in different
-//! functions, so each has its own first row. Beside each value is a mask of its undefined bits.
+//! ```text
+//! 10: @p bra 20     lanes 0-15 branch, lanes 16-31 fall through
+//! 11: ...           lanes 16-31 run first: 11 < 20
+//! 20: ...           pc 20 = limit of the group: the warp chooses again, all 32 lanes are one group
+//! ```
+//!
+//! **Registers.** A frame is a range of rows; a row has one value per thread of the warp. Threads may be in different functions, so each
+//! has its own first row. Each value has a mask of its undefined bits.
 
 use super::block::Block;
 use super::copy::Copies;
@@ -14,20 +20,25 @@ use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Op, Pure, Slot, Source, Special, Taint};
 
+/// Number of threads in a warp.
 pub(crate) const LANES: usize = 32;
+/// Mask of all threads of a warp.
 pub(crate) const EVERYBODY: u32 = u32::MAX;
 
-/// Steps that a group may take while others of its warp could run.
+/// Steps a group may take while other threads of its warp could run.
 const PATIENCE: u32 = 2048;
-/// Steps of those who were kept waiting.
+/// Steps given to threads that were kept waiting.
 const TURN: u32 = 512;
-/// What an atomic operation or a strong load counts for: whoever polls gives way sooner.
+/// Steps that an atomic operation or a strong load counts for, so that spinning threads give way sooner.
 const POLL_STEPS: u32 = 64;
 
-/// Where a call came from.
+/// The caller's state, saved during a call.
 pub(crate) struct Frame {
+    /// Index of the call instruction.
     pub(crate) call: u32,
+    /// The caller's first register row.
     pub(crate) base: u32,
+    /// Start and end of the caller's frame in local memory.
     pub(crate) local_base: u32,
     pub(crate) local_top: u32,
 }
@@ -36,31 +47,40 @@ pub(crate) struct Frame {
 #[derive(Default)]
 pub(crate) struct Local {
     pub(crate) bytes: Vec<u8>,
-    /// Ones where a byte was never written.
+    /// For each byte the mask of its uninitialized bits.
     pub(crate) undefined: Vec<u8>,
 }
 
+/// The state of one warp. Arrays are indexed by lane.
 pub(crate) struct Warp {
     pub(crate) number: u32,
     /// Threads that have not exited.
     pub(crate) live: u32,
-    /// Threads that wait at a barrier of the block.
+    /// Threads that wait at a block barrier.
     pub(crate) at_barrier: u32,
-    /// Threads that wait for others of the warp, and for which.
+    /// Threads that wait at a warp-synchronous operation.
     pub(crate) at_together: u32,
+    /// For each of them the mask of threads it waits for.
     pub(crate) together_masks: [u32; LANES],
     pub(crate) pc: [u32; LANES],
     pub(crate) frames: [Vec<Frame>; LANES],
+    /// First register row of each thread's frame.
     pub(crate) base: [u32; LANES],
-    /// The first row behind a thread's frame.
+    /// Row after each thread's frame.
     pub(crate) top: [u32; LANES],
+    /// Start of each thread's frame in local memory.
     pub(crate) local_base: [u32; LANES],
+    /// End of each thread's local memory in use.
     pub(crate) local_top: [u32; LANES],
     pub(crate) locals: [Local; LANES],
     pub(crate) copies: [Copies; LANES],
+    /// Register values, row by row.
     pub(crate) values: Vec<u64>,
+    /// Undefined bits of each register value.
     pub(crate) undefined: Vec<u64>,
+    /// Steps since other runnable threads last had a turn.
     starving: u32,
+    /// Lane that was last given a turn because it starved.
     last_turn: u32,
 }
 
@@ -68,20 +88,21 @@ pub(crate) struct Warp {
 struct Group {
     lanes: u32,
     pc: u32,
-    /// Others wait here: whoever gets so far lets the warp choose again.
+    /// Lowest program counter at which other threads wait; the group stops there so that the warp can merge groups.
     limit: u32,
+    /// Maximum number of steps.
     steps: u32,
 }
 
-/// What a group does next.
+/// How a group continues after an instruction.
 pub(crate) enum Flow {
     Next,
     Jump(u32),
-    /// Program counters are set; the warp chooses again.
+    /// The program counters are set; the warp must choose a group again.
     Choose,
 }
 
-/// The lanes of a mask.
+/// Returns the lanes of a mask, lowest first.
 pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {
@@ -94,6 +115,7 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
 }
 
 impl Warp {
+    /// Makes a warp whose `threads` first lanes (at most 32) start at instruction `entry`.
     pub(crate) fn new(number: u32, threads: u32, entry: u32) -> Warp {
         Warp {
             number,
@@ -116,16 +138,17 @@ impl Warp {
         }
     }
 
-    /// The number of a thread in its block.
+    /// Returns the index of a thread in its block.
     pub(crate) fn thread(&self, lane: usize) -> u32 {
         self.number * LANES as u32 + lane as u32
     }
 
+    /// Returns the threads that are neither waiting nor exited.
     pub(crate) fn runnable(&self) -> u32 {
         self.live & !self.at_barrier & !self.at_together
     }
 
-    /// Runs some steps; whether there were any.
+    /// Runs at most about `budget` steps; returns whether any was taken.
     pub(crate) fn run(&mut self, machine: &mut Machine<'_>, block: &mut Block, budget: u32) -> Result<bool, Stop> {
         let mut left = budget;
         while left > 0 {
@@ -142,6 +165,7 @@ impl Warp {
         Ok(left < budget)
     }
 
+    /// Chooses the group to run next; `None` if no thread can run.
     fn choose(&mut self, left: u32) -> Option<Group> {
         let runnable = self.runnable();
         if runnable == 0 {
@@ -156,6 +180,7 @@ impl Warp {
         };
         let lanes: u32 = together(first);
         let others = runnable & !lanes;
+        // Starvation: give a turn to the next other thread after the last one that got such a turn, round robin.
         if others != 0 && self.starving >= PATIENCE {
             let after = others & (u32::MAX << (self.last_turn & 31) << 1);
             let lane = if after != 0 { after } else { others }.trailing_zeros() as usize;
@@ -169,8 +194,8 @@ impl Warp {
         Some(Group { lanes, pc: self.pc[first], limit, steps })
     }
 
-    /// Runs a group until it splits, waits, meets others, or has had its steps. Says how many steps it took and whether it asked others
-    /// to go first.
+    /// Runs a group until it splits, waits, reaches other threads, or has used its steps. Returns the number of steps and whether it
+    /// yielded.
     fn run_group(&mut self, machine: &mut Machine<'_>, block: &mut Block, group: Group) -> Result<(u32, bool), Stop> {
         let Group { lanes, mut pc, limit, steps } = group;
         let program = machine.program;
@@ -233,7 +258,7 @@ impl Warp {
         }
     }
 
-    /// The lanes for which a guard holds.
+    /// Returns the lanes for which the guard is true.
     fn guarded(&mut self, machine: &mut Machine<'_>, block: &Block, lanes: u32, slot: Slot, negated: bool, line: u32) -> u32 {
         let mut active = 0;
         for lane in lanes_of(lanes) {
@@ -246,11 +271,13 @@ impl Warp {
         active
     }
 
+    /// Returns the index of a register of a thread in `values` and `undefined`.
     #[inline]
     pub(crate) fn index(&self, slot: Slot, lane: usize) -> usize {
         (self.base[lane] + slot) as usize * LANES + lane
     }
 
+    /// Returns the value of a source in a thread.
     #[inline]
     pub(crate) fn read(&self, pool: &[u64], source: Source, lane: usize) -> u64 {
         match source.place() {
@@ -259,7 +286,7 @@ impl Warp {
         }
     }
 
-    /// The undefined bits of a source.
+    /// Returns the undefined bits of a source.
     #[inline]
     pub(crate) fn read_undefined(&self, source: Source, lane: usize) -> u64 {
         match source.place() {
@@ -273,6 +300,7 @@ impl Warp {
         self.write_with(slot, lane, value, 0);
     }
 
+    /// Writes a register and its undefined bits.
     #[inline]
     pub(crate) fn write_with(&mut self, slot: Slot, lane: usize, value: u64, undefined: u64) {
         let index = self.index(slot, lane);
@@ -280,7 +308,7 @@ impl Warp {
         self.undefined[index] = undefined;
     }
 
-    /// An instruction without side effects.
+    /// Executes an instruction without side effects.
     fn compute(&mut self, machine: &Machine<'_>, active: u32, d: Slot, sources: &[Source; 5], function: &Pure, taint: Taint) {
         let pool = &machine.pool;
         let [a, b, c, ..] = *sources;
@@ -325,7 +353,7 @@ impl Warp {
                     let undefined = sources.iter().fold(0, |bits, &source| bits | self.read_undefined(source, lane));
                     let undefined = if undefined == 0 { 0 } else { u64::MAX };
                     let results = f(&values);
-                    // The first result counts where both go to the same register.
+                    // Written last: the first result wins if both have the same destination.
                     self.write_with(*second, lane, results[1], undefined);
                     self.write_with(d, lane, results[0], undefined);
                 }
@@ -333,7 +361,7 @@ impl Warp {
         }
     }
 
-    /// Everything that is neither a computation nor a plain branch.
+    /// Executes any instruction other than computations and direct branches.
     fn act(&mut self, machine: &mut Machine<'_>, block: &mut Block, op: &Op, pc: u32, lanes: u32, active: u32) -> Result<Flow, Stop> {
         if active == 0 {
             return Ok(Flow::Next);
@@ -439,13 +467,14 @@ impl Warp {
         Ok(Flow::Next)
     }
 
-    /// Threads end; others of the warp may have waited for that.
+    /// Ends threads; other threads of the warp may have waited for that.
     pub(crate) fn exit(&mut self, machine: &mut Machine<'_>, block: &mut Block, lanes: u32) -> Result<(), Stop> {
         self.wait_copies(machine, block, lanes, 0, true)?;
         self.live &= !lanes;
         self.try_together(machine, block)
     }
 
+    /// Returns the value of a special register.
     fn special(&self, machine: &Machine<'_>, block: &Block, lane: usize, register: Special) -> u64 {
         let axis_of = |numbers: [u32; 3], axis: u8| u64::from(numbers[usize::from(axis)]);
         let (grid, size) = (machine.launch.grid, machine.launch.block);
@@ -482,7 +511,7 @@ impl Warp {
     }
 }
 
-/// Whether threads that wait for others in a loop do this in it.
+/// Returns whether the action is typical of a spin loop: an atomic or a strong load.
 fn is_poll(action: &Action) -> bool {
     match action {
         Action::Atomic(_) => true,
@@ -491,15 +520,17 @@ fn is_poll(action: &Action) -> bool {
     }
 }
 
+/// Returns the undefined bits of a function of one operand.
 fn one_tainted(taint: Taint, undefined: u64, f: impl Fn(u64) -> u64) -> u64 {
     match taint {
         Taint::Bits => undefined,
-        // Where the function gives another result for the undefined bits than without them, the result depends on them.
+        // A result bit is undefined if flipping the undefined input bits flips it; exact for shifts and bit extractions.
         Taint::Follow => f(undefined) ^ f(0),
         _ => u64::MAX,
     }
 }
 
+/// Returns the undefined bits of a function of two operands; `f` is the function of the first operand alone.
 fn two_tainted(taint: Taint, [x, y]: [u64; 2], [u, v]: [u64; 2], f: impl Fn(u64) -> u64) -> u64 {
     match taint {
         Taint::Bits => u | v,

@@ -1,4 +1,4 @@
-//! Logic and bits: `LOP3`, `SHF`, `PRMT`, `POPC`, `FLO`, `BREV`, `BMSK`, `SGXT`, and their uniform twins.
+//! Logic and bit operations: `LOP3`, `SHF`, `PRMT`, `POPC`, `FLO`, `BREV`, `BMSK`, `SGXT`, and their uniform forms.
 
 use oriole_sem::bits::{self, Permute};
 use oriole_sem::int::{S32, U32};
@@ -9,8 +9,8 @@ use crate::sass::warp::{Lanes, Place};
 
 use super::operand::{Integer, Typed, accept, binary, ternary, unary};
 
-/// `LOP3.LUT [p,] d, a, b, c, table, q`: any function of three bits, bit by bit; `p` says whether the result is not zero, or `q` (with
-/// `.PAND` and `q`).
+/// `LOP3.LUT [p,] d, a, b, c, table, q`: any bitwise function of three operands, given by its truth table. `p` is (result != 0) or `q`;
+/// with `.PAND`, (result != 0) and `q`.
 pub fn logic(site: &Site<'_>) -> Built {
     accept(site, &[".LUT", ".PAND"])?;
     let both = site.has(".PAND");
@@ -34,7 +34,7 @@ pub fn logic(site: &Site<'_>) -> Built {
     }))
 }
 
-/// The frequent tables without their eight terms.
+/// Makes the action without a predicate result; frequent truth tables get a direct expression.
 fn plain_logic(d: Place, inputs: [Integer; 3], table: u8) -> Action {
     match table {
         0xc0 => ternary(d, inputs, |a, b, _| a & b),
@@ -49,6 +49,7 @@ fn plain_logic(d: Place, inputs: [Integer; 3], table: u8) -> Action {
     }
 }
 
+/// Evaluates a truth table bitwise: bit `4a + 2b + c` of `table` is the result for these input bits.
 #[inline]
 fn table_logic(a: u32, b: u32, c: u32, table: u8) -> u32 {
     let term = |index: u8| {
@@ -59,8 +60,8 @@ fn table_logic(a: u32, b: u32, c: u32, table: u8) -> u32 {
     term(0) | term(1) | term(2) | term(3) | term(4) | term(5) | term(6) | term(7)
 }
 
-/// `SHF d, low, amount, high`: the pair shifted, `.HI` its upper word. The type says how far amounts reach (clamped, or modulo with
-/// `.W`) and what comes in from above.
+/// `SHF d, low, amount, high`: shifts the 64-bit pair `high:low` and returns its lower word, or the upper word with `.HI`. The type
+/// determines the range of the amount (clamped to the width, or modulo the width with `.W`) and whether a right shift is arithmetic.
 pub fn shift(site: &Site<'_>) -> Built {
     accept(site, &[".L", ".R", ".W", ".S64", ".U64", ".S32", ".U32", ".HI"])?;
     let (signed, width) =
@@ -82,7 +83,7 @@ pub fn shift(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `PRMT d, a, selectors, b`: bytes of the pair `b:a`.
+/// `PRMT d, a, selectors, b`: selects bytes of the pair `b:a`.
 pub fn permute(site: &Site<'_>) -> Built {
     accept(site, &[".F4E", ".B4E", ".RC8", ".ECL", ".ECR", ".RC16"])?;
     let mode = site.one_of(&[
@@ -103,7 +104,7 @@ pub fn permute(site: &Site<'_>) -> Built {
     })
 }
 
-/// Four selectors of four bits: a byte, or eight times its sign.
+/// Applies four 4-bit selectors: bits 0 to 2 select a byte, bit 3 replaces it by eight copies of its sign.
 #[inline]
 fn bytes(a: u32, selectors: u32, b: u32) -> u32 {
     let pair = u64::from(b) << 32 | u64::from(a);
@@ -115,7 +116,7 @@ fn bytes(a: u32, selectors: u32, b: u32) -> u32 {
     })
 }
 
-/// `POPC d, a`
+/// `POPC d, a`: number of ones.
 pub fn count(site: &Site<'_>) -> Built {
     accept(site, &[])?;
     let mut operands = site.operands();
@@ -125,7 +126,7 @@ pub fn count(site: &Site<'_>) -> Built {
     Ok(unary(d, a, u32::count_ones))
 }
 
-/// `FLO d, a`: the position of the leading one, or of the leading bit unlike the sign; `.SH` its distance from the top.
+/// `FLO d, a`: position of the leading one (signed: of the highest bit that differs from the sign); with `.SH` its distance from bit 31.
 pub fn leading(site: &Site<'_>) -> Built {
     accept(site, &[".U32", ".SH"])?;
     let (kind, distance) = (if site.has(".U32") { U32 } else { S32 }, site.has(".SH"));
@@ -137,7 +138,7 @@ pub fn leading(site: &Site<'_>) -> Built {
     Ok(unary(d, a, move |a| kind.bfind(a.into(), distance) as u32))
 }
 
-/// `BREV d, a`
+/// `BREV d, a`: reverses the bits.
 pub fn reverse(site: &Site<'_>) -> Built {
     accept(site, &[])?;
     let mut operands = site.operands();
@@ -147,7 +148,7 @@ pub fn reverse(site: &Site<'_>) -> Built {
     Ok(unary(d, a, u32::reverse_bits))
 }
 
-/// `BMSK d, position, length`
+/// `BMSK d, position, length`: a mask of `length` ones from `position` on.
 pub fn mask(site: &Site<'_>) -> Built {
     accept(site, &[".W"])?;
     let clamps = !site.has(".W");
@@ -155,7 +156,7 @@ pub fn mask(site: &Site<'_>) -> Built {
     Ok(binary(d, a, b, move |a, b| bits::bmsk(a.into(), b.into(), clamps) as u32))
 }
 
-/// `SGXT d, a, bits`: the lower bits extended by their sign, or by zeros with `.U32`.
+/// `SGXT d, a, bits`: sign-extends the lowest bits, or zero-extends them with `.U32`.
 pub fn extend(site: &Site<'_>) -> Built {
     accept(site, &[".W", ".U32"])?;
     let (kind, clamps) = (if site.has(".U32") { U32 } else { S32 }, !site.has(".W"));
@@ -163,6 +164,7 @@ pub fn extend(site: &Site<'_>) -> Built {
     Ok(binary(d, a, b, move |a, b| kind.szext(a.into(), b.into(), clamps) as u32))
 }
 
+/// Takes a destination and two integer operands.
 fn two(site: &Site<'_>) -> Result<(Place, Integer, Integer), Unsupported> {
     let mut operands = site.operands();
     let result = (operands.destination()?, operands.integer()?, operands.integer()?);

@@ -1,7 +1,7 @@
-//! Comparisons into predicates and masks: `ISETP`, `FSETP`, `DSETP`, `FSET`, and their uniform twins.
+//! Comparisons into predicates and registers: `ISETP`, `FSETP`, `DSETP`, `FSET`, and their uniform forms.
 //!
-//! All of them join the result of the comparison with a third predicate; the second predicate that they write gets the opposite of the
-//! comparison, joined in the same way.
+//! Each combines the result of the comparison with a third predicate (`.AND`, `.OR`, `.XOR`). The second destination predicate gets the
+//! negated comparison, combined with the same predicate.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ use crate::sass::warp::{Mask, PredicatePlace, PredicateSource, Warp};
 
 use super::operand::{Typed, accept};
 
-/// A relation, or one of the constants that stand in its place.
+/// A relation, or a constant in its place (`.F`, `.T`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     Never,
@@ -24,6 +24,7 @@ pub enum Relation {
 }
 
 impl Relation {
+    /// Returns whether the relation is true for this order; `None` means that an operand is NaN.
     #[inline]
     pub fn of_order(self, order: Option<Ordering>) -> bool {
         match self {
@@ -34,7 +35,7 @@ impl Relation {
     }
 }
 
-/// Spellings of relations.
+/// Relations by their modifiers.
 pub const RELATIONS: [(&str, Relation); 16] = [
     (".F", Relation::Never),
     (".LT", Relation::Holds(Comparison::Lt)),
@@ -54,7 +55,7 @@ pub const RELATIONS: [(&str, Relation); 16] = [
     (".T", Relation::Always),
 ];
 
-/// How the comparison is joined with the third predicate.
+/// How the comparison is combined with the third predicate.
 #[derive(Clone, Copy)]
 pub enum Join {
     And,
@@ -65,6 +66,7 @@ pub enum Join {
 const JOINS: [(&str, Join); 3] = [(".AND", Join::And), (".OR", Join::Or), (".XOR", Join::Xor)];
 
 impl Join {
+    /// Combines a comparison with the third predicate.
     #[inline]
     pub fn of(self, result: Mask, other: Mask) -> Mask {
         match self {
@@ -75,7 +77,7 @@ impl Join {
     }
 }
 
-/// Refuses modifiers that are neither relations nor joins nor among `others`.
+/// Rejects modifiers that are neither relations nor combinations nor in `others`.
 pub fn accept_comparison(site: &Site<'_>, others: &[&str]) -> Result<(), Unsupported> {
     let mut known: Vec<&str> = RELATIONS.iter().map(|&(spelling, _)| spelling).collect();
     known.extend(JOINS.iter().map(|&(spelling, _)| spelling));
@@ -83,13 +85,13 @@ pub fn accept_comparison(site: &Site<'_>, others: &[&str]) -> Result<(), Unsuppo
     super::operand::accept_with(site, &known, &[".H0_H0", ".H1_H1"])
 }
 
-/// The relation and the join of a comparison.
+/// Decodes the relation and the combination.
 pub fn relation(site: &Site<'_>) -> Result<(Relation, Join), Unsupported> {
     let missing = |what: &str| Unsupported(format!("a comparison without {what}"));
     Ok((site.one_of(&RELATIONS).ok_or_else(|| missing("relation"))?, site.one_of(&JOINS).ok_or_else(|| missing("join"))?))
 }
 
-/// Where results go and what they are joined with.
+/// The destinations of a comparison, and the predicate it is combined with.
 #[derive(Clone, Copy)]
 pub struct Outcome {
     pub places: [PredicatePlace; 2],
@@ -98,12 +100,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Writes a comparison and its opposite.
+    /// Writes a comparison and its negation.
     #[inline]
     pub fn write(self, warp: &mut Warp, mask: Mask, result: Mask) {
         self.write_both(warp, mask, [result, !result]);
     }
 
+    /// Writes two separate results.
     #[inline]
     pub fn write_both(self, warp: &mut Warp, mask: Mask, results: [Mask; 2]) {
         let other = warp.read_predicate(self.other);
@@ -113,7 +116,7 @@ impl Outcome {
     }
 }
 
-/// `ISETP p, q, a, b, r [, lower]`: with `.EX` equal upper words leave the decision to `lower`, the comparison of the lower words.
+/// `ISETP p, q, a, b, r [, lower]`: with `.EX`, if the (upper) words are equal, the result is `lower`, the comparison of the lower words.
 pub fn integers(site: &Site<'_>) -> Built {
     accept_comparison(site, &[".U32", ".U64", ".S64", ".EX"])?;
     let (relation, join) = relation(site)?;
@@ -135,7 +138,7 @@ pub fn integers(site: &Site<'_>) -> Built {
     let (a, b) = (operands.integer()?, operands.integer()?);
     let outcome = Outcome { places, join, other: operands.predicate()? };
     let lower = if extended { Some(operands.predicate()?) } else { None };
-    // Turning the sign bit maps the signed order to the unsigned one.
+    // Flipping the sign bit maps the signed order to the unsigned order.
     let flip = if site.has(".U32") { 0 } else { 1 << 31 };
     let Relation::Holds(comparison) = relation else {
         let result = if relation == Relation::Always { !0 } else { 0 };
@@ -157,7 +160,7 @@ pub fn integers(site: &Site<'_>) -> Built {
     }))
 }
 
-/// The order of two singles whose subnormals count, or are zeros.
+/// Compares two singles, with subnormals flushed to zero if `FTZ`.
 #[inline]
 fn single_order<const FTZ: bool>(a: u32, b: u32) -> Option<Ordering> {
     let flush = |x: u32| if FTZ && x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x };
@@ -185,7 +188,7 @@ pub fn singles(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `FSET.BF d, a, b, r`: one or zero as a single.
+/// `FSET.BF d, a, b, r`: writes 1.0 or 0.0.
 pub fn single_set(site: &Site<'_>) -> Built {
     accept_comparison(site, &[".FTZ", ".BF"])?;
     let (relation, join) = relation(site)?;
@@ -204,7 +207,7 @@ pub fn single_set(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `DSETP p, q, a, b, r`. With `.MIN` and `.MAX` the first predicate says that the extreme is `a`, the second that both are NaN.
+/// `DSETP p, q, a, b, r`. With `.MIN` and `.MAX`, `p` is whether the result is `a`, and `q` whether both operands are NaN.
 pub fn doubles(site: &Site<'_>) -> Built {
     accept_comparison(site, &[".MIN", ".MAX"])?;
     let mut operands = site.operands();
@@ -237,8 +240,8 @@ pub fn doubles(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `FCHK p, a, b`: whether the quotient `a / b` needs more care than a reciprocal and two corrections. It is asked for too often rather
-/// than too rarely: for operands that are not normal and for quotients and remainders near the ends of the range.
+/// `FCHK p, a, b`: whether the quotient `a / b` needs the slow path instead of a reciprocal with two corrections. Conservative: also true
+/// for operands that are not normal, and for quotients and remainders near the ends of the exponent range.
 pub fn quotient_check(site: &Site<'_>) -> Built {
     accept(site, &[])?;
     let mut operands = site.operands();
@@ -256,7 +259,7 @@ pub fn quotient_check(site: &Site<'_>) -> Built {
     }))
 }
 
-/// Whether a relation of floats holds, by the reference.
+/// Returns whether a floating-point relation is true, with the reference.
 pub fn holds(relation: Relation, format: oriole_sem::Format, a: u64, b: u64, ftz: bool) -> bool {
     relation.of_order(compare::float_order(format, a, b, ftz))
 }

@@ -1,7 +1,7 @@
-//! Conversions of one number: `F2F`, `F2I`, `I2F`, `I2FP`, `FRND`, `I2I`, and their uniform twins.
+//! Conversions of one number: `F2F`, `F2I`, `I2F`, `I2FP`, `FRND`, `I2I`, and their uniform forms.
 //!
-//! The formats stand among the modifiers; a missing one is `f32` or `s32`. Narrow integers are written to the whole register, extended by
-//! their sign or by zeros; halves are written with zeros above.
+//! The formats are modifiers; a missing one is `f32` or `s32`. Narrow integers are sign- or zero-extended to the whole register; halves are
+//! zero-extended.
 
 use oriole_sem::convert::{self, Overflow, float_to_float, float_to_int, int_to_float};
 use oriole_sem::float::Mode;
@@ -15,22 +15,27 @@ use crate::sass::warp::{Place, Source, Warp, WideLanes, WideSource};
 use super::float::canonical;
 use super::operand::{Typed, accept, accept_with, float_mode, for_active, for_active_wide, unary};
 
+/// Floating-point formats by modifier.
 const FORMATS: [(&str, Format); 4] = [(".F16", F16), (".BF16", BF16), (".F32", F32), (".F64", F64)];
+/// Integer types by modifier.
 const INTEGERS: [(&str, Int); 8] =
     [(".U8", U8), (".S8", S8), (".U16", U16), (".S16", S16), (".U32", U32), (".S32", S32), (".U64", U64), (".S64", S64)];
 const FLOAT_ROUNDINGS: [&str; 4] = [".RM", ".RP", ".RZ", ".FTZ"];
 const INTEGER_ROUNDINGS: [&str; 4] = [".FLOOR", ".CEIL", ".TRUNC", ".FTZ"];
 
+/// Returns the modifiers of a table and further ones.
 fn known<T>(tables: &[(&'static str, T)], others: &[&'static str]) -> Vec<&'static str> {
     tables.iter().map(|&(spelling, _)| spelling).chain(others.iter().copied()).collect()
 }
 
-/// A floating-point operand of any width, with its sign applied.
+/// A floating-point operand of any format, with its sign modifiers applied.
 #[derive(Clone, Copy)]
 struct Number {
+    /// Register of a 32-bit or narrower operand; `source` is used for doubles only.
     source: WideSource,
     narrow: Source,
     format: Format,
+    /// Bit offset of the operand in its register: 16 for `.H1`.
     shift: u32,
     absolute: bool,
     negate: bool,
@@ -61,7 +66,7 @@ impl Number {
     }
 }
 
-/// `d = f(a)` for a result of the given width.
+/// Makes the action `d = f(a)`; `wide` if the result has 64 bits.
 fn converted(d: Place, wide: bool, a: Number, f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let a = a.read(warp);
@@ -73,11 +78,12 @@ fn converted(d: Place, wide: bool, a: Number, f: impl Fn(u64) -> u64 + Send + Sy
     })
 }
 
+/// Takes the destination register or pair.
 fn place(operands: &mut Operands<'_>, wide: bool) -> Result<Place, Unsupported> {
     operands.wide_destination(if wide { 2 } else { 1 })
 }
 
-/// `F2F.to.from d, a`
+/// `F2F.to.from d, a`: converts between floating-point formats.
 pub fn float_to_float_of(site: &Site<'_>) -> Built {
     accept_with(site, &known(&FORMATS, &FLOAT_ROUNDINGS), &[".H1"])?;
     let find = |spelling: &str| FORMATS.iter().find(|(name, _)| *name == spelling).map(|&(_, format)| format);
@@ -97,7 +103,7 @@ pub fn float_to_float_of(site: &Site<'_>) -> Built {
     })
 }
 
-/// `FRND d, a`: the nearest integral value in a direction, in the same format.
+/// `FRND d, a`: rounds to an integral value of the same format.
 pub fn round(site: &Site<'_>) -> Built {
     accept_with(site, &known(&FORMATS, &INTEGER_ROUNDINGS), &[".H1"])?;
     let format = site.one_of(&FORMATS).unwrap_or(F32);
@@ -109,7 +115,7 @@ pub fn round(site: &Site<'_>) -> Built {
     Ok(converted(d, format == F64, a, move |bits| convert::to_integral(format, bits, mode)))
 }
 
-/// `F2I.to.from d, a`: clamped to the type. NaN is the top bit of the type, or zero with `.NTZ`.
+/// `F2I.to.from d, a`: converts to an integer, clamped to its range. NaN becomes the top bit of the type, or zero with `.NTZ`.
 pub fn float_to_integer(site: &Site<'_>) -> Built {
     let mut accepted = known(&FORMATS, &INTEGER_ROUNDINGS);
     accepted.extend(known(&INTEGERS, &[".NTZ"]));
@@ -120,7 +126,7 @@ pub fn float_to_integer(site: &Site<'_>) -> Built {
     let d = place(&mut operands, to.bits == 64)?;
     let a = Number::of(&mut operands, from)?;
     operands.end()?;
-    // The top bit of the type, extended as other results are.
+    // The top bit of the type, extended to the register like other results.
     let nan = if nan_is_zero { 0 } else { to.value(1 << (to.bits - 1)) as u64 };
     if (from, to, mode.rounding, nan_is_zero) == (F32, S32, Rounding::Zero, true) {
         return Ok(converted(d, false, a, |bits| u64::from(f32::from_bits(bits as u32) as i32 as u32)));
@@ -130,7 +136,7 @@ pub fn float_to_integer(site: &Site<'_>) -> Built {
     }))
 }
 
-/// An integer operand, or the byte or half of a register that its suffix names.
+/// An integer operand: a register or pair, or the byte or half of a register that its suffix selects.
 #[derive(Clone, Copy)]
 struct Whole {
     source: WideSource,
@@ -162,7 +168,7 @@ impl Whole {
     }
 }
 
-/// `I2F.to.from d, a` and `I2FP.F32.from d, a`
+/// `I2F.to.from d, a` and `I2FP.F32.from d, a`: converts an integer to floating point.
 pub fn integer_to_float(site: &Site<'_>) -> Built {
     let mut accepted = known(&FORMATS, &FLOAT_ROUNDINGS[..3]);
     accepted.extend(known(&INTEGERS, &[]));
@@ -184,7 +190,7 @@ pub fn integer_to_float(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `I2I.to.S32.SAT d, a`: clamped.
+/// `I2I.to.S32.SAT d, a`: clamps to a narrower integer type.
 pub fn integer_to_integer(site: &Site<'_>) -> Built {
     accept(site, &[".U8", ".S8", ".U16", ".S16", ".S32", ".SAT"])?;
     let to = site.one_of(&INTEGERS[..4]).ok_or_else(|| Unsupported("an integer conversion without type".into()))?;

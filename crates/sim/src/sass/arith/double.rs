@@ -9,13 +9,13 @@ use crate::sass::warp::WideLanes;
 
 use super::operand::{Typed, accept, for_active_wide, rounding};
 
-/// Bits of a result; every NaN is the one the hardware gives.
+/// Returns the bits of a result, with every NaN replaced by the hardware's.
 #[inline]
 pub fn canonical(value: f64) -> u64 {
     if value.is_nan() { F64.canonical_nan() } else { value.to_bits() }
 }
 
-/// Which of the three operations.
+/// The arithmetic operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Add,
@@ -23,7 +23,7 @@ pub enum Kind {
     Fused,
 }
 
-/// `DADD d, a, b`, `DMUL d, a, b`, `DFMA d, a, b, c`: to nearest on the host, else by the reference.
+/// `DADD d, a, b`, `DMUL d, a, b`, `DFMA d, a, b, c`: rounding to nearest with the host's arithmetic, other modes with the reference.
 pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
     accept(site, &[".RM", ".RP", ".RZ"])?;
     let mode = float::Mode::new(rounding(site));

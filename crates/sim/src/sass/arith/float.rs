@@ -1,9 +1,10 @@
-//! Single precision: `FADD`, `FMUL`, `FFMA`, `FMNMX`, `FMNMX3`, the packed `FADD2`, `FMUL2`, `FFMA2`, the mixed `FHADD`, `FHFMA`, and
-//! their uniform twins.
+//! Single precision: `FADD`, `FMUL`, `FFMA`, `FMNMX`, `FMNMX3`, the packed `FADD2`, `FMUL2`, `FFMA2`, the mixed-precision `FHADD`, `FHFMA`,
+//! and their uniform forms.
 //!
-//! To nearest, the host's arithmetic is that of the hardware up to the bits of NaNs; `.FTZ` flushes what is tiny after rounding, which
-//! only differs from flushing the rounded result at the least normal number, where the reference decides. Other roundings go through
-//! double precision with a sticky last bit, or to the reference.
+//! Rounding to nearest uses the host's arithmetic, which equals the hardware's except for NaN payloads. `.FTZ` flushes results that are
+//! subnormal after rounding to 24 bits with unbounded exponent. This differs from flushing the host's result only if that result is the
+//! smallest normal number; then the reference in `oriole_sem` decides. Directed rounding computes in double precision rounded to odd
+//! ([`fused_odd`]), or uses the reference.
 
 use oriole_isa::Value;
 use oriole_sem::convert::{Overflow, float_to_float};
@@ -16,28 +17,32 @@ use crate::sass::warp::{Lanes, Place, Source, Warp, WideLanes, WideSource, lanes
 
 use super::operand::{Single, Typed, accept, accept_with, float_mode, for_active};
 
+/// The NaN that the hardware returns.
 const NAN: u32 = 0x7fff_ffff;
+/// All bits except the sign.
 const MAGNITUDE: u32 = 0x7fff_ffff;
+/// Bits of the smallest normal single, 2^-126.
 const LEAST_NORMAL: u32 = 0x0080_0000;
 
-/// Bits of a result; every NaN is the one the hardware gives.
+/// Returns the bits of a result, with every NaN replaced by the hardware's.
 #[inline]
 pub fn canonical(value: f32) -> u32 {
     if value.is_nan() { NAN } else { value.to_bits() }
 }
 
+/// Flushes a subnormal single to zero of the same sign.
 #[inline]
 pub fn flush(bits: u32) -> u32 {
     if bits & 0x7f80_0000 == 0 { bits & !MAGNITUDE } else { bits }
 }
 
-/// What an operation does with one lane.
+/// An arithmetic operation with `N` operands.
 pub trait Operation<const N: usize>: Copy + Send + Sync + 'static {
-    /// To nearest, on the host.
+    /// Computes the result rounded to nearest, with the host's arithmetic.
     fn native(operands: [f32; N]) -> f32;
-    /// As `x * y + z`.
+    /// Returns operands `[x, y, z]` such that the result is `x * y + z`.
     fn fused(operands: [f32; N]) -> [f64; 3];
-    /// In any mode, by the reference.
+    /// Computes the result in any mode, with the reference.
     fn exact(operands: [u64; N], mode: Mode) -> u64;
 }
 
@@ -90,11 +95,12 @@ impl Operation<3> for Fused {
     }
 }
 
-/// The result of one lane to nearest with `.FTZ` and `.SAT`.
+/// Computes one lane, rounded to nearest, with `.FTZ` and `.SAT`.
 #[inline]
 fn nearest<const N: usize, O: Operation<N>, const FTZ: bool, const SAT: bool>(operands: [u32; N]) -> u32 {
     let operands = if FTZ { operands.map(flush) } else { operands };
     let mut result = canonical(O::native(operands.map(f32::from_bits)));
+    // The host rounded with bounded exponent. Only for exactly the smallest normal number is it unclear whether the value was subnormal.
     if FTZ && result & MAGNITUDE <= LEAST_NORMAL {
         result = if result & MAGNITUDE == LEAST_NORMAL {
             O::exact(operands.map(u64::from), Mode::RN.ftz(true)) as u32
@@ -105,10 +111,12 @@ fn nearest<const N: usize, O: Operation<N>, const FTZ: bool, const SAT: bool>(op
     if SAT { Mode::RN.sat(true).clamp(F32, result.into()) as u32 } else { result }
 }
 
-/// `x * y + z` of singles or halves in double precision, with what was lost as an odd last bit: rounding it once more gives what rounding
-/// the exact value once gives.
+/// Computes `x * y + z` of singles or halves in double precision, rounded to odd: if the sum is inexact, the last bit is set. Rounding the
+/// result once more to a narrower format then equals rounding the exact value once (Boldo and Melquiond 2008). The product of two singles
+/// is exact in double precision; the error of the sum is computed with Knuth's TwoSum.
 #[inline]
 pub fn fused_odd([x, y, z]: [f64; 3]) -> f64 {
+    // 24-bit by 24-bit: exact in 53 bits.
     let product = x * y;
     let sum = product + z;
     let of_z = sum - product;
@@ -116,11 +124,13 @@ pub fn fused_odd([x, y, z]: [f64; 3]) -> f64 {
     if lost == 0.0 || !sum.is_finite() || lost.is_nan() || sum.to_bits() & 1 == 1 {
         return sum;
     }
+    // `sum` is even and inexact: of the two neighbours around the exact value, take the odd one.
     let outward = (lost > 0.0) == (sum > 0.0);
     f64::from_bits(if outward { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
 }
 
-/// The result of one lane in a direction. The signs of zeros and what `.FTZ` decides are left to the reference.
+/// Computes one lane with directed rounding. Zero results (whose sign depends on the mode), non-finite and flushed results are left to the
+/// reference.
 #[inline]
 fn directed<const N: usize, O: Operation<N>>(operands: [u32; N], mode: Mode) -> u32 {
     let operands = if mode.ftz { operands.map(flush) } else { operands };
@@ -131,6 +141,7 @@ fn directed<const N: usize, O: Operation<N>>(operands: [u32; N], mode: Mode) -> 
     if value == 0.0 || !value.is_finite() || mode.ftz && is_small {
         return O::exact(operands.map(u64::from), mode) as u32;
     }
+    // `nearest` may be one unit on the wrong side of `value`; step back towards the requested direction.
     let negative = value < 0.0;
     let (inward, outward) = match mode.rounding {
         Rounding::Down => (!negative && back > value, negative && back > value),
@@ -141,7 +152,7 @@ fn directed<const N: usize, O: Operation<N>>(operands: [u32; N], mode: Mode) -> 
     if mode.sat { mode.clamp(F32, bits.into()) as u32 } else { bits }
 }
 
-/// `d = operation(inputs)`; `zeroing` says that zero times anything is zero.
+/// Makes the action `d = operation(inputs)`; with `zeroing` (`.FMZ`) a zero factor makes the product zero, even times infinity or NaN.
 fn action<const N: usize, O: Operation<N>>(d: Place, inputs: [Single; N], mode: Mode, zeroing: bool) -> Action {
     let whole = |f: fn([u32; N]) -> u32| {
         compute(move |warp, mask| {
@@ -177,16 +188,19 @@ fn action<const N: usize, O: Operation<N>>(d: Place, inputs: [Single; N], mode: 
     }
 }
 
+/// Modifiers of single-precision arithmetic; the first five apply to sums.
 const MODES: [&str; 6] = [".FTZ", ".RM", ".RP", ".RZ", ".SAT", ".FMZ"];
+/// Scales of a product, as powers of two.
 const SCALES: [(&str, i32); 6] = [(".D8", -3), (".D4", -2), (".D2", -1), (".M2", 1), (".M4", 2), (".M8", 3)];
 
-/// `.FMZ` flushes too.
+/// Returns the rounding mode, and whether `.FMZ` is set, which also flushes subnormals.
 fn mode_and_zeroing(site: &Site<'_>) -> (Mode, bool) {
     let zeroing = site.has(".FMZ");
     let mode = float_mode(site);
     (mode.ftz(mode.ftz || zeroing), zeroing)
 }
 
+/// Takes `N` single-precision operands, which must be the last ones.
 fn inputs<const N: usize>(operands: &mut Operands<'_>) -> Result<[Single; N], Unsupported> {
     let mut inputs = [operands.single()?; N];
     for input in &mut inputs[1..] {
@@ -204,7 +218,7 @@ pub fn add(site: &Site<'_>) -> Built {
     Ok(action::<2, Add>(d, inputs(&mut operands)?, float_mode(site), false))
 }
 
-/// `FMUL d, a, b`; `.D2` to `.M8` scale the product before it is rounded.
+/// `FMUL d, a, b`; `.D8` to `.M8` scale the product before it is rounded.
 pub fn multiply(site: &Site<'_>) -> Built {
     let mut known = MODES.to_vec();
     known.extend(SCALES.iter().map(|&(spelling, _)| spelling));
@@ -222,7 +236,7 @@ pub fn multiply(site: &Site<'_>) -> Built {
         for_active(warp, mask, d, |lane| {
             let [a, b] = [a[lane], b[lane]].map(|value| if mode.ftz { flush(value) } else { value });
             let is_zero = zeroing && (a & MAGNITUDE == 0 || b & MAGNITUDE == 0);
-            // Exact: the product has 48 bits.
+            // Exact in double precision: the product has 48 bits.
             let product = if is_zero { 0.0 } else { f64::from(f32::from_bits(a)) * f64::from(f32::from_bits(b)) * factor };
             float_to_float(F32, F64, product.to_bits(), mode, Overflow::Ieee) as u32
         });
@@ -238,7 +252,8 @@ pub fn fused(site: &Site<'_>) -> Built {
     Ok(action::<3, Fused>(d, inputs(&mut operands)?, mode, zeroing))
 }
 
-/// `FMNMX d, a, b, p`: a minimum where `p` holds, else a maximum. With `.XORSIGN` magnitudes are compared.
+/// `FMNMX d, a, b, p`: the minimum where `p` is true, else the maximum. With `.XORSIGN`, magnitudes are compared and the sign is the xor of
+/// both.
 pub fn extreme(site: &Site<'_>) -> Built {
     accept(site, &[".FTZ", ".NAN", ".XORSIGN"])?;
     let mode = ExtremeMode { ftz: site.has(".FTZ"), nan: site.has(".NAN"), xorsign_abs: site.has(".XORSIGN") };
@@ -254,19 +269,20 @@ pub fn extreme(site: &Site<'_>) -> Built {
     }))
 }
 
+/// Returns the minimum or maximum of two singles.
 #[inline]
 fn least_or_greatest(a: u32, b: u32, is_min: bool, mode: ExtremeMode) -> u32 {
     let is_number = |x: u32| x & MAGNITUDE <= 0x7f80_0000;
     if !mode.xorsign_abs && is_number(a) && is_number(b) {
         let [a, b] = if mode.ftz { [flush(a), flush(b)] } else { [a, b] };
-        // Integers that are ordered as the numbers are, -0 below +0.
+        // Map bits to integers that are ordered like the numbers, with -0 below +0.
         let key = |x: u32| (x ^ ((x as i32 >> 31) as u32 >> 1)) as i32;
         return if (key(a) <= key(b)) == is_min { a } else { b };
     }
     float::min_max(F32, if is_min { Extreme::Min } else { Extreme::Max }, a.into(), b.into(), mode) as u32
 }
 
-/// With `.XORSIGN` both operands stand in bars, and the sign comes from what is inside. Immediates have no bars.
+/// Takes an operand of `FMNMX`. With `.XORSIGN` both register operands are written as `|x|`, but their signs are still used.
 fn of_extreme(input: Input, mode: ExtremeMode) -> Result<Single, Unsupported> {
     if !mode.xorsign_abs {
         return Single::of(input);
@@ -278,7 +294,7 @@ fn of_extreme(input: Input, mode: ExtremeMode) -> Result<Single, Unsupported> {
     Single::of(Input { absolute: false, ..input })
 }
 
-/// `FMNMX3 d, a, b, c, p`
+/// `FMNMX3 d, a, b, c, p`: minimum or maximum of three.
 pub fn extreme3(site: &Site<'_>) -> Built {
     accept(site, &[".FTZ", ".NAN"])?;
     let mode = ExtremeMode { ftz: site.has(".FTZ"), nan: site.has(".NAN"), xorsign_abs: false };
@@ -297,12 +313,15 @@ pub fn extreme3(site: &Site<'_>) -> Built {
     }))
 }
 
-/// Two singles in a pair of registers.
+/// An operand of two singles in a register pair.
 #[derive(Clone, Copy)]
 struct Pair {
     source: WideSource,
+    /// Whether the halves are exchanged (`.LO_HI`).
     swapped: bool,
+    /// Bits to keep: clears signs for `|x|`.
     keep: u64,
+    /// Bits to flip: sets signs for `-x`.
     flip: u64,
 }
 
@@ -327,7 +346,7 @@ impl Pair {
     }
 }
 
-/// `FADD2 d, a, b`, `FMUL2 d, a, b`, `FFMA2 d, a, b, c`: the two halves of pairs.
+/// `FADD2 d, a, b`, `FMUL2 d, a, b`, `FFMA2 d, a, b, c`: the operation on both halves of register pairs.
 pub fn pairs<const N: usize, O: Operation<N>>(site: &Site<'_>) -> Built {
     accept_with(site, &MODES, &[".F32x2", ".HI_LO", ".LO_HI"])?;
     let (mode, zeroing) = mode_and_zeroing(site);
@@ -354,7 +373,7 @@ pub fn pairs<const N: usize, O: Operation<N>>(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `FHADD d, a, b` and `FHFMA d, a, b, c`: halves in front, a single last.
+/// `FHADD d, a, b` and `FHFMA d, a, b, c`: the last operand is a single, the others are halves.
 pub fn mixed(site: &Site<'_>, factors: usize) -> Built {
     accept_with(site, &[".BF16", ".RM", ".RP", ".RZ", ".SAT"], &[".H1"])?;
     let format = if site.has(".BF16") { BF16 } else { F16 };
@@ -378,7 +397,7 @@ pub fn mixed(site: &Site<'_>, factors: usize) -> Built {
     }))
 }
 
-/// A half of a register, as a single.
+/// A 16-bit operand that is converted to a single.
 #[derive(Clone, Copy)]
 struct Half {
     input: Input,

@@ -1,7 +1,8 @@
-//! Half precision, two numbers a register: `HADD2`, `HMUL2`, `HFMA2`, `HMNMX2`, `HSET2`, `HSETP2`, in `f16` and `bf16`.
+//! Half precision, two numbers per register: `HADD2`, `HMUL2`, `HFMA2`, `HMNMX2`, `HSET2`, `HSETP2`, in `f16` and `bf16`.
 //!
-//! An operand may have one of its halves in both places (`.H0_H0`, `.H1_H1`). Sums and products of halves are exact in double precision;
-//! a fused one is made exact enough by keeping what was lost as an odd last bit, so that one rounding follows.
+//! An operand may use one of its halves for both (`.H0_H0`, `.H1_H1`). Sums and products of halves are computed in double precision and
+//! rounded once to the half. A fused multiply-add is computed in double precision rounded to odd ([`fused_odd`]), so that the final
+//! rounding equals a single rounding.
 
 use oriole_isa::Value;
 use oriole_sem::convert::{Overflow, float_to_float};
@@ -16,23 +17,28 @@ use super::compare::{Outcome, accept_comparison, holds, relation};
 use super::float::{canonical, fused_odd};
 use super::operand::{Typed, accept_with, float_mode, for_active};
 
+/// Operand suffixes; the last one applies to sums only.
 const SWIZZLES: [&str; 4] = [".H0_H0", ".H1_H1", ".H0_NH1", ".F32"];
 
-/// Two halves with signs and places.
+/// An operand of two halves, with sign modifiers and swizzle.
 #[derive(Clone, Copy)]
 struct Halves {
     source: Source,
-    /// How far each of the results' halves is shifted down.
+    /// For each half of the result, the bit offset of its operand in the register.
     shifts: [u32; 2],
+    /// Bits to keep of each half: all but the sign for `|x|`.
     keep: u32,
+    /// Bits to flip in each half.
     flips: [u32; 2],
-    /// The register holds a single, which is cut to a half (as `cvt.rz.f16.f32` is made of it).
+    /// Whether the register holds a single, which is truncated to a half (used for `cvt.rz.f16.f32`).
     single: bool,
 }
 
+/// Sign bit of a half.
 const SIGN: u32 = 0x8000;
 
 impl Halves {
+    /// Takes an operand; two literals in a row are the halves of one immediate.
     fn of(operands: &mut Operands<'_>) -> Result<Halves, Unsupported> {
         let is_literal = |operands: &Operands<'_>| matches!(operands.peek().map(|operand| &operand.value), Some(Value::Float(..)));
         let first_is_literal = is_literal(operands);
@@ -49,7 +55,7 @@ impl Halves {
         };
         let upper_flip = operands.last_has(".H0_NH1");
         if let (true, Source::Immediate(upper)) = (first_is_literal, source) {
-            // Immediates come upper half first; one alone is for both.
+            // Immediates are written upper half first; a single one is used for both halves.
             let lower = match (is_literal(operands), operands.peek().map(|operand| &operand.value)) {
                 (true, Some(&Value::Float(_, bits))) => {
                     operands.take()?;
@@ -64,7 +70,7 @@ impl Halves {
         Ok(Halves { source, shifts, keep, flips: [flip, flip ^ if upper_flip { SIGN } else { 0 }], single })
     }
 
-    /// The lower and the upper half of each thread.
+    /// Returns the lower halves and the upper halves of all threads.
     #[inline]
     fn read(self, warp: &Warp) -> [Lanes; 2] {
         let mut values = warp.read(self.source);
@@ -76,16 +82,17 @@ impl Halves {
     }
 }
 
+/// Returns the format that the modifiers name.
 fn format(site: &Site<'_>) -> Format {
     if site.has(".BF16_V2") { BF16 } else { F16 }
 }
 
-/// `bf16` or `f16`, chosen where a program is built.
+/// Returns `bf16` or `f16`; resolved at compile time.
 const fn chosen<const BF: bool>() -> Format {
     if BF { BF16 } else { F16 }
 }
 
-/// A half as a single, exactly.
+/// Converts a half to a single; exact.
 #[inline]
 fn widen<const BF: bool>(bits: u32) -> f32 {
     if BF {
@@ -95,14 +102,14 @@ fn widen<const BF: bool>(bits: u32) -> f32 {
         if magnitude >= 0x7c00 {
             f32::from_bits(sign | 0x7f80_0000 | (magnitude & 0x3ff) << 13)
         } else {
-            // Moving the fraction up leaves the exponent too small by the difference of the biases, which a product corrects.
+            // Shifting the fraction into place leaves an exponent too small by the difference of the biases; a multiplication corrects it.
             const BIAS_DIFFERENCE: u32 = (127 + 112) << 23;
             f32::from_bits(magnitude << 13 | sign) * f32::from_bits(BIAS_DIFFERENCE)
         }
     }
 }
 
-/// A double rounded to nearest, ties to even.
+/// Rounds a double to a half, to nearest, ties to even.
 #[inline]
 pub fn narrow<const BF: bool>(value: f64) -> u32 {
     let format = chosen::<BF>();
@@ -110,15 +117,16 @@ pub fn narrow<const BF: bool>(value: f64) -> u32 {
         return format.canonical_nan() as u32;
     }
     let bias = (1 << (format.exponent_bits - 1)) - 1;
+    // Exponent of the result; subnormal results all have the smallest one.
     let exponent = ((value.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(1 - bias);
     let place = exponent - format.fraction_bits as i32;
     let unit = |power: i32| f64::from_bits(((1023 + power) as u64) << 52);
     if !(-1000..=1000).contains(&place) {
         return format.infinity(value < 0.0).unwrap_or(0) as u32;
     }
-    // Next to 2^52 a double has no fraction, so the sum is rounded to an integer, and its lower bits are that integer.
+    // A double near 2^52 has no fraction bits, so the sum is rounded to an integer, which its low bits contain.
     let units = (value.abs() * unit(-place) + unit(52)).to_bits() & ((1 << 52) - 1);
-    // A carry into the next power of two is a carry into the exponent field.
+    // A carry out of the fraction correctly increments the exponent field above it.
     let biased = (exponent + bias) as u64;
     let hidden = 1 << format.fraction_bits;
     let magnitude = if units < hidden { units } else { (biased << format.fraction_bits) + (units - hidden) };
@@ -127,7 +135,7 @@ pub fn narrow<const BF: bool>(value: f64) -> u32 {
     magnitude.min(infinity) as u32 | sign
 }
 
-/// Which arithmetic.
+/// The arithmetic operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Add,
@@ -136,6 +144,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Computes one half with the host's arithmetic, rounded to nearest.
     #[inline]
     fn native<const BF: bool>(self, operands: [u32; 3]) -> u32 {
         let [x, y, z] = operands.map(|bits| f64::from(widen::<BF>(bits)));
@@ -146,6 +155,7 @@ impl Kind {
         })
     }
 
+    /// Computes one half in any mode, with the reference.
     fn exact(self, format: Format, [a, b, c]: [u32; 3], mode: Mode) -> u32 {
         let (a, b, c) = (a.into(), b.into(), c.into());
         (match self {
@@ -156,7 +166,7 @@ impl Kind {
     }
 }
 
-/// Singles as operands are known in sums of `f16` only.
+/// Rejects single-precision operands, which are implemented only for sums of `f16`.
 fn refuse_singles(site: &Site<'_>, kind: Kind) -> Result<(), Unsupported> {
     let has_single = site.instruction.operands.iter().flat_map(suffixes).any(|suffix| suffix == ".F32");
     if has_single && (kind != Kind::Add || format(site) != F16) {
@@ -165,8 +175,8 @@ fn refuse_singles(site: &Site<'_>, kind: Kind) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// `HADD2 d, a, b`, `HMUL2 d, a, b`, `HFMA2 d, a, b, c`. `.MMA` only says where it is done. With `.OOB` a NaN of all ones in a factor
-/// makes the result zero.
+/// `HADD2 d, a, b`, `HMUL2 d, a, b`, `HFMA2 d, a, b, c`. `.MMA` selects another execution unit and does not change the result. With `.OOB`,
+/// a factor with all bits set makes the result zero.
 pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
     accept_with(site, &[".BF16_V2", ".F32", ".FTZ", ".FMZ", ".OOB", ".SAT", ".RELU", ".MMA"], &SWIZZLES)?;
     refuse_singles(site, kind)?;
@@ -207,7 +217,7 @@ pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
     }))
 }
 
-/// Without flushing.
+/// Makes the action for modes that do not flush subnormals.
 fn nearest<const BF: bool>(d: Place, inputs: [Halves; 3], kind: Kind, mode: Mode) -> Action {
     let clamps = mode.sat || mode.relu;
     compute(move |warp, mask| {
@@ -222,7 +232,7 @@ fn nearest<const BF: bool>(d: Place, inputs: [Halves; 3], kind: Kind, mode: Mode
     })
 }
 
-/// `HADD2.F32 d, a, b`: the sum of the lower halves as a single.
+/// `HADD2.F32 d, a, b`: the sum of the lower halves, as a single.
 fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) -> Built {
     if kind != Kind::Add || format(site) != F16 {
         return Err(Unsupported(format!("{} with a single as result", site.opcode().mnemonic())));
@@ -243,7 +253,7 @@ fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) 
     }))
 }
 
-/// `HMNMX2 d, a, b, p`
+/// `HMNMX2 d, a, b, p`: minimum of each half where `p` is true, else maximum.
 pub fn extreme(site: &Site<'_>) -> Built {
     accept_with(site, &[".BF16_V2", ".FTZ", ".NAN", ".XORSIGN"], &SWIZZLES[..3])?;
     let format = format(site);
@@ -254,7 +264,7 @@ pub fn extreme(site: &Site<'_>) -> Built {
     let is_min = operands.predicate()?;
     operands.end()?;
     if mode.xorsign_abs {
-        // Both stand in bars, and the sign comes from what is inside.
+        // Both operands are written as `|x|`, but their signs are still used.
         for input in &mut inputs {
             if input.keep == 0xffff || input.flips != [0, 0] {
                 return Err(Unsupported("`.XORSIGN` of other operands than magnitudes".into()));
@@ -273,7 +283,7 @@ pub fn extreme(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `HSET2 d, a, b, p`: for each half all ones, or the number one with `.BF`.
+/// `HSET2 d, a, b, p`: writes all ones, or 1.0 with `.BF`, to each half for which the comparison is true.
 pub fn set(site: &Site<'_>) -> Built {
     accept_comparison(site, &[".BF16_V2", ".BF", ".FTZ"])?;
     let (relation, join) = relation(site)?;
@@ -298,7 +308,7 @@ pub fn set(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `HSETP2 p, q, a, b, r`: `p` for the lower halves and `q` for the upper ones; with `.H_AND` `p` for both.
+/// `HSETP2 p, q, a, b, r`: `p` is the comparison of the lower halves, `q` of the upper ones; with `.H_AND`, `p` is true if both are.
 pub fn set_predicates(site: &Site<'_>) -> Built {
     accept_comparison(site, &[".BF16_V2", ".H_AND", ".FTZ"])?;
     let (relation, join) = relation(site)?;

@@ -1,7 +1,7 @@
-//! Integer sums and products: `IADD3`, `IADD`, `IMAD`, `LEA`, `IABS`, and their uniform twins.
+//! Integer sums and products: `IADD3`, `IADD`, `IMAD`, `LEA`, `IABS`, and their uniform forms.
 //!
-//! A carry is what a sum of 32-bit (64-bit) terms exceeds the register by, where `-x` counts as `2^32 - x`. A wide product adds 64 bits;
-//! `.HI` keeps the upper half of that sum.
+//! A carry-out is the part of the sum of unsigned 32-bit (64-bit) terms that exceeds the register, where `-x` counts as `2^32 - x`. A wide
+//! product is added to a 64-bit operand; `.HI` keeps the upper half of that sum.
 
 use crate::sass::site::{Input, Operands, Site};
 use crate::sass::step::{Built, Unsupported, compute};
@@ -9,8 +9,8 @@ use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp};
 
 use super::operand::{Integer, Typed, WideInteger, accept, ternary, unary};
 
-/// `IADD3 d, carry1, carry2, a, b, c [, carry-in1, carry-in2]`: the sum of three numbers and up to two carries; what it exceeds 32 bits by
-/// is 0, 1 or 2 and goes to the carries in unary.
+/// `IADD3 d, carry1, carry2, a, b, c [, carry-in1, carry-in2]`: the sum of three terms and up to two carries. The part above 32 bits is 0,
+/// 1 or 2; `carry1` is whether it is at least 1, `carry2` whether it is 2.
 pub fn add3(site: &Site<'_>) -> Built {
     accept(site, &[".X", ".64"])?;
     if site.has(".64") {
@@ -19,13 +19,13 @@ pub fn add3(site: &Site<'_>) -> Built {
     sum::<3>(site)
 }
 
-/// `IADD d, carry, a, b [, carry-in]`
+/// `IADD d, carry, a, b [, carry-in]`: the sum of two terms and a carry.
 pub fn add(site: &Site<'_>) -> Built {
     accept(site, &[".X", ".64"])?;
     if site.has(".64") { wide_sum::<2>(site) } else { sum::<2>(site) }
 }
 
-/// The predicates a sum writes and reads: as many of each as a sum of `terms` can carry.
+/// The carry predicates that a sum writes and reads: one of each for two terms, two for three.
 struct Carries {
     out: [Option<PredicatePlace>; 2],
     into: [PredicateSource; 2],
@@ -33,10 +33,12 @@ struct Carries {
 }
 
 impl Carries {
+    /// Returns the carry-ins; 0 where the instruction has none.
     fn read(&self, warp: &Warp) -> [Mask; 2] {
         [0, 1].map(|index| if self.has_in[index] { warp.read_predicate(self.into[index]) } else { 0 })
     }
 
+    /// Writes the carry-outs that the instruction has.
     fn write(&self, warp: &mut Warp, mask: Mask, bits: [Mask; 2]) {
         for (place, bits) in self.out.iter().zip(bits) {
             if let Some(place) = *place {
@@ -46,6 +48,7 @@ impl Carries {
     }
 }
 
+/// Builds a 32-bit sum of `TERMS` terms.
 fn sum<const TERMS: usize>(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let d = operands.destination()?;
@@ -77,6 +80,7 @@ fn sum<const TERMS: usize>(site: &Site<'_>) -> Built {
     }))
 }
 
+/// Takes the carry-out predicates.
 fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Option<PredicatePlace>; 2], Unsupported> {
     if TERMS == 2 {
         let [carry] = operands.carries::<1>()?;
@@ -86,18 +90,19 @@ fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Optio
     }
 }
 
+/// Takes the carry-in predicates.
 fn carries_in<const TERMS: usize>(
     site: &Site<'_>,
     operands: &mut Operands<'_>,
     out: [Option<PredicatePlace>; 2],
 ) -> Result<Carries, Unsupported> {
     let extended = site.has(".X");
-    // Without `.X` the form has no carry-in, whatever its hidden bits say.
+    // Without `.X` there is no carry-in, whatever the predicate fields of the encoding contain.
     let into = if extended { [operands.optional_predicate()?, operands.optional_predicate()?] } else { [PredicateSource::TRUE; 2] };
     Ok(Carries { out, into, has_in: [extended, extended && TERMS == 3] })
 }
 
-/// The summand of each thread: `-x` counts as `2^32 - x`, `~x` as the complement.
+/// Returns the term of each thread: `-x` counts as `2^32 - x`, `~x` is the complement.
 fn term(warp: &Warp, input: Input) -> [u64; 32] {
     warp.read(input.source).map(|value| match (input.negate, input.invert) {
         (true, _) => (1 << 32) - u64::from(value),
@@ -106,7 +111,7 @@ fn term(warp: &Warp, input: Input) -> [u64; 32] {
     })
 }
 
-/// The same on pairs of registers.
+/// Builds a 64-bit sum of `TERMS` terms in register pairs.
 fn wide_sum<const TERMS: usize>(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let d = operands.wide_destination(2)?;
@@ -148,7 +153,7 @@ pub fn multiply_add(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `.WIDE` and `.HI`: 64 bits are added to the product; the carry is that of the 64-bit sum.
+/// Builds `IMAD.WIDE` and `IMAD.HI`: adds a 64-bit operand to the 64-bit product; the carry-out is that of the 64-bit sum.
 fn wide_multiply_add<const SIGNED: bool>(site: &Site<'_>) -> Built {
     let high = site.has(".HI");
     let extended = site.has(".X");
@@ -187,8 +192,8 @@ fn wide_multiply_add<const SIGNED: bool>(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `LEA d, carry, a, b [, a-high], shift [, carry-in]`: `(a << shift) + b`; `.HI` takes the upper word of the shifted pair. Signs of `a`
-/// apply after the shift.
+/// `LEA d, carry, a, b [, a-high], shift [, carry-in]`: `(a << shift) + b`. With `.HI`, the upper word of the shifted pair `a-high:a` is
+/// added. Sign modifiers of `a` apply after the shift.
 pub fn shift_add(site: &Site<'_>) -> Built {
     accept(site, &[".X", ".HI", ".SX32"])?;
     let (high, by_sign, extended) = (site.has(".HI"), site.has(".SX32"), site.has(".X"));
@@ -225,7 +230,7 @@ pub fn shift_add(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `IABS d, a`
+/// `IABS d, a`: absolute value.
 pub fn absolute(site: &Site<'_>) -> Built {
     accept(site, &[])?;
     let mut operands = site.operands();

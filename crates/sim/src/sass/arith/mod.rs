@@ -1,18 +1,18 @@
-//! Arithmetic families: instructions that compute registers and predicates from registers, of both datapaths.
+//! Arithmetic families: instructions that compute registers and predicates from registers, on both datapaths.
 //!
 //! | module | instructions |
 //! |---|---|
-//! | [`integer`] | sums, products and their carries |
+//! | [`integer`] | sums, products and carries |
 //! | [`packed`] | minima, maxima, packed sums, dot products |
-//! | [`bits`] | logic, shifts, permutations, counts |
+//! | [`bits`] | logic, shifts, permutations, bit counts |
 //! | [`compare`] | comparisons into predicates |
-//! | [`select`] | choices, logic of predicates |
+//! | [`select`] | selection, predicate logic |
 //! | [`float`], [`double`], [`half`] | floating-point arithmetic |
 //! | [`mufu`] | approximations |
 //! | [`convert`], [`pack`] | conversions |
 //!
-//! Exact results come from `oriole_sem`; the host's arithmetic is used where it is the same. Each builder names the modifiers that it
-//! knows ([`operand::accept`]) and refuses the rest.
+//! Exact results come from `oriole_sem`; the host's arithmetic is used where it is bit-identical, because it is faster. Each builder lists
+//! the modifiers it implements ([`operand::accept`]) and rejects all others.
 
 mod bits;
 mod compare;
@@ -34,7 +34,7 @@ use oriole_isa::Opcode;
 use super::site::Site;
 use super::step::{Built, Unsupported};
 
-/// What an arithmetic instruction does; none if the opcode belongs to no family here.
+/// Builds the action of an arithmetic instruction; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::IADD3 | Opcode::UIADD3 => integer::add3(site),

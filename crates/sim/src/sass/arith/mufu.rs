@@ -1,8 +1,9 @@
 //! `MUFU`: the approximations of the special function unit.
 //!
-//! The hardware's bits are not known, only bounds of their error. Here every function is computed in double precision and rounded once,
-//! which is inside all bounds. What is known and kept: operands and results of `f32` and `bf16` below the normal range are flushed
-//! (except for `.TANH`), sine and cosine take turns of the circle rather than radians, and the `64H` pair reads and writes upper words of doubles.
+//! The exact bits of the hardware are unknown; only error bounds are published. Here every function is computed in double precision and
+//! rounded once, which is within all bounds. Known properties are kept: subnormal operands and results of `f32` and `bf16` are flushed to
+//! zero (except for `.TANH`), sine and cosine take their argument in turns (1.0 = full circle), and the `64H` forms read and write upper
+//! words of doubles.
 
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::Mode;
@@ -14,6 +15,7 @@ use crate::sass::step::{Built, Unsupported, compute};
 use super::float::{canonical, flush};
 use super::operand::{Typed, accept_with, for_active};
 
+/// The approximated function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Function {
     Cos,
@@ -38,9 +40,10 @@ const FUNCTIONS: [(&str, Function); 8] = [
 ];
 
 impl Function {
+    /// Evaluates the function in double precision.
     fn of(self, x: f64) -> f64 {
         match self {
-            // Whole turns are dropped exactly before the angle is rounded.
+            // Drop whole turns first, which is exact, so that large arguments stay accurate.
             Function::Cos => (x.fract() * std::f64::consts::TAU).cos(),
             Function::Sin => (x.fract() * std::f64::consts::TAU).sin(),
             Function::Ex2 => x.exp2(),
@@ -52,11 +55,13 @@ impl Function {
         }
     }
 
+    /// Evaluates the function on a single, given and returned as bits.
     fn of_single(self, bits: u32) -> u32 {
         let apply = |bits: u32| canonical(self.of(f64::from(f32::from_bits(bits))) as f32);
         if self == Function::Tanh { apply(bits) } else { flush(apply(flush(bits))) }
     }
 
+    /// Evaluates the function on an `f16` or `bf16`, given and returned as bits.
     fn of_half(self, format: Format, bits: u32) -> u32 {
         let flush = |bits: u64| if format == BF16 && self != Function::Tanh { BF16.flush(bits) } else { bits };
         let wide = float_to_float(F64, format, flush(bits.into()), Mode::RN, Overflow::Ieee);
@@ -65,7 +70,7 @@ impl Function {
     }
 }
 
-/// The upper word of `1 / x` or `1 / sqrt(x)`, of the upper word of `x`.
+/// Returns the upper word of `1 / x` (with `root`: `1 / sqrt(x)`) for the upper word of a double `x`.
 fn of_upper_word(root: bool, upper: u32) -> u32 {
     let value = f64::from_bits(u64::from(upper) << 32);
     let value = if value.is_subnormal() { 0.0_f64.copysign(value) } else { value };
@@ -80,7 +85,7 @@ fn of_upper_word(root: bool, upper: u32) -> u32 {
     (bits >> 32) as u32
 }
 
-/// `MUFU.function d, a`
+/// `MUFU.function d, a`: on a single, or on one or both halves of a register.
 pub fn approximate(site: &Site<'_>) -> Built {
     let mut known = vec![".F16", ".BF16", ".F16x2", ".BF16x2", ".BF16_V2", ".RCP64H", ".RSQ64H"];
     known.extend(FUNCTIONS.iter().map(|&(spelling, _)| spelling));
@@ -118,7 +123,7 @@ pub fn approximate(site: &Site<'_>) -> Built {
     }))
 }
 
-/// An immediate of the pair is an upper word too.
+/// Builds `MUFU.RCP64H` and `MUFU.RSQ64H`. An immediate operand is an upper word too.
 fn upper_word(mut operands: Operands<'_>, d: crate::sass::warp::Place, root: bool) -> Built {
     let a = operands.single()?;
     operands.end()?;

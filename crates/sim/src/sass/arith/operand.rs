@@ -1,7 +1,7 @@
-//! What the arithmetic families share: which modifiers a builder knows, operands with their signs made ready, and loops over lanes.
+//! Shared by the arithmetic families: checks of modifiers, operands with their sign modifiers applied, and loops over lanes.
 //!
-//! A builder first calls [`accept`] with every modifier that it consumes; anything else is refused, so that no modifier is ever ignored.
-//! Signs become masks, which cost one operation and no decision in a lane.
+//! A builder first calls [`accept`] with every modifier it implements; any other modifier is rejected, so that none is silently ignored.
+//! Sign modifiers become masks, so that reading an operand costs one operation per lane and no branch.
 
 use oriole_isa::Value;
 use oriole_sem::float::Mode;
@@ -11,12 +11,12 @@ use crate::sass::site::{self, Input, Operands, Site, WideInput};
 use crate::sass::step::{Action, Unsupported, compute};
 use crate::sass::warp::{Lanes, Mask, Place, PredicatePlace, PredicateSource, Source, Warp, WideLanes, WideSource, lanes_of};
 
-/// Refuses modifiers that the builder does not know, and all suffixes of operands.
+/// Rejects modifiers that the builder does not implement, and all operand suffixes.
 pub fn accept(site: &Site<'_>, modifiers: &[&str]) -> Result<(), Unsupported> {
     accept_with(site, modifiers, &[])
 }
 
-/// Refuses modifiers and suffixes of operands that the builder does not know.
+/// Rejects modifiers and operand suffixes that the builder does not implement.
 pub fn accept_with(site: &Site<'_>, modifiers: &[&str], suffixes: &[&str]) -> Result<(), Unsupported> {
     for symbol in &site.instruction.modifiers {
         if !modifiers.contains(&symbol.spelling()) {
@@ -31,7 +31,7 @@ pub fn accept_with(site: &Site<'_>, modifiers: &[&str], suffixes: &[&str]) -> Re
     Ok(())
 }
 
-/// The modifiers of rounding: none is to nearest.
+/// Decodes the rounding mode; to nearest if none is named.
 pub fn rounding(site: &Site<'_>) -> Rounding {
     let choices =
         [(".RM", Rounding::Down), (".RP", Rounding::Up), (".RZ", Rounding::Zero), (".FLOOR", Rounding::Down), (".CEIL", Rounding::Up)];
@@ -39,20 +39,23 @@ pub fn rounding(site: &Site<'_>) -> Rounding {
     site.one_of(&choices).or(site.one_of(&truncation)).unwrap_or(Rounding::NearestEven)
 }
 
-/// Rounding, `.FTZ`, `.SAT` and `.RELU`.
+/// Decodes rounding mode, `.FTZ`, `.SAT` and `.RELU`.
 pub fn float_mode(site: &Site<'_>) -> Mode {
     Mode::new(rounding(site)).ftz(site.has(".FTZ")).sat(site.has(".SAT")).relu(site.has(".RELU"))
 }
 
-/// A 32-bit operand of integer arithmetic: `-x` and `~x` applied.
+/// A 32-bit integer operand with `-x` or `~x` applied.
 #[derive(Clone, Copy)]
 pub struct Integer {
     source: Source,
+    /// Bits to flip: all for `-x` and `~x`.
     flip: u32,
+    /// Number to add after flipping: 1 for `-x`.
     add: u32,
 }
 
 impl Integer {
+    /// Makes the operand; `|x|` is not supported on integers.
     pub fn of(input: Input) -> Result<Integer, Unsupported> {
         if input.absolute {
             return Err(Unsupported("magnitude of an integer".into()));
@@ -67,7 +70,7 @@ impl Integer {
     }
 }
 
-/// A 64-bit operand of integer arithmetic.
+/// A 64-bit integer operand with `-x` or `~x` applied.
 #[derive(Clone, Copy)]
 pub struct WideInteger {
     source: WideSource,
@@ -89,24 +92,27 @@ impl WideInteger {
         warp.read_wide(self.source).map(|value| (value ^ self.flip).wrapping_add(self.add))
     }
 
-    /// What counts for a carry: `-x` is `2^64 - x`.
+    /// Returns the value as a term for carry computation, where `-x` counts as `2^64 - x` (so `-0` is `2^64`).
     #[inline]
     pub fn term(self, warp: &Warp) -> [u128; 32] {
         warp.read_wide(self.source).map(|value| u128::from(value ^ self.flip) + u128::from(self.add))
     }
 }
 
-/// A single precision operand: `|x|` and `-x` applied to its sign bit.
+/// A single-precision operand with `|x|` and `-x` applied to its sign bit.
 #[derive(Clone, Copy)]
 pub struct Single {
     source: Source,
+    /// Bits to keep: all but the sign for `|x|`.
     keep: u32,
+    /// Bits to flip: the sign for `-x`.
     flip: u32,
 }
 
 const SIGN: u32 = 1 << 31;
 
 impl Single {
+    /// Makes the operand; `~x` is not supported on floats.
     pub fn of(input: Input) -> Result<Single, Unsupported> {
         if input.invert {
             return Err(Unsupported("complement of a floating-point number".into()));
@@ -121,7 +127,7 @@ impl Single {
     }
 }
 
-/// A double precision operand.
+/// A double-precision operand with `|x|` and `-x` applied to its sign bit.
 #[derive(Clone, Copy)]
 pub struct Double {
     source: WideSource,
@@ -146,17 +152,17 @@ impl Double {
     }
 }
 
-/// Operands by their meaning.
+/// Takes operands by their type.
 pub trait Typed {
     fn integer(&mut self) -> Result<Integer, Unsupported>;
     fn wide_integer(&mut self) -> Result<WideInteger, Unsupported>;
     fn single(&mut self) -> Result<Single, Unsupported>;
     fn double(&mut self) -> Result<Double, Unsupported>;
-    /// Predicates that are written, if the next operands are some; those that are left out or `PT` are `None`.
+    /// Takes up to `N` destination predicates if predicates are next; omitted ones and `PT` are `None`.
     fn carries<const N: usize>(&mut self) -> Result<[Option<PredicatePlace>; N], Unsupported>;
-    /// Predicates that an instruction could write but whose meaning is not known: they must be `PT`.
+    /// Takes destination predicates whose meaning is not implemented; they must be `PT`.
     fn unused_predicates(&mut self, count: usize) -> Result<(), Unsupported>;
-    /// No operand is left.
+    /// Checks that no operand is left.
     fn end(&self) -> Result<(), Unsupported>;
 }
 
@@ -203,7 +209,7 @@ impl Typed for Operands<'_> {
     }
 }
 
-/// `d = f(lane values)` for active threads only, for functions that cost more than a loop over all lanes saves.
+/// Writes `d = f(lane)` for the active threads only; for functions too expensive to evaluate for inactive lanes.
 #[inline]
 pub fn for_active(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u32) {
     let mut values: Lanes = [0; 32];
@@ -213,7 +219,7 @@ pub fn for_active(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u3
     warp.write(d, mask, &values);
 }
 
-/// The same on 64 bits.
+/// Like [`for_active`], with 64-bit results.
 #[inline]
 pub fn for_active_wide(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u64) {
     let mut values: WideLanes = [0; 32];
@@ -223,7 +229,7 @@ pub fn for_active_wide(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) 
     warp.write_wide(d, mask, &values);
 }
 
-/// `d = f(a)` on integers.
+/// Makes the action `d = f(a)` on integers.
 pub fn unary(d: Place, a: Integer, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let values = a.read(warp).map(&f);
@@ -231,7 +237,7 @@ pub fn unary(d: Place, a: Integer, f: impl Fn(u32) -> u32 + Send + Sync + 'stati
     })
 }
 
-/// `d = f(a, b)` on integers.
+/// Makes the action `d = f(a, b)` on integers.
 pub fn binary(d: Place, a: Integer, b: Integer, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b) = (a.read(warp), b.read(warp));
@@ -240,7 +246,7 @@ pub fn binary(d: Place, a: Integer, b: Integer, f: impl Fn(u32, u32) -> u32 + Se
     })
 }
 
-/// `d = f(a, b, c)` on integers.
+/// Makes the action `d = f(a, b, c)` on integers.
 pub fn ternary(d: Place, [a, b, c]: [Integer; 3], f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b, c) = (a.read(warp), b.read(warp), c.read(warp));
@@ -249,7 +255,7 @@ pub fn ternary(d: Place, [a, b, c]: [Integer; 3], f: impl Fn(u32, u32, u32) -> u
     })
 }
 
-/// `d = p ? f(a, b) : g(a, b)` where the predicate may be known.
+/// Makes the action `d = first ? f(a, b) : g(a, b)`; faster if the predicate is the constant true.
 pub fn chosen(
     d: Place,
     a: Integer,

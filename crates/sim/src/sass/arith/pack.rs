@@ -1,7 +1,7 @@
-//! Conversions that pack: `F2FP` to and from formats of 4, 6, 8 and 16 bits, `I2IP`, `F2IP`.
+//! Packing conversions: `F2FP` between formats of 4, 6, 8, 16 and 32 bits, `I2IP`, `F2IP`.
 //!
-//! Two results go side by side, that of the first operand above that of the second. `MERGE_C` puts what it makes below the lower half
-//! of a third operand (or, with `.H1`, its upper half).
+//! Two results are packed next to each other, the result of the first operand above that of the second. `MERGE_C` places the new bits below
+//! the lower half of a third operand (with `.H1`: below its upper half).
 
 use oriole_sem::convert::{Overflow, float_to_float, float_to_int, tf32_register};
 use oriole_sem::float::Mode;
@@ -15,7 +15,7 @@ use crate::sass::warp::{Place, Row, Source};
 use super::half::narrow;
 use super::operand::{Integer, Typed, accept_with, float_mode, for_active, ternary};
 
-/// A format of `F2FP`: a float, or a power of two without sign and fraction.
+/// A number format of `F2FP`: a float, or an exponent without sign and fraction (`ue8m0`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Packed {
     Float(Format),
@@ -36,7 +36,7 @@ const FORMATS: [(&str, Packed); 10] = [
 ];
 
 impl Packed {
-    /// Bits that a number takes; those of six bits take eight.
+    /// Returns the number of bits of a packed element; 6-bit formats occupy 8 bits.
     fn bits(self) -> u32 {
         match self {
             Packed::Float(format) if format == E2M1 => 4,
@@ -47,7 +47,7 @@ impl Packed {
     }
 }
 
-/// How one number is converted.
+/// The conversion of one element.
 #[derive(Clone, Copy)]
 struct Conversion {
     to: Packed,
@@ -57,6 +57,7 @@ struct Conversion {
 }
 
 impl Conversion {
+    /// Converts one element.
     fn apply(self, bits: u32) -> u32 {
         let bits = u64::from(bits);
         (match (self.to, self.from) {
@@ -72,13 +73,14 @@ impl Conversion {
     }
 }
 
-/// The exponent of a magnitude as `ue8m0`, rounded up or towards zero. Infinity without clamping is NaN, as the format has none.
+/// Converts the magnitude of a single to `ue8m0`, rounded up or towards zero. The format has no infinity: it becomes NaN, or with `finite`
+/// the largest value.
 fn scale_of(single: u32, up: bool, finite: bool) -> u8 {
     let magnitude = single & 0x7fff_ffff;
     if magnitude > 0x7f80_0000 {
         return 0xff;
     }
-    // Subnormal singles are below 2^-126: the least scale is 2^-127, and what is above it rounds up to 2^-126.
+    // Subnormals are below 2^-126. The smallest scale is 2^-127 = bits 0x0040_0000; larger subnormals round up to 2^-126.
     let (exponent, inexact) = match magnitude >> 23 {
         0 => (0, magnitude > 0x0040_0000),
         exponent => (exponent, magnitude & 0x7f_ffff != 0),
@@ -95,6 +97,7 @@ fn scale_of(single: u32, up: bool, finite: bool) -> u8 {
     }
 }
 
+/// Converts `ue8m0` to `bf16`; exact.
 fn scale_to_bf16(scale: u8) -> u16 {
     match scale {
         0xff => 0x7fff,
@@ -103,7 +106,7 @@ fn scale_to_bf16(scale: u8) -> u16 {
     }
 }
 
-/// `F2FP`
+/// `F2FP`: packs or unpacks one or two elements, and merges them with a third operand.
 pub fn floats(site: &Site<'_>) -> Built {
     let mut known: Vec<&str> = FORMATS.iter().map(|&(spelling, _)| spelling).collect();
     known.extend([".SATFINITE", ".RELU", ".RZ", ".RP", ".PACK_AB", ".PACK_B", ".PACK_AB_MERGE_C", ".UNPACK_B", ".UNPACK_B_MERGE_C"]);
@@ -137,7 +140,7 @@ pub fn floats(site: &Site<'_>) -> Built {
         return Ok(if to == BF16 { two_halves::<true>(d, a, b, mode, finite) } else { two_halves::<false>(d, a, b, mode, finite) });
     }
     let width = to.bits();
-    // How many bits are new; merging is known for whole halves only.
+    // Number of bits produced; merging is only implemented for 16 of them.
     let new_bits = if takes_two || unpacks { 2 * width } else { width };
     if let Some((source, _)) = c
         && new_bits != 16
@@ -166,7 +169,7 @@ pub fn floats(site: &Site<'_>) -> Built {
     }))
 }
 
-/// The frequent case: two singles to nearest.
+/// Makes the action of the most frequent case: two singles to two halves, rounded to nearest.
 fn two_halves<const BF: bool>(d: Place, a: Source, b: Source, mode: Mode, finite: bool) -> Action {
     let to = if BF { BF16 } else { F16 };
     compute(move |warp, mask| {
@@ -180,6 +183,7 @@ fn two_halves<const BF: bool>(d: Place, a: Source, b: Source, mode: Mode, finite
     })
 }
 
+/// Takes an operand without sign modifiers.
 fn plain(operands: &mut Operands<'_>) -> Result<Source, Unsupported> {
     let Input { source, negate, absolute, invert } = operands.input()?;
     if negate || absolute || invert {
@@ -188,6 +192,7 @@ fn plain(operands: &mut Operands<'_>) -> Result<Source, Unsupported> {
     Ok(source)
 }
 
+/// Returns the bit offset of the byte or half that the last operand's suffix selects.
 fn suffix_shift(operands: &Operands<'_>) -> u32 {
     [(".B1", 8), (".B2", 16), (".B3", 24), (".H1", 16)].iter().find(|(suffix, _)| operands.last_has(suffix)).map_or(0, |&(_, shift)| shift)
 }
@@ -199,7 +204,7 @@ const S4: Int = Int { bits: 4, signed: true };
 const INTEGERS: [(&str, Int); 8] =
     [(".U2", U2), (".S2", S2), (".U4", U4), (".S4", S4), (".U8", U8), (".S8", S8), (".U16", U16), (".S16", S16)];
 
-/// `I2IP.type.S32.SAT d, a, b, c`: two clamped integers in front of as many bits of `c` as fit.
+/// `I2IP.type.S32.SAT d, a, b, c`: two clamped integers, below as many low bits of `c` as fit.
 pub fn integers(site: &Site<'_>) -> Built {
     let mut known: Vec<&str> = INTEGERS.iter().map(|&(spelling, _)| spelling).collect();
     known.extend([".S32", ".SAT"]);
@@ -210,7 +215,7 @@ pub fn integers(site: &Site<'_>) -> Built {
     let d = operands.destination()?;
     let (a, b) = (operands.integer()?, operands.integer()?);
     let c = operands.integer()?;
-    // `.24` and `.28` say how many bits of the third operand stay; without `.H1` it is the lower half otherwise.
+    // `.24` and `.28` state how many bits of the third operand remain; other sizes use its lower half (with `.H1`: its upper half).
     let is_expected = match to.bits {
         2 => operands.last_has(".28"),
         4 => operands.last_has(".24"),
@@ -228,12 +233,12 @@ pub fn integers(site: &Site<'_>) -> Built {
     Ok(packed(d, [a, b, c], to.bits, shift, one))
 }
 
-/// Two new elements below the lower bits of `c`.
+/// Makes the action: two new elements below the low bits of `c`.
 fn packed(d: Place, inputs: [Integer; 3], bits: u32, shift: u32, one: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
     ternary(d, inputs, move |a, b, c| one(b) | one(a) << bits | (c >> shift).checked_shl(2 * bits).unwrap_or(0))
 }
 
-/// `F2IP.type.F32 d, a, b, c`: two singles as bytes, and the lower half of `c` above them.
+/// `F2IP.type.F32 d, a, b, c`: two singles converted to bytes, below the lower half of `c`.
 pub fn floats_to_integers(site: &Site<'_>) -> Built {
     accept_with(site, &[".U8", ".S8", ".F32", ".TRUNC", ".NTZ"], &[".H1"])?;
     let to = if site.has(".U8") { U8 } else { S8 };

@@ -1,7 +1,7 @@
-//! Integer minima and maxima, sums of packed numbers, and dot products: `IMNMX`, `VIMNMX`, `VIMNMX3`, `VIADDMNMX`, `VIADD`,
-//! `VABSDIFF`, `VABSDIFF4`, `IDP`.
+//! Integer minima and maxima, sums of packed integers, and dot products: `IMNMX`, `VIMNMX`, `VIMNMX3`, `VIADDMNMX`, `VIADD`, `VABSDIFF`,
+//! `VABSDIFF4`, `IDP`.
 //!
-//! A register holds one number of 32 bits, two of 16 or four of 8; [`Layout`] says which, and every operation works element by element.
+//! A register holds one integer of 32 bits, two of 16 or four of 8 bits ([`Layout`]); every operation works element by element.
 
 use oriole_sem::int::{Int, S8, S16, S32, S64, U8, U16, U32, U64};
 
@@ -11,7 +11,7 @@ use crate::sass::warp::{Place, PredicateSource};
 
 use super::operand::{Integer, Typed, accept, binary, chosen, ternary};
 
-/// The element type of a register.
+/// The element type of a register, and thereby the number of its elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Layout {
     element: Int,
@@ -20,6 +20,7 @@ struct Layout {
 impl Layout {
     const WORD: Layout = Layout { element: S32 };
 
+    /// Decodes the element type from the modifiers; 32 bits, signed, if none is named.
     fn of(site: &Site<'_>) -> Layout {
         let element = site.one_of(&[
             (".U32", U32),
@@ -34,7 +35,7 @@ impl Layout {
         element.map_or(Layout::WORD, |element| Layout { element })
     }
 
-    /// Applies a function to the values of each element; the results wrap.
+    /// Applies `f` to each pair of elements; results are truncated to the element size.
     #[inline]
     fn map2(self, a: u32, b: u32, f: impl Fn(i64, i64) -> i64) -> u32 {
         let bits = self.element.bits;
@@ -45,6 +46,7 @@ impl Layout {
         })
     }
 
+    /// Returns the element at bit offset `at`, sign- or zero-extended.
     #[inline]
     fn element_at(self, register: u32, at: u32) -> i64 {
         let unused = 32 - self.element.bits;
@@ -53,9 +55,10 @@ impl Layout {
     }
 }
 
+/// All modifiers of the `VI*` instructions; the first seven apply to minima and maxima.
 const TYPES: [&str; 10] = [".U32", ".S32", ".U16x2", ".S16x2", ".U8x4", ".S8x4", ".RELU", ".32", ".16x2", ".ISAT"];
 
-/// A minimum if the predicate holds, else a maximum, and with `.RELU` not below zero.
+/// Makes the action: the minimum if the predicate is true, else the maximum, and with `.RELU` at least zero.
 fn extreme(site: &Site<'_>, d: Place, a: Integer, b: Integer, is_min: PredicateSource) -> Action {
     let (layout, relu) = (Layout::of(site), site.has(".RELU"));
     match (layout.element.bits, layout.element.signed, relu) {
@@ -70,7 +73,7 @@ fn extreme(site: &Site<'_>, d: Place, a: Integer, b: Integer, is_min: PredicateS
     }
 }
 
-/// `IMNMX d, a, b, p`; on newer machines with two predicates to write and one more to read.
+/// `IMNMX d, a, b, p`; newer targets add two destination predicates and one source predicate.
 pub fn min_max(site: &Site<'_>) -> Built {
     accept(site, &[".U32", ".U64", ".S64"])?;
     let wide = site.one_of(&[(".U64", U64), (".S64", S64)]);
@@ -98,7 +101,7 @@ pub fn min_max(site: &Site<'_>) -> Built {
     }))
 }
 
-/// The last predicate of the newer `IMNMX` is only known as `!PT`.
+/// Takes the last predicate of the newer `IMNMX`, which must be `!PT`; other values are not supported.
 fn rejects_false(operands: &mut crate::sass::site::Operands<'_>) -> Result<(), Unsupported> {
     if operands.left() == 0 {
         return Ok(());
@@ -108,7 +111,7 @@ fn rejects_false(operands: &mut crate::sass::site::Operands<'_>) -> Result<(), U
     if is_constant && operand.not { Ok(()) } else { Err(Unsupported("a minimum with a second predicate".into())) }
 }
 
-/// `VIMNMX d, [p, p,] a, b, p`
+/// `VIMNMX d, [p, p,] a, b, p`: minimum or maximum.
 pub fn video_min_max(site: &Site<'_>) -> Built {
     accept(site, &TYPES[..7])?;
     let mut operands = site.operands();
@@ -120,7 +123,7 @@ pub fn video_min_max(site: &Site<'_>) -> Built {
     Ok(extreme(site, d, a, b, is_min))
 }
 
-/// `VIMNMX3 d, a, b, c, p` and `VIADDMNMX d, a, b, c, p`: the first is an extreme of three, the second of `a + b` and `c`.
+/// `VIMNMX3 d, a, b, c, p`: minimum or maximum of three; `VIADDMNMX d, a, b, c, p`: of `a + b` and `c`.
 pub fn video_min_max3(site: &Site<'_>, adds: bool) -> Built {
     accept(site, &TYPES[..7])?;
     let (layout, relu) = (Layout::of(site), site.has(".RELU"));
@@ -142,8 +145,9 @@ pub fn video_min_max3(site: &Site<'_>, adds: bool) -> Built {
     }))
 }
 
-/// Operands whose sign would apply to each element.
+/// Takes operands whose negation would apply to each element.
 trait Elements {
+    /// Takes an integer operand; a negated operand of several elements is not supported.
     fn integer_elements(&mut self, layout: Layout) -> Result<Integer, Unsupported>;
 }
 
@@ -157,7 +161,7 @@ impl Elements for crate::sass::site::Operands<'_> {
     }
 }
 
-/// `VIADD d, a, b`: element by element, wrapping, or clamped with `.ISAT`.
+/// `VIADD d, a, b`: sum per element, wrapping, or clamped with `.ISAT`.
 pub fn video_add(site: &Site<'_>) -> Built {
     accept(site, &TYPES)?;
     let layout = Layout::of(site);
@@ -199,7 +203,7 @@ pub fn difference(site: &Site<'_>) -> Built {
     })
 }
 
-/// `VABSDIFF4 d, a, b, c`: differences of bytes; `.ACC` adds them and `c`.
+/// `VABSDIFF4 d, a, b, c`: absolute differences of bytes; `.ACC` sums them and `c`.
 pub fn differences(site: &Site<'_>) -> Built {
     accept(site, &[".U8", ".ACC"])?;
     let layout = Layout { element: if site.has(".U8") { U8 } else { S8 } };
@@ -222,7 +226,7 @@ pub fn differences(site: &Site<'_>) -> Built {
     Ok(binary(d, inputs[0], inputs[1], difference))
 }
 
-/// `IDP.4A d, a, b, c`, `IDP.2A.LO`, `IDP.2A.HI`: products of small numbers, added to `c`.
+/// `IDP.4A d, a, b, c`, `IDP.2A.LO`, `IDP.2A.HI`: dot products of 8-bit (and 16-bit) elements, plus `c`.
 pub fn dot(site: &Site<'_>) -> Built {
     accept(site, &[".4A", ".2A", ".LO", ".HI", ".U8", ".S8", ".U16", ".S16"])?;
     let upper = site.has(".HI");

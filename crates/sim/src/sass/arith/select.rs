@@ -1,4 +1,4 @@
-//! Choices and logic of predicates: `SEL`, `FSEL`, `PLOP3`, `UP2UR`, `UR2UP`.
+//! Selection and predicate logic: `SEL`, `FSEL`, `PLOP3`, `UP2UR`, `UR2UP`.
 
 use oriole_isa::Value;
 
@@ -8,7 +8,7 @@ use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp, Wide
 
 use super::operand::{Integer, Typed, accept, accept_with};
 
-/// `SEL d, a, b, p`: `a` where `p` holds.
+/// `SEL d, a, b, p`: `a` where `p` is true, else `b`.
 pub fn words(site: &Site<'_>) -> Built {
     accept(site, &[".64"])?;
     let mut operands = site.operands();
@@ -32,7 +32,7 @@ pub fn words(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `FSEL d, a, b, p`: signs apply, the bits of NaNs stay.
+/// `FSEL d, a, b, p`: like `SEL` with sign modifiers; NaN payloads are kept.
 pub fn singles(site: &Site<'_>) -> Built {
     accept(site, &[".FTZ"])?;
     let ftz = site.has(".FTZ");
@@ -50,7 +50,7 @@ pub fn singles(site: &Site<'_>) -> Built {
     }))
 }
 
-/// A predicate, or the sign of a register.
+/// A predicate operand, or the sign bit of a register (`.SIGN`).
 #[derive(Clone, Copy)]
 enum Condition {
     Predicate(PredicateSource),
@@ -77,7 +77,7 @@ impl Condition {
     }
 }
 
-/// `PLOP3.LUT p, q, a, b, c, table, table`: two functions of the same three predicates, or signs of registers.
+/// `PLOP3.LUT p, q, a, b, c, table, table`: two functions, given by truth tables, of the same three predicates or register signs.
 pub fn predicates(site: &Site<'_>) -> Built {
     accept_with(site, &[".LUT"], &[".SIGN"])?;
     let mut operands = site.operands();
@@ -97,15 +97,15 @@ pub fn predicates(site: &Site<'_>) -> Built {
     }))
 }
 
-/// Predicates of the uniform datapath that can be written.
+/// Number of writable uniform predicates.
 const UNIFORM_PREDICATES: u8 = 7;
 
-/// The first bit of the byte that a suffix names.
+/// Returns the bit offset of the byte that a suffix selects.
 fn byte(spellings: impl Iterator<Item = &'static str>) -> u32 {
     spellings.filter_map(|spelling| [".B0", ".B1", ".B2", ".B3"].iter().position(|&name| name == spelling)).max().unwrap_or(0) as u32 * 8
 }
 
-/// `UP2UR d, UPR, a, mask`: the predicates in place of the masked bits of a byte of `a`.
+/// `UP2UR d, UPR, a, mask`: replaces the bits in the mask of one byte of `a` by predicates.
 pub fn predicates_to_register(site: &Site<'_>) -> Built {
     accept(site, &[".B1", ".B2", ".B3"])?;
     let at = byte(site.instruction.modifiers.iter().map(|symbol| symbol.spelling()));
@@ -124,7 +124,7 @@ pub fn predicates_to_register(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `UR2UP UPR, a, mask`: the predicates of the mask from a byte of `a`.
+/// `UR2UP UPR, a, mask`: sets the predicates in the mask from one byte of `a`.
 pub fn register_to_predicates(site: &Site<'_>) -> Built {
     accept_with(site, &[], &[".B1", ".B2", ".B3"])?;
     let at = byte(site.instruction.operands.iter().flat_map(suffixes));
@@ -142,6 +142,7 @@ pub fn register_to_predicates(site: &Site<'_>) -> Built {
     }))
 }
 
+/// Checks that the operand is `UPR`.
 fn all_predicates(operand: &oriole_isa::Operand) -> Result<(), Unsupported> {
     match &operand.value {
         Value::Name(name) if name.spelling() == "UPR" => Ok(()),

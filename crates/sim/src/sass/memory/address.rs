@@ -1,8 +1,8 @@
-//! Addresses in brackets.
+//! Memory addresses in brackets: decoding and evaluation.
 //!
-//! `[R2.64+UR4+0x10]`, `[R2.X4+0x8]`, `desc[UR4][R2.64]`: a register or a pair, a uniform register or a pair, and a number. Addresses of shared and
-//! local memory are 32-bit sums. Those of global and generic memory have 64 bits: a register is a pair if it says `.64`, or if the
-//! instruction says `.E` and the register does not say `.U32`.
+//! `[R2.64+UR4+0x10]`, `[R2.X4+0x8]`, `desc[UR4][R2.64]`: the sum of a general register or pair, a uniform register or pair, and a
+//! constant. Addresses of shared and local memory are 32-bit sums; those of global and generic memory have 64 bits. In the latter, a
+//! general register is a pair if it has the suffix `.64`, or if the instruction has `.E` and the register does not have `.U32`.
 
 use oriole_isa::{AddressPart, AddressRegister, File, Value};
 
@@ -10,7 +10,7 @@ use crate::sass::site::{Operands, Site};
 use crate::sass::step::Unsupported;
 use crate::sass::warp::{LANES, Row, Source, Warp, WideLanes, WideSource};
 
-/// The sum that an address is.
+/// A memory address as a sum of registers and a constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     base: Base,
@@ -19,13 +19,17 @@ pub struct Address {
     is_wide: bool,
 }
 
+/// The general register.
 #[derive(Clone, Copy, Debug)]
 enum Base {
     None,
+    /// A register and the factor it is multiplied with.
     Narrow(Row, u32),
+    /// A register pair.
     Wide(Row),
 }
 
+/// The uniform register or pair.
 #[derive(Clone, Copy, Debug)]
 enum Uniform {
     None,
@@ -33,14 +37,14 @@ enum Uniform {
     Wide(Row),
 }
 
-/// Whether a register of a wide address is a pair.
+/// Returns whether the register of a 64-bit address is a pair.
 fn is_pair(register: &AddressRegister, is_extended: bool) -> bool {
     let says = |spelling: &str| register.suffixes.iter().any(|symbol| symbol.spelling() == spelling);
     says(".64") || is_extended && !says(".U32")
 }
 
 impl Address {
-    /// The next operand; `is_wide` for global and generic addresses.
+    /// Takes the next operand as an address; `is_wide` for global and generic addresses.
     pub fn take(site: &Site<'_>, operands: &mut Operands<'_>, is_wide: bool) -> Result<Address, Unsupported> {
         let Value::Address(address) = &operands.take()?.value else {
             return Err(site.unsupported("an access without an address"));
@@ -55,7 +59,7 @@ impl Address {
         Address::of_part(part, is_wide, site.has(".E")).ok_or_else(|| site.unsupported("an address with a register of this file"))
     }
 
-    /// The sum inside brackets; none if it has a register of a file that addresses nothing.
+    /// Decodes the sum inside brackets; `None` if a register of another file occurs in it.
     pub fn of_part(part: &AddressPart, is_wide: bool, is_extended: bool) -> Option<Address> {
         let mut sum = Address { base: Base::None, uniform: Uniform::None, offset: part.offset.unwrap_or(0), is_wide };
         for register in &part.registers {
@@ -75,7 +79,7 @@ impl Address {
         Some(sum)
     }
 
-    /// The address of each thread.
+    /// Returns the address of each thread.
     #[inline]
     pub fn of(&self, warp: &Warp) -> WideLanes {
         let uniform = match self.uniform {

@@ -1,7 +1,8 @@
 //! Matrices in shared memory (`LDSM`, `STSM`) and copies from global to shared memory (`LDGSTS`).
 //!
-//! A matrix of 8 by 8 halves lies in 8 rows of 16 bytes, whose addresses 8 threads give: threads 0 to 7 for the first matrix, 8 to 15 for
-//! the second and so on. Thread `t` holds row `t / 4`, columns `2 (t % 4)` and the next; transposed, the same place of the other matrix.
+//! A matrix has 8 × 8 elements of 16 bits, stored as 8 rows of 16 bytes. Eight threads provide the row addresses: threads 0 to 7 for the
+//! first matrix, 8 to 15 for the second, and so on. Thread `t` holds row `t / 4`, columns `2 (t % 4)` and the next one; with `.MT88`, these
+//! elements of the transposed matrix.
 
 use super::address::Address;
 use super::space::{self, Space};
@@ -13,19 +14,22 @@ use crate::sass::world::World;
 
 /// Bytes of a row.
 const ROW: usize = 16;
+/// Rows of a matrix.
 const ROWS: usize = 8;
 
-/// Row and column of the first half that a thread holds, and how far the second is.
+/// Returns (row, column) of the two elements that a thread holds.
 pub(crate) fn cell(thread: usize, transposed: bool) -> [(usize, usize); 2] {
     let (outer, inner) = (thread / 4, 2 * (thread % 4));
     if transposed { [(inner, outer), (inner + 1, outer)] } else { [(outer, inner), (outer, inner + 1)] }
 }
 
+/// Operands of a matrix instruction.
 struct Shape {
     matrices: u16,
     transposed: bool,
 }
 
+/// Decodes the number of matrices and the layout.
 fn shape(site: &Site<'_>) -> Result<Shape, Unsupported> {
     if !site.has(".16") || !(site.has(".M88") || site.has(".MT88")) {
         return Err(site.unsupported("matrices of this shape"));
@@ -33,6 +37,7 @@ fn shape(site: &Site<'_>) -> Result<Shape, Unsupported> {
     Ok(Shape { matrices: site.one_of(&[(".2", 2), (".4", 4)]).unwrap_or(1), transposed: site.has(".MT88") })
 }
 
+/// Reports an error unless all 32 threads are active.
 fn whole_warp(warp: &Warp, mask: Mask) -> Result<(), Fault> {
     if mask == warp.identity.threads && mask == !0 {
         return Ok(());
@@ -40,6 +45,7 @@ fn whole_warp(warp: &Warp, mask: Mask) -> Result<(), Fault> {
     Err(Fault::of_warp("a matrix instruction needs all threads of the warp"))
 }
 
+/// Builds `LDSM d, [address]`.
 pub fn load(site: &Site<'_>) -> Built {
     let Shape { matrices, transposed } = shape(site)?;
     let mut operands = site.operands();
@@ -67,6 +73,7 @@ pub fn load(site: &Site<'_>) -> Built {
     }))
 }
 
+/// Builds `STSM [address], a`.
 pub fn store(site: &Site<'_>) -> Built {
     let Shape { matrices, transposed } = shape(site)?;
     let mut operands = site.operands();
@@ -93,8 +100,8 @@ pub fn store(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `LDGSTS [shared], [global], p`: copies bytes, or writes zeros where the predicate is false. With `.ZFILL` the lowest bits of the global
-/// address say how many bytes at the end are zeros instead. It is done at once.
+/// `LDGSTS [shared], [global], p`: copies bytes, or writes zeros where the predicate is false. With `.ZFILL`, the lowest bits of the global
+/// address are the number of bytes at the end that are replaced by zeros. The copy completes at once.
 pub fn copy(site: &Site<'_>) -> Built {
     let bytes: usize = site.one_of(&[(".64", 8), (".128", 16)]).unwrap_or(4);
     let fills = site.has(".ZFILL");
@@ -120,7 +127,7 @@ pub fn copy(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `MOVM.16.MT88 d, a`: transposes a matrix that the threads hold.
+/// `MOVM.16.MT88 d, a`: transposes a matrix held in registers.
 pub fn transpose(site: &Site<'_>) -> Built {
     if !site.has(".16") || !site.has(".MT88") {
         return Err(site.unsupported("moving matrices of this shape"));

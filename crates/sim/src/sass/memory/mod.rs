@@ -1,5 +1,5 @@
-//! Loads and stores: where an access goes ([`address`], [`space`]), plain accesses ([`plain`]), matrices and asynchronous copies
-//! ([`matrix`]). Fences and cache control do nothing: every access is visible at once.
+//! Loads and stores: address computation ([`address`], [`space`]), accesses of one value per thread ([`plain`]), matrices and asynchronous
+//! copies ([`matrix`]). Fences and cache control have no effect, because every access is visible at once.
 
 pub(crate) mod address;
 pub(super) mod matrix;
@@ -11,7 +11,7 @@ use oriole_isa::Opcode;
 use super::site::Site;
 use super::step::{Action, Built, Unsupported};
 
-/// What a load, store or fence does; none if the opcode belongs to no family here.
+/// Builds the action of a load, store or fence; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
     Some(match site.opcode() {
         Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => plain::load(site),
@@ -33,7 +33,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
     })
 }
 
-/// How many bytes an access has, and how they fill registers.
+/// The size of an access per thread, and its extension to registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     U8,
@@ -46,7 +46,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// The width that the modifiers name.
+    /// Decodes the width from the modifiers; 32 bits if none is named.
     pub fn of(site: &Site<'_>) -> Result<Width, Unsupported> {
         if site.has(".256") {
             return Err(site.unsupported("accesses of 256 bits"));
@@ -56,6 +56,7 @@ impl Width {
         Ok(if wide { Width::B128 } else { site.one_of(&widths).unwrap_or(Width::B32) })
     }
 
+    /// Returns the number of bytes accessed.
     pub fn bytes(self) -> u32 {
         match self {
             Width::U8 | Width::S8 => 1,
@@ -66,6 +67,7 @@ impl Width {
         }
     }
 
+    /// Returns the number of registers read or written.
     pub fn registers(self) -> u16 {
         match self {
             Width::B64 => 2,
@@ -74,7 +76,7 @@ impl Width {
         }
     }
 
-    /// The registers that loaded bytes fill.
+    /// Returns the register values for loaded bytes, sign- or zero-extended.
     #[inline]
     pub fn extend(self, bytes: &[u8]) -> [u32; 4] {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

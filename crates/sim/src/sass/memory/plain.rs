@@ -1,4 +1,4 @@
-//! Loads and stores of one value for each thread.
+//! Loads and stores of one value per thread.
 
 use oriole_isa::Opcode;
 
@@ -11,7 +11,7 @@ use crate::sass::step::{Built, Unsupported, access};
 use crate::sass::warp::{Place, PredicatePlace, Source, lanes_of};
 use crate::sass::world::WINDOW_BYTES;
 
-/// The space that an opcode names.
+/// Returns the memory space of an opcode.
 pub fn space_of(opcode: Opcode) -> Space {
     match opcode {
         Opcode::LDG | Opcode::STG | Opcode::ATOMG | Opcode::RED | Opcode::REDG => Space::Global,
@@ -21,7 +21,7 @@ pub fn space_of(opcode: Opcode) -> Space {
     }
 }
 
-/// A predicate that an access writes; only `PT` is known.
+/// Takes the predicate that some accesses can write; only `PT` is supported.
 pub fn ignored_predicate(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), Unsupported> {
     if operands.next_is_predicate() && operands.predicate_destination()? != PredicatePlace::new(None, false) {
         return Err(site.unsupported("an access that writes a predicate"));
@@ -29,6 +29,7 @@ pub fn ignored_predicate(site: &Site<'_>, operands: &mut Operands<'_>) -> Result
     Ok(())
 }
 
+/// Builds `LD`, `LDG`, `LDL`, `LDS`. Threads whose predicate operand is false load zero.
 pub fn load(site: &Site<'_>) -> Built {
     if site.has(".256") {
         return load_256(site);
@@ -62,6 +63,7 @@ pub fn load(site: &Site<'_>) -> Built {
     }))
 }
 
+/// Builds `ST`, `STG`, `STL`, `STS`.
 pub fn store(site: &Site<'_>) -> Built {
     if site.has(".256") {
         return store_256(site);
@@ -89,11 +91,12 @@ pub fn store(site: &Site<'_>) -> Built {
     }))
 }
 
-/// Bytes and registers of each half of an access of 256 bits.
+/// Bytes of each half of a 256-bit access.
 const HALF_BYTES: usize = 16;
+/// Registers of each half of a 256-bit access.
 const HALF_REGISTERS: u16 = 4;
 
-/// `LDG.256 high, low, [address], words`: eight registers in two runs of four.
+/// `LDG.256 high, low, [address], words`: loads eight registers in two runs of four.
 fn load_256(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let (Place::General(high), Place::General(low)) =
@@ -122,7 +125,7 @@ fn load_256(site: &Site<'_>) -> Built {
     }))
 }
 
-/// `STG.256 [address], low, high, words`
+/// `STG.256 [address], low, high, words`: stores eight registers in two runs of four.
 fn store_256(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let address = Address::take(site, &mut operands, true)?;
@@ -143,12 +146,12 @@ fn store_256(site: &Site<'_>) -> Built {
     }))
 }
 
-/// A mask of the words that are moved: all of them.
+/// Takes the mask of words to transfer; only "all" is supported.
 fn all_words(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), Unsupported> {
     if operands.number()? == 0xff { Ok(()) } else { Err(site.unsupported("an access to some words of 256 bits")) }
 }
 
-/// `QSPC p, d, [address]`: is the generic address in this space?
+/// `QSPC p, d, [address]`: tests whether a generic address is in a memory space.
 pub fn query_space(site: &Site<'_>) -> Built {
     let wanted = site.one_of(&[(".S", 0), (".D", 1), (".L", 2), (".G", 3)]).ok_or_else(|| site.unsupported("this space"))?;
     let mut operands = site.operands();

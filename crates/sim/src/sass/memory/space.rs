@@ -1,4 +1,4 @@
-//! Which memory an address is in, and its bytes.
+//! Resolves addresses to a memory and an offset, and accesses the bytes there.
 
 use oriole_isa::SharedWindow;
 
@@ -6,7 +6,7 @@ use crate::sass::warp::Warp;
 use crate::sass::world::{Map, WINDOW_BYTES, World};
 use crate::{Fault, FaultKind};
 
-/// What an instruction says about where its addresses are.
+/// The memory space that an instruction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     Generic,
@@ -15,26 +15,26 @@ pub enum Space {
     Local,
 }
 
-/// Where an address is.
+/// The memory of an address, and the offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     Global(u64),
-    /// An offset in the shared memory of the own block.
+    /// An offset in the shared memory of the thread's block.
     Shared(u64),
     /// An offset in the local memory of the thread.
     Local(u64),
-    /// An offset in a constant bank.
+    /// A constant bank and an offset in it.
     Constant(u32, u64),
 }
 
-/// The constant bank of variables.
+/// The constant bank of constant variables.
 const VARIABLES: u32 = 3;
 
-/// Blocks of a cluster whose shared memories follow each other in the window.
+/// Number of blocks whose shared memories are consecutive in the window.
 const CLUSTER_BLOCKS: u64 = 16;
 
 impl Space {
-    /// Where an address is.
+    /// Resolves an address of this space.
     #[inline]
     pub fn locate(self, address: u64, map: &Map) -> Where {
         match self {
@@ -64,7 +64,7 @@ impl Space {
     }
 }
 
-/// How much of the address space the window of shared memory takes.
+/// Returns the size of the shared memory window in bytes.
 pub fn shared_window_bytes(map: &Map) -> u64 {
     match map.target.profile().shared_window {
         SharedWindow::Cluster => CLUSTER_BLOCKS * WINDOW_BYTES,
@@ -72,7 +72,7 @@ pub fn shared_window_bytes(map: &Map) -> u64 {
     }
 }
 
-/// The bytes of an access to memory that can be written.
+/// Returns the bytes of an access to writable memory, or an error text.
 #[inline]
 pub fn bytes_mut<'m>(
     warp: &'m mut Warp,
@@ -102,7 +102,7 @@ pub fn bytes_mut<'m>(
     }
 }
 
-/// What local memory holds at the start.
+/// Initial value of local memory.
 const LOCAL_GARBAGE: u8 = 0x5a;
 
 /// Reads bytes of any memory.
@@ -123,6 +123,7 @@ pub fn read(warp: &mut Warp, world: &mut World<'_>, lane: usize, place: Where, o
     Ok(())
 }
 
+/// Checks bounds and alignment of an access to a memory of `size` bytes.
 fn within(offset: u64, bytes: usize, size: usize, name: &str) -> Result<(), String> {
     if offset.checked_add(bytes as u64).is_none_or(|end| end > size as u64) {
         return Err(format!("{bytes} bytes at {offset:#x} of {name} memory, which has {size:#x}"));
@@ -133,6 +134,7 @@ fn within(offset: u64, bytes: usize, size: usize, name: &str) -> Result<(), Stri
     Ok(())
 }
 
+/// Describes a fault of global memory.
 fn describe(fault: &Fault) -> String {
     let Fault { address, bytes, kind, near } = fault;
     let kind = match kind {

@@ -1,4 +1,4 @@
-//! Conversions and approximations against the reference.
+//! Compares conversions and approximations with the reference.
 
 use oriole_sem::convert::{Overflow, float_to_float, float_to_int, int_to_float, tf32_register, to_integral};
 use oriole_sem::float::Mode;
@@ -125,7 +125,7 @@ fn approximations() {
         within_one("TANH", x, wide.tanh());
     }
     within_one("EX2", -3.25, (-3.25_f64).exp2());
-    // An eighth of a turn.
+    // An eighth of a full turn.
     within_one("SIN", 0.125, std::f64::consts::FRAC_1_SQRT_2);
     within_one("COS", 4.0, 1.0);
     for (text, x, expected) in [

@@ -1,4 +1,4 @@
-//! Floating-point arithmetic against the reference, in every mode.
+//! Compares floating-point arithmetic with the reference in every mode.
 
 use oriole_sem::compare::{self, Comparison};
 use oriole_sem::float::{self, Extreme, ExtremeMode, Mode};
@@ -58,7 +58,7 @@ fn singles_in_every_mode() {
 
 #[test]
 fn what_is_tiny_is_so_after_rounding() {
-    // 2^-126 - 2^-150 is below the normal range also after rounding to 24 bits, 2^-126 - 2^-152 is not (seen on a GPU).
+    // Rounded to 24 bits with unbounded exponent, 2^-126 - 2^-150 is still below the normal range, 2^-126 - 2^-152 is not (seen on a GPU).
     assert_eq!(eval("FMUL.FTZ R0, R1, R2", &[0x3f7f_ffff, 0x0080_0000]), 0);
     assert_eq!(eval("FFMA.FTZ R0, R1, R2, R3", &[0x8080_0000, 0x0080_0000, 0x0080_0000]), 0x0080_0000);
 }
@@ -101,7 +101,7 @@ fn extremes_and_comparisons() {
 
 #[test]
 fn a_quotient_without_check_is_exact() {
-    // Whatever passes the check is divided with a reciprocal and corrections, so it must stay far from both ends of the range.
+    // Division uses a reciprocal and corrections if the check is false, so the quotient must then be far from both ends of the range.
     for (a, b) in pairs() {
         let mut machine = Machine::with(HOPPER, &[a, b]);
         machine.run("FCHK P0, R1, R2");
@@ -135,7 +135,7 @@ fn doubles_in_every_mode() {
     }
 }
 
-/// Halves of both formats: zeros, subnormals, ones, largest, infinities, NaN and some between.
+/// Values of both half formats: zeros, subnormals, ones, largest, infinities, NaN and others.
 const HALVES: [u32; 16] =
     [0, 0x8000, 1, 0x83ff, 0x0400, 0x3c00, 0xbc01, 0x3f80, 0x7bff, 0x7c00, 0xfbff, 0x7f7f, 0x7f80, 0x7fff, 0x1234, 0xc2a9];
 
@@ -166,7 +166,7 @@ fn halves_of_both_formats() {
             }
         }
     }
-    // Swizzles and immediates: 1.5 above, 2 below.
+    // Swizzles, and an immediate of 1.5 (upper half) and 2 (lower half).
     assert_eq!(eval("HADD2 R0, R1.H1_H1, 1.5, 2", &[0x3c00_0000]), 0x4100_4200);
     assert_eq!(eval("HADD2.F32 R0, -RZ, R1.H1_H1", &[0xc000_3c00]), (-2.0_f32).to_bits());
     assert_eq!(eval("HSET2.BF.GT.AND R0, R1, RZ, PT", &[0xc000_3c00]), 0x3c00);

@@ -1,4 +1,4 @@
-//! Integers, bits and predicates.
+//! Tests of integer arithmetic, bit operations and predicates.
 
 use oriole_sem::bits::{self, Permute};
 use oriole_sem::int::{S8, S16, S32, U8, U16, U32};
@@ -148,7 +148,7 @@ fn comparisons_and_choices() {
         assert_eq!((machine.get_predicate(0), machine.get_predicate(1)), ((a as i32) < b as i32, a as i32 >= b as i32));
         machine.run("ISETP.GE.U32.OR P0, P1, R1, R2, P0");
         assert_eq!(machine.get_predicate(0), a >= b || (a as i32) < b as i32);
-        // 64 bits in two steps.
+        // A 64-bit comparison in two steps.
         machine.run("ISETP.LT.U32.AND P0, PT, R2, R1, PT").run("ISETP.LT.AND.EX P0, PT, R3, R4, PT, P0");
         let (x, y) = (i64::from(a as i32) << 32 | i64::from(b), i64::from((b ^ 1) as i32) << 32 | i64::from(a));
         assert_eq!(machine.get_predicate(0), x < y, "{x:x} {y:x}");

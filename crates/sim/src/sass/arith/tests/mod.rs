@@ -1,5 +1,5 @@
-//! One instruction at a time: its text is encoded, decoded, built and executed on a warp. What must come out is said by `oriole_sem`
-//! or by plain arithmetic written out.
+//! Tests of single instructions: the text is encoded, decoded, built and executed on a warp. Expected results come from `oriole_sem` or
+//! from explicit arithmetic.
 
 mod convert;
 mod float;
@@ -13,7 +13,7 @@ use crate::sass::site::Site;
 use crate::sass::step::{Action, Unsupported};
 use crate::sass::warp::{Identity, Place, PredicatePlace, PredicateSource, Row, Source, Warp};
 
-/// A warp and the target whose encodings it executes.
+/// A warp, and the target whose encodings it executes.
 pub struct Machine {
     target: Target,
     warp: Warp,
@@ -29,7 +29,7 @@ impl Machine {
         Machine { target: Target::parse(target).expect("a target"), warp: Warp::new(64, Identity { threads: !0, ..Identity::default() }) }
     }
 
-    /// Sets registers `R1`, `R2`, ... of all lanes.
+    /// Makes a machine with registers `R1`, `R2`, ... set in all lanes.
     pub fn with(target: &str, registers: &[u32]) -> Machine {
         let mut machine = Machine::new(target);
         for (number, &value) in (1..).zip(registers) {
@@ -84,7 +84,7 @@ impl Machine {
     }
 }
 
-/// What an instruction that writes `R0` gives for `R1`, `R2`, ...
+/// Returns `R0` after executing an instruction with these values in `R1`, `R2`, ...
 pub fn eval(text: &str, registers: &[u32]) -> u32 {
     eval_on(HOPPER, text, registers)
 }
@@ -93,11 +93,11 @@ pub fn eval_on(target: &str, text: &str, registers: &[u32]) -> u32 {
     Machine::with(target, registers).run(text).get(0)
 }
 
-/// Whether an instruction is refused.
+/// Returns whether the simulator rejects an instruction.
 pub fn is_refused(target: &str, text: &str) -> bool {
     Machine::new(target).try_run(text).is_err()
 }
 
-/// Numbers with something special about them, and some without.
+/// Boundary values and some ordinary ones.
 pub const WORDS: [u32; 14] =
     [0, 1, 2, 31, 32, 0x7f, 0x80, 0xffff, 0x1234_5678, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xdead_beef, 0xffff_ffff];
