@@ -168,8 +168,8 @@ impl Scheduled<'_> {
 /// if there are no plans.
 ///
 /// For each plan two variants compete. The first keeps the occupancy of the original order. The second, `dearer`, gets more registers at a
-/// lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each call of [`order`] counts as a
-/// trial.
+/// lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each schedule that is built here
+/// counts as a trial; the original order that [`without_spills`] may allocate does not.
 fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let options = way.options;
     let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();

@@ -3,6 +3,8 @@
 //! The rules of precedence are those of ptxas 13.0.88. Directives win over the command line unless `--override-directive-values` is given.
 //! A register limit from the command line is ignored for a kernel with launch bounds. Values that no GPU of the target can satisfy are
 //! ignored with a warning.
+//!
+//! For example, `.maxntid 1024` on sm_90 allows 65,536 / 1024 = 64 registers, and `-maxrregcount=40` does not lower that limit.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;

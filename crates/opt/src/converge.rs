@@ -20,7 +20,7 @@
 //! A barrier is inserted only if every thread that executes the `BSSY` executes the `BSYNC` exactly once, and no other thread executes it:
 //!
 //! - *D* dominates *P*: no thread waits on a barrier that it has not set;
-//! - *P* post-dominates *D*: no thread sets the barrier and then goes elsewhere without exiting;
+//! - *P* post-dominates *D*: every thread that sets the barrier waits on it, unless it exits;
 //! - every loop that contains *P* contains *D*: no thread waits twice after setting the barrier once;
 //! - no path leads from *D* back to *D* around *P*: no thread sets the barrier twice before it waits.
 //!

@@ -1,4 +1,11 @@
 //! Finds the definition of a value, looking through copies, moves and packs register by register.
+//!
+//! ```text
+//! %2:R2 = PACK %0, %1      the origin of %2[0] is %0
+//! %3:R  = MOV %2[1]        the origin of %3 is %1
+//! %4:R  = MOV 0x7          the known content of %4 is the number 7
+//! %5:R2 = PACK %6[0], %6[1]      the origin of both registers of %5 is %6, if %6 is aligned
+//! ```
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_isa::{File, Opcode, Symbol};

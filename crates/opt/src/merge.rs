@@ -5,6 +5,12 @@
 //! constant for a thread, count as free of side effects. Instructions that only load a constant are merged within a block only: recomputing
 //! the constant is cheaper than keeping it in a register across blocks.
 //!
+//! ```text
+//! %2 = IADD3 %0, %1, RZ              %2 = IADD3 %0, %1, RZ
+//! %3 = COPY %1             becomes   %3 = COPY %1
+//! %4 = IADD3 %0, %3, RZ              %4 = COPY %2             // %3 counts as %1, which it copies
+//! ```
+//!
 //! The dominator tree is walked in preorder with one hash table that keeps a single candidate per hash, so the cost is linear in the number
 //! of instructions. The table is not scoped: a candidate whose block does not dominate the current block is overwritten. A match may be
 //! missed for this reason; a wrong match cannot occur.

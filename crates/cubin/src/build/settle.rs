@@ -3,6 +3,9 @@
 //! In an executable file, the registers, barriers and stack of a kernel include everything that it may call. nvlink computes this for
 //! relocatable files; for an executable file, call [`Module::settle_calls`]. The strongly connected components of the call graph are
 //! visited in reverse topological order, so the cost is linear in the size of the call graph.
+//!
+//! For example, a kernel with a frame of 8 bytes calls `middle` (16 bytes) and `deep` (32 bytes), and `middle` calls `deep`. The stack of
+//! the kernel is 8 + 16 + 32 = 56 bytes.
 
 use std::collections::HashMap;
 

@@ -3,6 +3,8 @@
 //! Forward list scheduling with a ready list. In each step, the instructions that can issue earliest compete. [`Choice::Position`] takes
 //! the one that comes first in the existing order, so the order changes only where a stall can be filled. [`Choice::Height`] takes the one
 //! with the longest critical path below it.
+//!
+//! For example, in `a ; use of a ; b`, where `a` has a latency of 4 cycles, `b` moves between `a` and its use.
 
 use oriole_sched::code::Code;
 use oriole_sched::graph::Graph;

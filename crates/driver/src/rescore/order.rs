@@ -6,6 +6,12 @@
 //! a forward data-flow analysis finds, along all paths, pairs of an instruction that sets a scoreboard and an instruction that waits for
 //! it. Pairs that registers explain are dropped; the others must also hold in the new control words.
 //!
+//! ```text
+//! [W0] LDG R8 ; [waits 0] FADD R9, R8, R8          dropped: R8 explains the wait
+//! [W0] SYNCS.EXCH.64 URZ ; [waits 0] BAR.SYNC 0    kept: no register connects the two
+//! [W0] LDS R8 ; [waits 0] NOP                      kept: the NOP of an acquiring load only waits
+//! ```
+//!
 //! `DEPBAR.LE SB0, 0x2` waits until at most two instructions that set scoreboard 0 are outstanding. It names the scoreboard, so the counted
 //! instructions without register results must keep setting this one. Another instruction that sets the scoreboard can only make the wait
 //! longer, never shorter.

@@ -6,6 +6,9 @@
 //! released after the usual latency of the instruction. A block that is a loop by itself is run several times, so that waits for the
 //! previous iteration count.
 //!
+//! For example, `FADD R1, R0, R0` with a stall of 4 followed by `FADD R2, R1, R1` takes 5 cycles for one warp. Two warps take 6 cycles,
+//! because the second warp issues during the stall of the first.
+//!
 //! **Waits for other blocks.** When an operation of another block was started is unknown, so such a wait has no computed time. The compiler
 //! that made the original order had a reason for the position of the wait. Therefore, in every new order such a wait ends no earlier than
 //! the cycle in which the original order issued the instruction.

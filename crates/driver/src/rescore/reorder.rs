@@ -6,6 +6,10 @@
 //! maximum number that can be resident, and half of it. The geometric mean must improve, and no number may become noticeably slower. With
 //! many warps that hide each other's latency, an order that only hides latency gains nothing, and the old order stays.
 //!
+//! ```text
+//! load A ; use A ; load B ; use B     becomes     load A ; load B ; use A ; use B      one latency instead of two
+//! ```
+//!
 //! **What does not move.** Blocks start and end at the same addresses. Within a block, no instruction moves across an instruction with a
 //! relative address operand, across an address that may be known elsewhere ([`Limits::cuts`]), or across a scheduling barrier of `sched`.
 //! An instruction with a wait that registers do not explain ([`Order`]) is treated as a memory fence. Every new order is checked by
