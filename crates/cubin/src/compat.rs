@@ -39,6 +39,7 @@ impl CompatCode {
     pub const CUDA_ACCELERATOR_TARGET: Self = Self(9);
     pub const CAN_FASTPATH_FINALIZE: Self = Self(11);
 
+    /// Returns the name without `EICOMPAT_ATTR_`, if the code has one.
     pub fn name(self) -> Option<&'static str> {
         NAMES.get(usize::from(self.0)).copied()
     }
@@ -60,6 +61,7 @@ pub struct CompatAttribute {
     pub value: CompatValue,
 }
 
+/// The value of an attribute of `.nv.compat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompatValue {
     Flag,

@@ -118,6 +118,7 @@ impl Cubin {
         &self.sections
     }
 
+    /// Returns the section at an index.
     pub fn section(&self, index: usize) -> Option<&Section> {
         self.sections.get(index)
     }
@@ -131,6 +132,7 @@ impl Cubin {
         self.sections.iter().position(|section| section.name == name)
     }
 
+    /// Returns the section with this name.
     pub fn section_named(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
@@ -159,6 +161,7 @@ impl Cubin {
         }
     }
 
+    /// Returns the symbols of `.symtab` for editing.
     pub fn symbols_mut(&mut self) -> Option<&mut Vec<Symbol>> {
         let table = self.sections.iter_mut().find(|section| section.section_type == SectionType::SYMTAB)?;
         match &mut table.content {
@@ -178,6 +181,7 @@ impl Cubin {
         })
     }
 
+    /// Returns the kernels, in section order.
     pub fn kernels(&self) -> impl Iterator<Item = Function<'_>> {
         self.functions().filter(|function| function.is_kernel)
     }

@@ -413,6 +413,7 @@ fn parts(raw: &RawHeader, sections: &[Section], places: &[Place]) -> Vec<Part> {
     parts
 }
 
+/// Returns the name of a part for error messages.
 fn describe(piece: &Piece, sections: &[Section]) -> String {
     match piece {
         Piece::Section(index) => format!("section `{}`", sections[*index].name),

@@ -9,6 +9,7 @@ use std::fmt;
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
+/// The type of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RelocationType(pub u32);
 
@@ -42,6 +43,7 @@ impl RelocationType {
         NAMES.get(index).copied()
     }
 
+    /// Returns whether the type is one of Mercury's.
     pub fn is_mercury(self) -> bool {
         self.0 >= MERCURY
     }

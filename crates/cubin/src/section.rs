@@ -42,6 +42,7 @@ impl SectionType {
     pub const MERCURY_SYMTAB: Self = Self(0x7000_0085);
     pub const CUDA_COMPAT_INFO: Self = Self(0x7000_0086);
 
+    /// Returns the name that cuobjdump prints, if the type has one.
     pub fn name(self) -> Option<&'static str> {
         TYPE_NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
     }
@@ -271,6 +272,7 @@ pub mod flags {
 }
 
 impl Section {
+    /// Returns a section whose remaining header fields are 0.
     pub fn new(name: impl Into<String>, section_type: SectionType, flags: u64, alignment: u64, content: Content) -> Section {
         Section {
             name: name.into(),
@@ -287,6 +289,7 @@ impl Section {
         }
     }
 
+    /// Returns the kind of the section.
     pub fn kind(&self) -> SectionKind<'_> {
         SectionKind::of(&self.name)
     }

@@ -77,6 +77,7 @@ impl Growing {
         Growing { span: Span { offset, ..Span::default() }, memory: Vec::new() }
     }
 
+    /// Extends the span by a section.
     fn add(&mut self, section: &Section, place: Place) {
         let has_bytes = !matches!(section.content, Content::NoBits(_));
         let end = place.offset.saturating_add(if has_bytes { place.size } else { 0 });
@@ -106,8 +107,8 @@ pub(crate) fn span(sections: &[Section], places: &[Place]) -> Span {
 /// Maximum number of start sections to try for a segment; only a damaged file has more.
 const TRIES: usize = 64;
 
-/// Finds the range of sections that a segment covers. Every section must allow only the segment's access rights, and must be writable
-/// exactly if the segment is.
+/// Finds the range of sections that a segment covers. The access rights of every section must be a subset of the segment's, and a section
+/// must be writable exactly if the segment is.
 pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], places: &[Place]) -> Cover {
     let fits = |index: usize| {
         let access = access(&sections[index]);

@@ -78,6 +78,7 @@ impl Names {
         offset
     }
 
+    /// Returns the table with all names that were added.
     pub fn into_table(self) -> StringTable {
         self.table
     }

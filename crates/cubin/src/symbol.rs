@@ -47,6 +47,7 @@ pub enum SymbolSection {
 }
 
 impl Symbol {
+    /// Returns a symbol with value, size and `st_other` 0.
     pub fn new(name: impl Into<String>, binding: u8, symbol_type: u8, section: SymbolSection) -> Symbol {
         Symbol { name: name.into(), value: 0, size: 0, binding, symbol_type, other: 0, section, name_offset: None }
     }
@@ -68,11 +69,13 @@ impl Symbol {
 
 /// Bits of `st_other`.
 pub mod other {
+    /// On the empty symbol that files for Hopper have in the place of the end of reserved shared memory.
     pub const NULL_MARK: u8 = 0x01;
     /// `STV_INTERNAL`
     pub const INTERNAL: u8 = 0x01;
     pub const MANAGED: u8 = 0x04;
     pub const ENTRY: u8 = 0x10;
+    /// Mask of the bits for the memory of a variable.
     pub const MEMORY: u8 = 0xe0;
     pub const GLOBAL: u8 = 0x20;
     pub const SHARED: u8 = 0x40;

@@ -38,6 +38,7 @@ struct Job<'m> {
 }
 
 impl<'m> Job<'m> {
+    /// Returns the job for a function. The register limits are set later.
     fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout) -> Job<'m> {
         let bounds = module.functions[id].bounds.clone();
         let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);

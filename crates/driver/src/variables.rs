@@ -110,6 +110,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     }
 }
 
+/// Returns a global or constant variable in the form that the file builder takes.
 fn variable(module: &Module, index: &Index<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
@@ -124,6 +125,7 @@ fn relocations(index: &Index<'_>, data: &Data) -> Vec<DataRelocation> {
     data.addresses.iter().map(|address| relocation(index, address)).collect()
 }
 
+/// Returns the relocation for an address in an initial value.
 fn relocation(index: &Index<'_>, address: &DataAddress) -> DataRelocation {
     let kind = match address.byte {
         Some(byte) => DataPatch::GenericByte(byte),

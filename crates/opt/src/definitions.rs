@@ -89,7 +89,7 @@ impl Definitions {
     }
 
     /// Returns whether a value is defined in a fixed register. Such a value is copied right after its definition, and only the copy is
-    /// used, so that the fixed register is live for a short time.
+    /// used, so copies of it are not looked through.
     fn is_fixed(&self, function: &Function, value: Value) -> bool {
         let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
         self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))

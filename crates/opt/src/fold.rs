@@ -47,6 +47,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     folder.stats
 }
 
+/// The state of the pass.
 struct Folder {
     definitions: Definitions,
     judge: Judge,

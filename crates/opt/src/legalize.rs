@@ -115,6 +115,7 @@ struct Supply {
     manner: Manner,
 }
 
+/// The state of the pass.
 struct Legalizer {
     judge: Judge,
     stats: Stats,

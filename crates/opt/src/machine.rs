@@ -172,6 +172,7 @@ fn translated_guard(function: &Function, guard: Guard) -> isa::Guard {
     }
 }
 
+/// Translates an operand outside brackets.
 fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64) -> isa::Operand {
     let value = match operand.kind {
         OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_) => {

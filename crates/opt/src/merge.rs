@@ -46,6 +46,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     merger.stats
 }
 
+/// The state of the pass.
 struct Merger {
     definitions: Definitions,
     /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the

@@ -414,6 +414,7 @@ impl Module {
         list
     }
 
+    /// Encodes `.debug_frame`.
     pub(super) fn encode_frames(&self) -> frame::Encoded {
         frame::encode(self.frames().into_iter().map(|(_, offset, frame)| (offset, frame)), SASS_UNIT, self.is_relocatable())
     }

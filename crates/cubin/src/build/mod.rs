@@ -200,6 +200,7 @@ pub struct Shared {
     pub variables: Vec<SharedVariable>,
 }
 
+/// A variable in the shared memory of a function; sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedVariable {
     pub name: String,
@@ -259,6 +260,7 @@ pub struct Extern {
     pub is_address_taken: bool,
 }
 
+/// The kind of an external symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternKind {
     Function,
@@ -328,6 +330,7 @@ impl Module {
         assemble::assemble(self)
     }
 
+    /// Returns whether the file is relocatable.
     pub(crate) fn is_relocatable(&self) -> bool {
         self.file_type == FileType::Relocatable
     }
@@ -389,6 +392,7 @@ impl Extern {
         Extern { name: name.into(), kind, prototype: None, is_address_taken: false }
     }
 
+    /// Returns an external function without a prototype.
     pub fn function(name: impl Into<String>) -> Extern {
         Extern::new(name, ExternKind::Function)
     }

@@ -22,6 +22,7 @@ const HEAD: [&str; 7] = [".shstrtab", ".strtab", ".symtab", ".symtab_shndx", ".n
 const TAIL: [&str; 5] = [".debug_frame", ".rel.debug_frame", ".rela.debug_frame", ".nv.callgraph", ".nv.prototype"];
 
 impl Module {
+    /// Returns the name of a section.
     pub(super) fn section_name(&self, role: Role) -> String {
         let function = |k: usize| &self.functions[k].name;
         let fixed = match role {
@@ -62,6 +63,7 @@ impl Module {
         fixed.to_owned()
     }
 
+    /// Returns the name of a symbol.
     pub(super) fn symbol_name(&self, role: SymbolRole) -> String {
         match role {
             SymbolRole::Null => String::new(),

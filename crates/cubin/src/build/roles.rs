@@ -78,6 +78,7 @@ impl Patched {
 }
 
 impl Module {
+    /// Returns whether the file has Mercury sections.
     pub(super) fn has_mercury(&self) -> bool {
         self.target.has_mercury() && self.functions.iter().all(|function| function.capsule.is_some())
     }
@@ -86,6 +87,7 @@ impl Module {
         0..self.functions.len()
     }
 
+    /// Returns the indices of the kernels.
     pub(super) fn kernels(&self) -> impl Iterator<Item = usize> {
         self.indices().filter(|&k| self.functions[k].is_kernel)
     }
@@ -172,6 +174,7 @@ impl Module {
         self.declarations().into_iter().filter_map(home).collect()
     }
 
+    /// Returns the Mercury sections in file order.
     fn mercury_sections(&self) -> Vec<Role> {
         let relocated = |k: &usize| self.functions[*k].capsule.as_ref().is_some_and(|capsule| !capsule.relocations.is_empty());
         let mut list: Vec<Role> = self.indices().map(Role::Capsule).collect();
@@ -205,6 +208,7 @@ pub(super) struct Shape {
 }
 
 impl Role {
+    /// Returns the header fields of a section with this role.
     pub fn shape(self, style: Style, is_relocatable: bool) -> Shape {
         let early = style == Style::Ampere;
         // In relocatable files, the section type tells the linker which memory a section is for.

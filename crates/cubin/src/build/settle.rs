@@ -96,6 +96,7 @@ struct Graph {
 }
 
 impl Graph {
+    /// Builds the call graph.
     fn new(functions: &[Function]) -> Graph {
         let by_name: HashMap<&str, usize> = functions.iter().enumerate().map(|(k, function)| (function.name.as_str(), k)).collect();
         let of_unknown = functions.len();

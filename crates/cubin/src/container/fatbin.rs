@@ -25,8 +25,10 @@ use super::{Image, ImageKind};
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
+/// The first word of a fatbin.
 pub const MAGIC: u32 = 0xba55_ed50;
 
+/// Minimum size in bytes of an entry header.
 const ENTRY_SIZE: u64 = 64;
 
 /// Flags of an entry, found by running `fatbinary` with one option at a time.
@@ -58,6 +60,7 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns the compression of the payload.
     pub fn compression(&self) -> Compression {
         match (self.flags & flags::ZSTD != 0, self.flags & flags::LZ4 != 0) {
             (true, _) => Compression::Zstd,

@@ -37,6 +37,7 @@ pub struct Image {
     pub bytes: Vec<u8>,
 }
 
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
     Cubin,

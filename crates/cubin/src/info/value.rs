@@ -256,6 +256,7 @@ impl Mbarrier {
 }
 
 impl Value {
+    /// Returns the format in which the value is stored.
     pub fn format(&self) -> Format {
         match self {
             Value::Flag | Value::Odd { format: 1, .. } => Format::None,

@@ -210,6 +210,7 @@ pub fn orders(opcode: Opcode) -> bool {
     )
 }
 
+/// The state of the data-flow analysis.
 struct Finder<'a> {
     controls: &'a [Control],
     roles: &'a [Role],

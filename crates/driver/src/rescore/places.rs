@@ -174,6 +174,7 @@ const WITHOUT_PLACES: [&str; 44] = [
     "BLOCKS_ARE_CLUSTERS",
 ];
 
+/// Size of a word in bytes.
 const WORD: usize = 4;
 /// Words per record of `MBARRIER_INSTR_OFFSETS`; the first is the address.
 const MBARRIER_WORDS: usize = 4;

@@ -28,6 +28,7 @@ const LATE_LOADS: [&str; 9] = [
     "EXIT",
 ];
 
+/// Calls `run` with the model of sm_90a and two register banks.
 fn with_figures<T>(run: impl FnOnce(&Figures<'_>) -> T) -> T {
     let target = Target::parse("sm_90a").unwrap();
     let costs = Costs::from_rates(Rates::of(target), Machine::of(target));

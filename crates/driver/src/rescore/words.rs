@@ -47,6 +47,7 @@ pub fn assign_words(decoded: &[Instruction], graph: &Graph, order: &Order, model
         if order::orders(decoded[number].opcode) {
             keep_stall(control, old[number]);
         }
+        // Decoding leaves only the reuse bits here that belong to no operand. They are part of the encoding.
         control.reuse |= old[number].reuse;
         // A warp in an endless loop must let other warps issue.
         control.stay &= !branches_to_itself(decoded, number);

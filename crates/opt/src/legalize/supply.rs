@@ -15,6 +15,7 @@ pub(super) fn movable(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]
     positions
 }
 
+/// Returns whether operand `at` could be read from a general or uniform register.
 fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
     let operand = &draft.operands[at];
     let is_register_file = matches!(file_of(function, operand), Some(File::General | File::Uniform));
