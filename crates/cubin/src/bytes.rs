@@ -1,12 +1,13 @@
 //! Bounds-checked reading.
 //!
-//! A [`Bytes`] is a window of a file that remembers where in the file it lies, so that whoever finds something wrong in
-//! it can name the place. All reading of the crate goes through it: nothing indexes a slice with a number from a file.
+//! A [`Bytes`] is a window of a file that knows its position in the file, so that errors can name the position. All reading in this crate
+//! goes through it: no slice is indexed with a number from a file.
 
 use object::pod::{Pod, from_bytes};
 
 use crate::error::{Error, Result};
 
+/// A window of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
     data: &'a [u8],
@@ -15,7 +16,7 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// A window on a whole file.
+    /// Returns a window on a whole file.
     pub fn new(data: &'a [u8]) -> Self {
         Bytes { data, base: 0 }
     }
@@ -28,12 +29,12 @@ impl<'a> Bytes<'a> {
         self.data.len() as u64
     }
 
-    /// The place in the file of the byte at `offset` of this window.
+    /// Returns the position in the file of the byte at `offset` of this window.
     pub fn place(self, offset: u64) -> u64 {
         self.base.saturating_add(offset)
     }
 
-    /// `size` bytes from `offset`; `what` is the subject of the error message.
+    /// Returns the window of `size` bytes at `offset`. `what` is the subject of the error message.
     pub fn window(self, offset: u64, size: u64, what: &str) -> Result<Bytes<'a>> {
         let range = usize::try_from(offset).ok().zip(offset.checked_add(size).and_then(|end| usize::try_from(end).ok()));
         match range.and_then(|(start, end)| self.data.get(start..end)) {
@@ -45,7 +46,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Everything from `offset` on.
+    /// Returns the window from `offset` to the end.
     pub fn rest(self, offset: u64, what: &str) -> Result<Bytes<'a>> {
         let size = self.len().checked_sub(offset).ok_or_else(|| {
             Error::at(self.place(offset), format!("{what} starts here, but the data ends at {:#x}", self.place(self.len())))
@@ -53,7 +54,7 @@ impl<'a> Bytes<'a> {
         self.window(offset, size, what)
     }
 
-    /// A record of a fixed layout.
+    /// Returns a record with a fixed layout.
     pub fn record<T: Pod>(self, offset: u64, what: &str) -> Result<&'a T> {
         let window = self.window(offset, size_of::<T>() as u64, what)?;
         let place = window.base;
@@ -81,7 +82,7 @@ impl<'a> Bytes<'a> {
         self.array(offset, what).map(u64::from_le_bytes)
     }
 
-    /// The text from `offset` up to the next zero byte.
+    /// Returns the text from `offset` up to the next zero byte.
     pub fn text(self, offset: u64, what: &str) -> Result<&'a str> {
         let rest = self.rest(offset, what)?;
         let Some(end) = rest.data.iter().position(|&byte| byte == 0) else {
@@ -92,13 +93,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The next multiple of `alignment`, which need not be a power of two; 0 and 1 mean no alignment.
+/// Returns the next multiple of `alignment`, which need not be a power of two; 0 and 1 mean no alignment.
 pub(crate) fn align_up(value: u64, alignment: u64) -> u64 {
     value.checked_next_multiple_of(alignment.max(1)).unwrap_or(value)
 }
 
-/// The alignment of a section in the file. Sections start at multiples of their alignment, as ptxas writes them, but a file must not
-/// grow with a very large one: that holds in memory only.
+/// Returns the alignment of a section in the file. Sections start at multiples of their alignment, as in ptxas' files. A very large
+/// alignment applies in memory only, so that it does not inflate the file.
 pub(crate) fn file_alignment(alignment: u64) -> u64 {
     alignment.min(1 << 24)
 }

@@ -1,20 +1,21 @@
-//! `.nv.callgraph`: who calls whom, as pairs of symbols.
+//! `.nv.callgraph`: the call graph, as pairs of symbols.
 //!
-//! The section starts with marks of caller 0 and a negative callee, -1 to -4 where nothing is called. Each mark may be
-//! followed by edges; the section keeps the order of the file.
+//! The section contains four markers, pairs with caller 0 and callee -1 to -4. Each marker starts a list of edges, which may be empty. The
+//! model keeps the order of the file.
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
+/// A pair of the call graph: an edge or a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallEdge {
-    /// Index of a symbol; 0 in a mark.
+    /// Index of the caller's symbol; 0 in a marker.
     pub caller: u32,
-    /// Index of a symbol, or the number of a mark.
+    /// Index of the callee's symbol, or the negative number of a marker.
     pub callee: i32,
 }
 
-/// The marks of a file without calls.
+/// The content of the section in a file without calls: the four markers.
 pub const NO_CALLS: [CallEdge; 4] = [mark(-1), mark(-2), mark(-3), mark(-4)];
 
 const fn mark(number: i32) -> CallEdge {
@@ -22,6 +23,7 @@ const fn mark(number: i32) -> CallEdge {
 }
 
 impl CallEdge {
+    /// Returns whether the pair is a marker.
     pub fn is_mark(self) -> bool {
         self.caller == 0 && self.callee < 0
     }

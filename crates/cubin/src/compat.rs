@@ -1,6 +1,6 @@
-//! `.nv.compat`: what a cubin needs of the SM and the driver that finish it. Written for Hopper and later.
+//! `.nv.compat`: what a cubin requires from the SM and the driver that finalize it. Written for Hopper and later.
 //!
-//! The frame is that of `.nv.info`; the codes are others.
+//! The record format is that of `.nv.info`, with different codes.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::info::{Format, records};
 
-/// The number of an attribute of `.nv.compat`.
+/// The code of an attribute in `.nv.compat`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CompatCode(pub u8);
 
-/// As cuobjdump 13.2 prints them, without `EICOMPAT_ATTR_`.
+/// The names that cuobjdump 13.2 prints, without `EICOMPAT_ATTR_`.
 const NAMES: [&str; 13] = [
     "ERROR",
     "PAD",
@@ -35,10 +35,11 @@ impl CompatCode {
     pub const INST_TCGEN05_MMA: Self = Self(5);
     pub const ENABLE_OPPORTUNISTIC_FINALIZATION: Self = Self(6);
     pub const MERCURY_ISA_MAJOR_MINOR_VERSION: Self = Self(7);
-    /// 1 for a target with the letter `a`.
+    /// 1 for a target with the suffix `a`.
     pub const CUDA_ACCELERATOR_TARGET: Self = Self(9);
     pub const CAN_FASTPATH_FINALIZE: Self = Self(11);
 
+    /// Returns the name without `EICOMPAT_ATTR_`, if the code has one.
     pub fn name(self) -> Option<&'static str> {
         NAMES.get(usize::from(self.0)).copied()
     }
@@ -53,12 +54,14 @@ impl fmt::Debug for CompatCode {
     }
 }
 
+/// An attribute of `.nv.compat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompatAttribute {
     pub code: CompatCode,
     pub value: CompatValue,
 }
 
+/// The value of an attribute of `.nv.compat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompatValue {
     Flag,

@@ -1,8 +1,8 @@
-//! A cubin, taken apart.
+//! The model of a cubin.
 //!
-//! The model is the file's: sections in the order of the file, each with its content decoded as far as it is understood.
-//! [`Cubin::read`] and [`Cubin::write`] are inverse to each other, byte for byte; everything that follows from something
-//! else (offsets, sizes, string offsets, the spans of segments) is worked out anew when writing, so that changes fit.
+//! The model follows the file: sections in file order, each with its content decoded as far as the format is known. [`Cubin::read`] and
+//! [`Cubin::write`] are inverse to each other, byte for byte. Everything that follows from other data (offsets, sizes, string offsets, the
+//! spans of segments) is recomputed when the file is written, so that it fits after changes.
 
 use object::elf;
 
@@ -21,7 +21,7 @@ pub const EM_CUDA: u16 = elf::EM_CUDA;
 /// `EI_OSABI` of the files of CUDA 13.
 pub const OS_ABI: u8 = 0x41;
 
-/// What the ELF header says beside where things are.
+/// The fields of the ELF header, except those that say where other parts of the file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub file_type: FileType,
@@ -30,8 +30,9 @@ pub struct Header {
     pub entry: u64,
     /// Index of `.shstrtab`.
     pub section_names: usize,
-    /// Bytes that the standard asks to be zero, `e_version`, and the size of a program header, which ptxas sets to 0 in
-    /// some files without any.
+    /// Fields that matter only for writing back the same bytes: the padding that the standard requires to be zero, `e_version`, the size of
+    /// a program header, and the offset of program headers in a file without any. ptxas sets the size to 0 in some files without program
+    /// headers.
     pub(crate) ident_padding: [u8; 7],
     pub(crate) version: u32,
     pub(crate) program_header_size: u16,
@@ -41,9 +42,9 @@ pub struct Header {
 /// `e_type`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileType {
-    /// From `ptxas -c`, for nvlink.
+    /// The output of `ptxas -c`, input for nvlink.
     Relocatable,
-    /// Ready to load.
+    /// Loadable by the driver.
     Executable,
     Other(u16),
 }
@@ -66,7 +67,7 @@ impl FileType {
     }
 }
 
-/// A part of the file, in the order of the file. Parts are aligned; a gap is what alignment does not explain.
+/// A part of the file. A file is a list of parts in file order, each aligned; a gap holds bytes that alignment does not explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Section(usize),
@@ -75,6 +76,7 @@ pub(crate) enum Piece {
     Gap(Vec<u8>),
 }
 
+/// A cubin file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cubin {
     pub header: Header,
@@ -83,7 +85,7 @@ pub struct Cubin {
     pub(crate) layout: Vec<Piece>,
 }
 
-/// A function with code: a kernel, or a function that others call.
+/// A function with code: a kernel or a device function.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'a> {
     pub name: &'a str,
@@ -96,26 +98,27 @@ pub struct Function<'a> {
 }
 
 impl Cubin {
-    /// Reads a cubin. What is wrong is said with its place in `data`.
+    /// Reads a cubin. An error names the position in `data`.
     pub fn read(data: &[u8]) -> Result<Cubin> {
         crate::read::read(data)
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub fn write(&self) -> Result<Vec<u8>> {
         crate::write::write(self)
     }
 
-    /// Offset and size of each section in the file that [`Cubin::write`] gives.
+    /// Returns the offset and size of each section in the file that [`Cubin::write`] returns.
     pub fn places(&self) -> Result<Vec<Place>> {
         crate::write::places(self)
     }
 
-    /// All sections; the first is the null section of ELF.
+    /// Returns all sections; the first is the null section of ELF.
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
+    /// Returns the section at an index.
     pub fn section(&self, index: usize) -> Option<&Section> {
         self.sections.get(index)
     }
@@ -124,21 +127,23 @@ impl Cubin {
         self.sections.get_mut(index)
     }
 
-    /// Index of the section with this name.
+    /// Returns the index of the section with this name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.sections.iter().position(|section| section.name == name)
     }
 
+    /// Returns the section with this name.
     pub fn section_named(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
 
+    /// Returns the section with this name, or an error.
     pub(crate) fn require(&mut self, name: &str) -> Result<&mut Section> {
         let missing = || Error::new(format!("the cubin has no section `{name}`"));
         self.sections.iter_mut().find(|section| section.name == name).ok_or_else(missing)
     }
 
-    /// The bytes of a section, also when they are those of another section.
+    /// Returns the bytes of a section, also if they are shared with another section.
     pub fn bytes_of(&self, index: usize) -> Option<&[u8]> {
         match &self.sections.get(index)?.content {
             Content::Bytes(bytes) => Some(bytes),
@@ -147,7 +152,7 @@ impl Cubin {
         }
     }
 
-    /// The symbols of `.symtab`.
+    /// Returns the symbols of `.symtab`.
     pub fn symbols(&self) -> &[Symbol] {
         let table = self.sections.iter().find(|section| section.section_type == SectionType::SYMTAB);
         match table.map(|section| &section.content) {
@@ -156,6 +161,7 @@ impl Cubin {
         }
     }
 
+    /// Returns the symbols of `.symtab` for editing.
     pub fn symbols_mut(&mut self) -> Option<&mut Vec<Symbol>> {
         let table = self.sections.iter_mut().find(|section| section.section_type == SectionType::SYMTAB)?;
         match &mut table.content {
@@ -164,7 +170,7 @@ impl Cubin {
         }
     }
 
-    /// The functions with a code section, in the order of those.
+    /// Returns the functions with a code section, in section order.
     pub fn functions(&self) -> impl Iterator<Item = Function<'_>> {
         let symbols = self.symbols();
         self.sections.iter().enumerate().filter_map(move |(index, section)| {
@@ -175,21 +181,22 @@ impl Cubin {
         })
     }
 
+    /// Returns the kernels, in section order.
     pub fn kernels(&self) -> impl Iterator<Item = Function<'_>> {
         self.functions().filter(|function| function.is_kernel)
     }
 
-    /// The attributes of `.nv.info`.
+    /// Returns the attributes of `.nv.info`.
     pub fn module_attributes(&self) -> &[Attribute] {
         self.section_named(".nv.info").and_then(Section::attributes).unwrap_or_default()
     }
 
-    /// The attributes of `.nv.info.NAME`.
+    /// Returns the attributes of `.nv.info.NAME`.
     pub fn function_attributes(&self, name: &str) -> &[Attribute] {
         self.section_named(&format!(".nv.info.{name}")).and_then(Section::attributes).unwrap_or_default()
     }
 
-    /// All notes of the file.
+    /// Returns all notes of the file.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
         self.sections.iter().flat_map(|section| match &section.content {
             Content::Notes(notes) => &notes[..],
@@ -197,12 +204,12 @@ impl Cubin {
         })
     }
 
-    /// Number of the SM, for example 90.
+    /// Returns the number of the SM, for example 90.
     pub fn sm(&self) -> u8 {
         self.header.flags.sm()
     }
 
-    /// Does the file say that it is for exactly its SM: the letter `a`?
+    /// Returns whether the target of the file has the suffix `a`.
     pub fn is_specific(&self) -> bool {
         let compat = self.sections.iter().filter_map(|section| match &section.content {
             Content::Compat(attributes) => Some(attributes),
@@ -213,13 +220,13 @@ impl Cubin {
             || compat.flatten().any(|attribute| attribute.code == CompatCode::CUDA_ACCELERATOR_TARGET && says_so(&attribute.value))
     }
 
-    /// The target, if it is one of the table. A file for `sm_100f` looks like one for `sm_100`.
+    /// Returns the target, if the table has it. A file for `sm_100f` looks like one for `sm_100`.
     pub fn target(&self) -> Option<&'static Target> {
         let variant = if self.is_specific() { Variant::Specific } else { Variant::Base };
         Target::find(self.sm(), variant)
     }
 
-    /// `sm_90a`, also for targets that are not in the table.
+    /// Returns the name of the target, for example `sm_90a`, also if the table does not have it.
     pub fn target_name(&self) -> String {
         format!("sm_{}{}", self.sm(), if self.is_specific() { "a" } else { "" })
     }

@@ -1,8 +1,8 @@
-//! Changes to a cubin.
+//! Edits of a cubin.
 //!
-//! Contents can be changed freely through [`Cubin::section_mut`], [`Cubin::symbols_mut`] and the functions here; offsets,
-//! sizes and names follow when the file is written. What does not follow, because only the maker of the code knows it:
-//! offsets of instructions in attributes, relocations and debug data, when code moves.
+//! Contents can be changed freely through [`Cubin::section_mut`], [`Cubin::symbols_mut`] and the functions of this module; file offsets,
+//! sizes and name offsets are recomputed when the file is written. Not updated, because only the producer of the code knows them:
+//! instruction offsets in attributes, relocations and debug data when code moves.
 
 use crate::cubin::{Cubin, Piece};
 use crate::error::{Error, Result};
@@ -12,13 +12,13 @@ use crate::symbol::SymbolSection;
 use crate::target::Style;
 
 impl Cubin {
-    /// Replaces the code of a function. If the length changes, so does the size of the function's symbol.
+    /// Replaces the code of a function. If the length changes, the size of the function's symbol is updated.
     pub fn replace_code(&mut self, function: &str, code: Vec<u8>) -> Result<()> {
         let index = self.text_section(function)?;
         self.replace_bytes(index, code)
     }
 
-    /// Replaces the bytes of a section that is carried as it is, and adjusts the symbols that span all of it.
+    /// Replaces the bytes of a section that is kept as raw bytes, and updates the size of symbols that span all of it.
     pub fn replace_bytes(&mut self, index: usize, bytes: Vec<u8>) -> Result<()> {
         let new = bytes.len() as u64;
         let section = self.sections.get_mut(index).ok_or_else(|| Error::new(format!("the cubin has no section {index}")))?;
@@ -36,12 +36,13 @@ impl Cubin {
         Ok(())
     }
 
+    /// Returns the index of the code section of a function.
     fn text_section(&self, function: &str) -> Result<usize> {
         let name = format!(".text.{function}");
         self.find(&name).ok_or_else(|| Error::new(format!("the cubin has no function `{function}`")))
     }
 
-    /// The attributes of a section such as `.nv.info` or `.nv.info.NAME`, to change.
+    /// Returns the attributes of a section such as `.nv.info` or `.nv.info.NAME` for editing.
     pub fn attributes_mut(&mut self, section: &str) -> Result<&mut Vec<Attribute>> {
         match &mut self.require(section)?.content {
             Content::Info(attributes) => Ok(attributes),
@@ -49,7 +50,7 @@ impl Cubin {
         }
     }
 
-    /// The value of the first attribute with this code in a section.
+    /// Returns the value of the first attribute with this code in a section.
     pub fn attribute(&self, section: &str, code: Code) -> Option<&Value> {
         let attributes = self.section_named(section).and_then(Section::attributes)?;
         attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value)
@@ -65,7 +66,7 @@ impl Cubin {
         Ok(())
     }
 
-    /// The number that `.nv.info` holds for a function: registers, frame size, stack size.
+    /// Returns the number that `.nv.info` holds for a function: registers, frame size or stack size.
     pub fn function_value(&self, function: &str, code: Code) -> Option<u32> {
         let wanted = self.functions().find(|other| other.name == function)?.symbol;
         self.module_attributes().iter().find_map(|attribute| match attribute.value {
@@ -74,7 +75,7 @@ impl Cubin {
         })
     }
 
-    /// Changes or adds such a number.
+    /// Sets the number that `.nv.info` holds for a function; adds the attribute if it is missing.
     pub fn set_function_value(&mut self, function: &str, code: Code, number: u32) -> Result<()> {
         let text = self.text_section(function)?;
         let wanted = self.sections[text].text_info().symbol();
@@ -90,19 +91,19 @@ impl Cubin {
         Ok(())
     }
 
-    /// Registers for each thread of a function.
+    /// Returns the number of registers per thread of a function.
     pub fn register_count(&self, function: &str) -> Option<u32> {
         self.function_value(function, Code::REGCOUNT)
     }
 
-    /// Returns the number of named barriers of a function: `EIATTR_NUM_BARRIERS`, or in files of CUDA 12 and before the flags of its
-    /// code section.
+    /// Returns the number of named barriers of a function: `EIATTR_NUM_BARRIERS`, or in files of CUDA 12 and before the flags of its code
+    /// section.
     pub fn barrier_count(&self, function: &str) -> u32 {
         let section = self.text_section(function).map(|index| &self.sections[index]);
         section.map_or(0, |section| section.barrier_count(self.function_attributes(function)))
     }
 
-    /// Sets the number of registers in all places that hold it.
+    /// Sets the number of registers everywhere the file stores it.
     pub fn set_register_count(&mut self, function: &str, registers: u8) -> Result<()> {
         self.set_function_value(function, Code::REGCOUNT, u32::from(registers))?;
         let index = self.text_section(function)?;
@@ -113,7 +114,7 @@ impl Cubin {
         Ok(())
     }
 
-    /// Adds a section behind all others and returns its index.
+    /// Adds a section after all others and returns its index.
     pub fn push_section(&mut self, section: Section) -> usize {
         let index = self.sections.len();
         self.sections.push(section);
@@ -122,7 +123,7 @@ impl Cubin {
         index
     }
 
-    /// The symbol tables of the file: `.symtab` and its Mercury twin.
+    /// Returns the indices of the symbol tables: `.symtab` and its Mercury counterpart.
     pub fn symbol_tables(&self) -> impl Iterator<Item = usize> {
         let is_table = |section: &Section| [SectionType::SYMTAB, SectionType::MERCURY_SYMTAB].contains(&section.section_type);
         self.sections.iter().enumerate().filter(move |(_, section)| is_table(section)).map(|(index, _)| index)

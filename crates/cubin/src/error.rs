@@ -1,11 +1,11 @@
-//! What can be wrong with a file, and where.
+//! Errors of reading, changing and writing files.
 
 use std::fmt;
 
-/// A reason why a file could not be read, changed or written.
+/// Why a file could not be read, changed or written.
 ///
-/// `offset` is the place in the file that was handed in: the first byte of the record that is wrong. An error that no
-/// byte is to blame for (an edit that names a section that does not exist) has no offset.
+/// `offset` is the position in the input file of the first byte of the wrong record. It is `None` if no byte is to blame, for example for
+/// an edit of a section that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     pub offset: Option<u64>,
@@ -15,10 +15,12 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Returns an error at a position of the file.
     pub(crate) fn at(offset: u64, message: impl Into<String>) -> Self {
         Error { offset: Some(offset), message: message.into() }
     }
 
+    /// Returns an error without a position.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Error { offset: None, message: message.into() }
     }

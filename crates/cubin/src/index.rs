@@ -1,7 +1,7 @@
-//! Lookup in a cubin that many questions are asked about.
+//! Fast lookup in a cubin.
 //!
-//! [`Cubin`] can be changed at any time, so its own methods look through all sections and symbols. Whoever asks for each function in turn
-//! makes an [`Index`] first; then the time for a file grows with its size and not with the square of its functions.
+//! A [`Cubin`] can change at any time, so its own methods search all sections and symbols. Code that looks up data for every function
+//! builds an [`Index`] first; the total time is then linear in the size of the file instead of quadratic in the number of functions.
 
 use std::collections::HashMap;
 
@@ -11,22 +11,23 @@ use crate::relocation::Relocation;
 use crate::section::{Content, Section};
 use crate::symbol::{Symbol, SymbolSection};
 
-/// What the parts of a cubin have to do with each other.
+/// Lookup tables for a cubin.
 #[derive(Debug)]
 pub struct Index<'c> {
     cubin: &'c Cubin,
     symbols: &'c [Symbol],
     /// The first section of each name.
     by_name: HashMap<&'c str, usize>,
-    /// By the index of the section that the relocations patch: the tables, in the order of the file.
+    /// For each section, the sections with its relocations, in file order.
     tables: HashMap<usize, Vec<usize>>,
-    /// By section: the symbols that are defined in it, in the order of the table.
+    /// For each section, the symbols that are defined in it, in table order.
     symbols_in: HashMap<usize, Vec<usize>>,
-    /// What `.nv.info` says of symbols: registers, frame size, stack size.
+    /// The per-symbol numbers of `.nv.info`: registers, frame size, stack size.
     values: HashMap<(Code, usize), u32>,
 }
 
 impl<'c> Index<'c> {
+    /// Builds the tables in one pass over the cubin.
     pub fn new(cubin: &'c Cubin) -> Index<'c> {
         let symbols = cubin.symbols();
         let (mut by_name, mut tables, mut symbols_in, mut values) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
@@ -53,12 +54,12 @@ impl<'c> Index<'c> {
         self.cubin
     }
 
-    /// The symbols of `.symtab`.
+    /// Returns the symbols of `.symtab`.
     pub fn symbols(&self) -> &'c [Symbol] {
         self.symbols
     }
 
-    /// Index of the section with this name.
+    /// Returns the index of the section with this name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
@@ -67,27 +68,27 @@ impl<'c> Index<'c> {
         self.cubin.section(self.find(name)?)
     }
 
-    /// The attributes of `.nv.info.NAME`.
+    /// Returns the attributes of `.nv.info.NAME`.
     pub fn function_attributes(&self, name: &str) -> &'c [Attribute] {
         self.section_named(&format!(".nv.info.{name}")).and_then(Section::attributes).unwrap_or_default()
     }
 
-    /// The number that `.nv.info` holds for the function with this symbol: registers, frame size, stack size.
+    /// Returns the number that `.nv.info` holds for the function with this symbol: registers, frame size or stack size.
     pub fn function_value(&self, symbol: usize, code: Code) -> Option<u32> {
         self.values.get(&(code, symbol)).copied()
     }
 
-    /// Registers for each thread of the function with this symbol.
+    /// Returns the number of registers per thread of the function with this symbol.
     pub fn register_count(&self, symbol: usize) -> Option<u32> {
         self.function_value(symbol, Code::REGCOUNT)
     }
 
-    /// Indices of the sections with relocations for a section.
+    /// Returns the indices of the sections with relocations for a section.
     pub fn relocation_tables(&self, section: usize) -> &[usize] {
         self.tables.get(&section).map_or(&[], Vec::as_slice)
     }
 
-    /// The relocations of a section by offset, without those of its Mercury form.
+    /// Returns the relocations of a section sorted by offset, without those of its Mercury form.
     pub fn relocations(&self, section: usize) -> Vec<Relocation> {
         let lists = self.relocation_tables(section).iter().filter_map(|&table| match &self.cubin.section(table)?.content {
             Content::Relocations(list) => Some(list),
@@ -99,12 +100,12 @@ impl<'c> Index<'c> {
         relocations
     }
 
-    /// Indices of the symbols that are defined in a section, in the order of the table.
+    /// Returns the indices of the symbols that are defined in a section, in table order.
     pub fn symbols_in(&self, section: usize) -> &[usize] {
         self.symbols_in.get(&section).map_or(&[], Vec::as_slice)
     }
 
-    /// The functions that begin in a section.
+    /// Returns the function symbols that are defined in a section.
     pub fn functions_in(&self, section: usize) -> impl Iterator<Item = &'c Symbol> + '_ {
         self.symbols_in(section).iter().map(|&symbol| &self.symbols[symbol]).filter(|symbol| symbol.is_function())
     }

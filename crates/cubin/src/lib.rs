@@ -1,16 +1,16 @@
-//! NVIDIA cubins, in and out.
+//! Reads, writes, edits and builds NVIDIA cubins.
 //!
-//! A cubin is an ELF file for machine 190 with NVIDIA's own sections. This crate reads one into a model, writes the model
-//! back byte for byte, changes it, builds one from parts in the way ptxas does, and finds cubins in the files that carry
-//! them. It knows nothing of instructions: code is bytes. `docs/cubin.md` describes the format as observed.
+//! A cubin is an ELF file for machine 190 with NVIDIA-specific sections. This crate reads a cubin into a model, writes the model back byte
+//! for byte, edits it, builds a cubin from its parts as ptxas does, and finds cubins in container files. The crate knows nothing about
+//! instructions: code is bytes. `docs/cubin.md` describes the format as observed.
 //!
 //! | to | use |
 //! |---|---|
 //! | find the images in a file of any kind | [`open`], [`Image`] |
-//! | take a cubin apart and put it together | [`Cubin::read`], [`Cubin::write`] |
+//! | read and write a cubin | [`Cubin::read`], [`Cubin::write`] |
 //! | list kernels and their code | [`Cubin::kernels`], [`Cubin::functions`] |
-//! | ask about every function in turn | [`Index`] |
-//! | know the target | [`Cubin::target`], [`target`] |
+//! | look up data of many functions | [`Index`] |
+//! | get the target | [`Cubin::target`], [`target`] |
 //! | read or change attributes | [`Cubin::function_attributes`], [`Cubin::set_attribute`], [`info`] |
 //! | replace code | [`Cubin::replace_code`], [`Cubin::set_register_count`] |
 //! | make a cubin | [`build`] |
@@ -31,8 +31,8 @@
 //! # Ok::<(), oriole_cubin::Error>(())
 //! ```
 //!
-//! Files are not trusted. Whatever the bytes, reading ends with a model or an [`Error`] that says what is wrong at which
-//! byte, in time and memory bounded by the size of the file (and of what it decompresses to).
+//! Input files are not trusted. For any bytes, reading ends with a model or with an [`Error`] that says what is wrong at which byte. Time
+//! and memory are bounded by the size of the file and of its decompressed content.
 
 pub mod build;
 mod bytes;

@@ -1,7 +1,7 @@
-//! Notes: `.note.nv.tkinfo` (which tool made the file, and how it was called) and `.note.nv.cuinfo` (toolkit version and
-//! virtual architecture).
+//! Notes: `.note.nv.tkinfo` (the tool that made the file, and its command line) and `.note.nv.cuinfo` (toolkit version and virtual
+//! architecture).
 //!
-//! A note is ELF's: sizes of owner and description, a type, the owner, the description, each padded to four bytes.
+//! The format is ELF's: sizes of owner and description, a type, the owner, the description, each padded to four bytes.
 
 use crate::bytes::{Bytes, align_up};
 use crate::error::{Error, Result};
@@ -12,6 +12,7 @@ pub const OWNER: &str = "NVIDIA Corp";
 const CUDA_INFO: u32 = 1000;
 const TOOL_INFO: u32 = 2000;
 
+/// A note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     Cuda(CudaInfo),
@@ -24,9 +25,9 @@ pub enum Note {
 pub struct CudaInfo {
     /// 2
     pub version: u16,
-    /// The SM of the PTX that was compiled, for example 80.
+    /// The SM of the PTX source, for example 80.
     pub virtual_sm: u16,
-    /// Ten times the version of the toolkit: 130 is 13.0.
+    /// Ten times the toolkit version: 130 is 13.0.
     pub toolkit: u32,
 }
 
@@ -35,7 +36,7 @@ pub struct CudaInfo {
 pub struct ToolInfo {
     /// 2
     pub version: u32,
-    /// Name of the output file, for a debug build; otherwise empty.
+    /// Name of the output file in a debug build; otherwise empty.
     pub object: String,
     /// `ptxas`
     pub tool: String,
@@ -43,7 +44,7 @@ pub struct ToolInfo {
     pub tool_version: String,
     /// `Build cuda_13.0.r13.0/compiler.36424714_0`
     pub branch: String,
-    /// `-arch sm_90 `: the options, each with a space behind it.
+    /// `-arch sm_90 `: the options, each followed by a space.
     pub arguments: String,
 }
 
@@ -65,7 +66,7 @@ impl CudaInfo {
     }
 }
 
-/// Version and five offsets of strings, then the strings.
+/// Size in bytes of the version and five string offsets; the strings follow.
 const TOOL_HEADER: u64 = 24;
 
 impl ToolInfo {

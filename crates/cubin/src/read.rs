@@ -1,7 +1,7 @@
-//! From bytes to a [`Cubin`].
+//! Reads a [`Cubin`] from bytes.
 //!
-//! In steps: header, section headers, contents, layout, segments. Each step relies on what the ones before checked. No
-//! number of the file is trusted: every access goes through [`Bytes`], and work is bounded by the size of the file.
+//! The steps are: header, section headers, contents, layout, segments. Each step relies on the checks of the steps before. No number of the
+//! file is trusted: every access goes through [`Bytes`], and the work is bounded by the size of the file.
 
 use std::collections::HashMap;
 
@@ -23,15 +23,16 @@ pub(crate) const SECTION_HEADER_SIZE: u64 = size_of::<SectionHeader64<LE>>() as 
 pub(crate) const PROGRAM_HEADER_SIZE: u64 = size_of::<ProgramHeader64<LE>>() as u64;
 pub(crate) const TABLE_ALIGNMENT: u64 = 8;
 
-/// Segments beyond these keep their numbers; ptxas writes at most six.
+/// Maximum number of segments for which the covered sections are inferred; ptxas writes at most six. Others keep their numbers.
 const EXPLAINED_SEGMENTS: u64 = 32;
 
-/// Place of `e_shnum`.
+/// Offset of `e_shnum` in the ELF header.
 const NUMBER_OF_SECTIONS: u64 = 60;
 
 type RawHeader = FileHeader64<LE>;
 type RawSection = SectionHeader64<LE>;
 
+/// Reads a cubin.
 pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
     let file = Bytes::new(data);
     let raw = header_of(file)?;
@@ -41,7 +42,7 @@ pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
     let mut budget = NameBudget::new(file);
     let mut sections = outline(file, &headers, names, &mut budget)?;
     let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
-    // Before contents are copied, so that no byte is copied twice.
+    // The layout finds overlaps, so checking it before contents are copied ensures that no byte is copied twice.
     let layout = layout(file, raw, &mut sections, &places)?;
     let indices = index_sections(&headers);
     for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| matches!(section.content, Content::Bytes(_))) {
@@ -53,9 +54,10 @@ pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
     Ok(Cubin { header, segments, sections, layout })
 }
 
-/// Bounds how much text the names of a file become. Each name of ptxas' files is in the file once; in a damaged file, all
-/// sections and symbols may share one long string.
+/// Limits the total length of the names of a file. In ptxas' files each name is stored once. In a damaged file, all sections and symbols
+/// may share one long string.
 pub(crate) struct NameBudget {
+    /// Bytes that further names may have.
     left: u64,
 }
 
@@ -64,6 +66,7 @@ impl NameBudget {
         NameBudget { left: file.len().saturating_mul(16) }
     }
 
+    /// Returns the name at an offset, and fails when the budget is exhausted.
     pub fn name<'a>(&mut self, strings: Bytes<'a>, offset: u32, what: &str) -> Result<&'a str> {
         let name = strings.text(u64::from(offset), what)?;
         let too_long = || Error::at(strings.place(u64::from(offset)), format!("{what} and those before it are too long for this file"));
@@ -72,7 +75,7 @@ impl NameBudget {
     }
 }
 
-/// The sections with their names; those with bytes of their own are empty yet.
+/// Returns the sections with their names; contents with bytes of their own are still empty.
 fn outline(file: Bytes<'_>, headers: &[&RawSection], names: Bytes<'_>, budget: &mut NameBudget) -> Result<Vec<Section>> {
     let mut sections = Vec::with_capacity(headers.len());
     let mut seen = HashMap::new();
@@ -95,6 +98,7 @@ fn outline(file: Bytes<'_>, headers: &[&RawSection], names: Bytes<'_>, budget: &
     Ok(sections)
 }
 
+/// Reads the ELF header and checks that the file is a 64-bit little-endian cubin.
 fn header_of(file: Bytes<'_>) -> Result<&RawHeader> {
     let raw: &RawHeader = file.record(0, "an ELF header")?;
     let ident = &raw.e_ident;
@@ -126,7 +130,7 @@ fn header_of(file: Bytes<'_>) -> Result<&RawHeader> {
     Ok(raw)
 }
 
-/// Index of `.shstrtab`; one that is too large for its field is in the null section.
+/// Returns the index of `.shstrtab`. An index that is too large for its field is in the null section.
 fn section_names(raw: &RawHeader, null: &RawSection) -> usize {
     match raw.e_shstrndx.get(LE) {
         elf::SHN_XINDEX => null.sh_link.get(LE) as usize,
@@ -149,7 +153,8 @@ fn header(raw: &RawHeader, null: &RawSection) -> Header {
     }
 }
 
-/// At least one: the null section, which holds numbers that are too large for the ELF header, and else zeros.
+/// Returns the section headers, at least one: the null section, which holds numbers that are too large for the ELF header and is zero
+/// otherwise.
 fn section_headers<'a>(file: Bytes<'a>, raw: &RawHeader) -> Result<Vec<&'a RawSection>> {
     let offset = raw.e_shoff.get(LE);
     let null: &RawSection = file.record(offset, "the table of section headers")?;
@@ -177,6 +182,7 @@ fn section_headers<'a>(file: Bytes<'a>, raw: &RawHeader) -> Result<Vec<&'a RawSe
     (0..count).map(|index| table.record(index * SECTION_HEADER_SIZE, "a section header")).collect()
 }
 
+/// Returns a section header of zeros.
 fn zero_header() -> RawSection {
     let (word, long) = (object::U32::new(LE, 0), object::U64::new(LE, 0));
     SectionHeader64 {
@@ -193,12 +199,13 @@ fn zero_header() -> RawSection {
     }
 }
 
+/// Returns whether a section has bytes in the file.
 fn has_bytes(raw: &RawSection) -> bool {
     let section_type = SectionType(raw.sh_type.get(LE));
     section_type != SectionType::NULL && !section_type.occupies_no_file(raw.sh_flags.get(LE))
 }
 
-/// The bytes of a section.
+/// Returns the bytes of a section.
 fn window_of<'a>(file: Bytes<'a>, headers: &[&RawSection], index: usize, what: &str) -> Result<Bytes<'a>> {
     let Some(raw) = headers.get(index) else {
         return Err(Error::at(NUMBER_OF_SECTIONS, format!("{what} is section {index}, which does not exist")));
@@ -209,7 +216,7 @@ fn window_of<'a>(file: Bytes<'a>, headers: &[&RawSection], index: usize, what: &
     file.window(raw.sh_offset.get(LE), raw.sh_size.get(LE), what)
 }
 
-/// The bytes of a string table.
+/// Returns the bytes of a string table.
 fn table_of<'a>(file: Bytes<'a>, headers: &[&RawSection], index: usize, what: &str) -> Result<Bytes<'a>> {
     let data = window_of(file, headers, index, what)?;
     match headers.get(index).map(|raw| SectionType(raw.sh_type.get(LE))) {
@@ -234,6 +241,7 @@ fn section(raw: &RawSection, name: &str, name_offset: u32, content: Content) -> 
     }
 }
 
+/// Decodes the content of a section.
 fn content(
     file: Bytes<'_>,
     headers: &[&RawSection],
@@ -272,10 +280,11 @@ fn content(
         }
         _ => return Ok(Content::Bytes(data.data().to_vec())),
     };
+    // A content that does not encode to the same bytes is kept as raw bytes.
     Ok(if again == data.data() { decoded } else { Content::Bytes(data.data().to_vec()) })
 }
 
-/// For each symbol table, the `.symtab_shndx` that belongs to it.
+/// Returns for each symbol table the `.symtab_shndx` section that belongs to it.
 fn index_sections(headers: &[&RawSection]) -> HashMap<usize, usize> {
     let mut sections = HashMap::new();
     for (index, raw) in headers.iter().enumerate().filter(|(_, raw)| raw.sh_type.get(LE) == SectionType::SYMTAB_SHNDX.0) {
@@ -284,7 +293,7 @@ fn index_sections(headers: &[&RawSection]) -> HashMap<usize, usize> {
     sections
 }
 
-/// A table of section indices that does not belong to the symbols of any table is only bytes.
+/// Turns a table of section indices that belongs to no symbol table into raw bytes.
 fn carry_stray_indices(indices: &HashMap<usize, usize>, sections: &mut [Section]) {
     for index in 0..sections.len() {
         let link = sections[index].link as usize;
@@ -300,10 +309,11 @@ fn carry_stray_indices(indices: &HashMap<usize, usize>, sections: &mut [Section]
     }
 }
 
-/// Where a piece starts, whether it has bytes, and, among those equal, the order of the section table. A section
-/// without bytes goes behind the section before it in the table.
+/// Sort key of a part: its offset, whether it has bytes, then the order in the section table. A section without bytes sorts after the
+/// section before it in the table.
 type Key = (u64, bool, usize, usize);
 
+/// A part of the file, with its position, size and alignment in bytes.
 struct Part {
     key: Key,
     piece: Piece,
@@ -312,7 +322,7 @@ struct Part {
     alignment: u64,
 }
 
-/// Puts all parts in the order of the file and explains the space between them.
+/// Sorts all parts into file order and records the gaps between them that alignment does not explain.
 fn layout(file: Bytes<'_>, raw: &RawHeader, sections: &mut [Section], places: &[Place]) -> Result<Vec<Piece>> {
     let mut parts = parts(raw, sections, places);
     parts.sort_by_key(|part| part.key);
@@ -324,7 +334,7 @@ fn layout(file: Bytes<'_>, raw: &RawHeader, sections: &mut [Section], places: &[
         if let Piece::Section(index) = part.piece
             && matches!(sections[index].content, Content::NoBits(_))
         {
-            // Its alignment moves what follows, unless that is known to start earlier.
+            // The alignment of a section without bytes moves the following parts, unless the next part with bytes starts earlier.
             let fits = part.offset == usual && next >= usual;
             sections[index].fixed_offset = (!fits).then_some(part.offset);
             if fits {
@@ -353,7 +363,7 @@ fn layout(file: Bytes<'_>, raw: &RawHeader, sections: &mut [Section], places: &[
     Ok(layout)
 }
 
-/// For each part, where the next one that has bytes starts.
+/// Returns for each part the offset of the next part that has bytes.
 fn following_offsets(parts: &[Part], sections: &[Section]) -> Vec<u64> {
     let mut next = u64::MAX;
     let mut offsets: Vec<u64> = Vec::with_capacity(parts.len());
@@ -367,13 +377,14 @@ fn following_offsets(parts: &[Part], sections: &[Section]) -> Vec<u64> {
     offsets
 }
 
-/// The bytes between two parts, if they are not just the zeros that alignment asks for.
+/// Returns the bytes between two parts, unless they are the zeros that alignment requires.
 fn odd_gap(file: Bytes<'_>, start: u64, end: u64, usual_end: u64) -> Result<Option<Piece>> {
     let gap = file.window(start, end - start, "the space between two sections")?.data();
     let odd = end != usual_end || gap.iter().any(|&byte| byte != 0);
     Ok(odd.then(|| Piece::Gap(gap.to_vec())))
 }
 
+/// Returns all parts of the file: sections with a position of their own and the two header tables.
 fn parts(raw: &RawHeader, sections: &[Section], places: &[Place]) -> Vec<Part> {
     let mut parts = Vec::with_capacity(sections.len() + 2);
     let mut before: Key = (0, false, 0, 0);
@@ -402,6 +413,7 @@ fn parts(raw: &RawHeader, sections: &[Section], places: &[Place]) -> Vec<Part> {
     parts
 }
 
+/// Returns the name of a part for error messages.
 fn describe(piece: &Piece, sections: &[Section]) -> String {
     match piece {
         Piece::Section(index) => format!("section `{}`", sections[*index].name),
@@ -411,6 +423,7 @@ fn describe(piece: &Piece, sections: &[Section]) -> String {
     }
 }
 
+/// Reads the program headers.
 fn segments(file: Bytes<'_>, raw: &RawHeader, sections: &[Section], places: &[Place]) -> Result<Vec<Segment>> {
     let count = u64::from(raw.e_phnum.get(LE));
     if count == 0 {

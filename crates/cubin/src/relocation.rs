@@ -1,17 +1,19 @@
 //! Relocations.
 //!
-//! Turing to Ada have `REL` sections, whose addends are in the code; Hopper and later have `RELA`. Types up to 115 are
-//! CUDA's. Mercury sections use types from 0x10000 on, which no public tool names; they are kept as numbers.
+//! Files for Turing to Ada have relocations with an addend of 0 in `REL` sections and all others in `RELA` sections; files for Hopper and
+//! later have `RELA` sections only. Types up to 115 are CUDA's. Mercury sections use types from 0x10000 on, which no public tool names;
+//! they are kept as numbers.
 
 use std::fmt;
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
+/// The type of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RelocationType(pub u32);
 
-/// First type of Mercury.
+/// First relocation type of Mercury.
 const MERCURY: u32 = 0x10000;
 
 impl RelocationType {
@@ -35,12 +37,13 @@ impl RelocationType {
     pub const R_CUDA_ABS56_16_34: Self = Self(114);
     pub const R_CUDA_CONST_FIELD22_37: Self = Self(115);
 
-    /// The name without `R_CUDA_`, if the type has one.
+    /// Returns the name without `R_CUDA_`, if the type has one.
     pub fn name(self) -> Option<&'static str> {
         let index = usize::try_from(self.0).ok()?.checked_sub(1)?;
         NAMES.get(index).copied()
     }
 
+    /// Returns whether the type is one of Mercury's.
     pub fn is_mercury(self) -> bool {
         self.0 >= MERCURY
     }
@@ -56,14 +59,15 @@ impl fmt::Debug for RelocationType {
     }
 }
 
+/// A relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// In the section that is patched.
+    /// Offset in the patched section.
     pub offset: u64,
     pub relocation_type: RelocationType,
     /// Index in the symbol table that the section links to.
     pub symbol: u32,
-    /// None in a `REL` section.
+    /// `None` in a `REL` section.
     pub addend: Option<i64>,
 }
 
@@ -99,7 +103,7 @@ pub(crate) fn encode(relocations: &[Relocation], with_addend: bool) -> Result<Ve
     Ok(out)
 }
 
-/// Names of the types from 1 on, as cuobjdump 13.2 prints them for a relocation that was given each type.
+/// Names of the types from 1 on, as cuobjdump 13.2 prints them for a relocation whose type was set to each number.
 const NAMES: &[&str] = &[
     "32",
     "64",

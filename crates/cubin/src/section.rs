@@ -1,4 +1,4 @@
-//! Sections: types, kinds, and what is in them.
+//! Sections: types, kinds and contents.
 
 use std::fmt;
 
@@ -42,11 +42,12 @@ impl SectionType {
     pub const MERCURY_SYMTAB: Self = Self(0x7000_0085);
     pub const CUDA_COMPAT_INFO: Self = Self(0x7000_0086);
 
+    /// Returns the name that cuobjdump prints, if the type has one.
     pub fn name(self) -> Option<&'static str> {
         TYPE_NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
     }
 
-    /// Has a size, but no bytes in the file. Reserved shared memory has bytes in its Mercury twin only.
+    /// Returns whether a section has a size but no bytes in the file. Reserved shared memory has bytes only in its Mercury counterpart.
     pub(crate) fn occupies_no_file(self, flags: u64) -> bool {
         let reserved = self == Self::CUDA_RESERVED_SHARED && flags & flags::MERCURY == 0;
         reserved || [Self::NOBITS, Self::CUDA_GLOBAL, Self::CUDA_LOCAL, Self::CUDA_SHARED].contains(&self)
@@ -62,8 +63,8 @@ impl fmt::Debug for SectionType {
     }
 }
 
-/// As cuobjdump 13.2 names them, asked with a cubin in which one section's type was set to each number. The Mercury
-/// twins of `RELA`, `CUDA_INFO` and `SYMTAB` have the names of their siblings there; here they say what they are.
+/// The names that cuobjdump 13.2 prints, found with a cubin in which the type of one section was set to each number. cuobjdump prints the
+/// Mercury variants of `RELA`, `CUDA_INFO` and `SYMTAB` under the same names as the originals; here they have names of their own.
 const TYPE_NAMES: &[(u32, &str)] = &[
     (elf::SHT_NULL, "NULL"),
     (elf::SHT_PROGBITS, "PROGBITS"),
@@ -124,7 +125,7 @@ const TYPE_NAMES: &[(u32, &str)] = &[
     (0x7000_0088, "CUDA_MERCURY_RESOLVED_RELA"),
 ];
 
-/// What a section is for, told from its name.
+/// The purpose of a section, derived from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SectionKind<'a> {
     Null,
@@ -162,15 +163,16 @@ pub enum SectionKind<'a> {
     Debug,
     /// `.nv.capmerc.text.NAME`: Mercury capsule of a function
     Capsule(&'a str),
-    /// `.nv.merc.…`: the Mercury twin of another section
+    /// `.nv.merc.…`: the Mercury counterpart of another section
     MercuryTwin(&'a str),
     Other,
 }
 
-/// Makes a kind of what follows a prefix.
+/// Makes a kind from the part of the name after a prefix.
 type FromRest<'a> = fn(&'a str) -> SectionKind<'a>;
 
 impl<'a> SectionKind<'a> {
+    /// Returns the kind of a section with this name.
     pub fn of(name: &'a str) -> SectionKind<'a> {
         let prefixes: [(&str, FromRest<'a>); 14] = [
             (".text.", SectionKind::Text),
@@ -201,7 +203,7 @@ impl<'a> SectionKind<'a> {
     }
 }
 
-/// `3.NAME` or `3`, behind `.nv.constant`.
+/// Parses the part of the name after `.nv.constant`: `3.NAME` or `3`.
 fn constant(rest: &str) -> SectionKind<'_> {
     let (bank, name) = match rest.split_once('.') {
         Some((bank, name)) => (bank, Some(name)),
@@ -210,21 +212,21 @@ fn constant(rest: &str) -> SectionKind<'_> {
     bank.parse().map_or(SectionKind::Other, |bank| SectionKind::Constant(bank, name))
 }
 
-/// What a section holds, decoded as far as the crate understands it.
+/// The content of a section, decoded as far as its format is known.
 ///
-/// Decoding never loses a bit: a section whose bytes would not come out again the same way stays `Bytes`.
+/// Decoding is lossless: a section whose decoded form would not encode to the same bytes stays `Bytes`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// No bytes in the file; the size in memory.
     NoBits(u64),
-    /// Carried as it is: code, constants, initial values, `.debug_*`, Mercury capsules, and whatever is unknown.
+    /// Raw bytes: code, constants, initial values, `.debug_*`, Mercury capsules, and everything unknown.
     Bytes(Vec<u8>),
-    /// The very bytes of another section: some `.nv.merc.*` twins point to the same place in the file.
+    /// The bytes of another section: some `.nv.merc.*` sections point to the same part of the file as their original.
     SameAs(usize),
     Strings(StringTable),
     Symbols(Vec<Symbol>),
-    /// `.symtab_shndx`, in files with more than 65279 sections. Large indices are the symbols'; the words of other symbols
-    /// mean nothing, but ptxas leaves old numbers there.
+    /// `.symtab_shndx`, in files with more than 65279 sections. Large section indices are taken from the symbols. The words of other
+    /// symbols have no meaning, but ptxas leaves old numbers in them, so they are kept.
     SymbolSections(Vec<u32>),
     Info(Vec<Attribute>),
     Compat(Vec<CompatAttribute>),
@@ -233,7 +235,7 @@ pub enum Content {
     Notes(Vec<Note>),
 }
 
-/// A section: its header, without what follows from the content, and its content.
+/// A section: its content, and the fields of its header that do not follow from the content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
     pub name: String,
@@ -245,31 +247,32 @@ pub struct Section {
     pub alignment: u64,
     pub entry_size: u64,
     pub content: Content,
-    /// Where `.shstrtab` held the name when the file was read.
+    /// Offset of the name in `.shstrtab` when the file was read.
     pub(crate) name_offset: Option<u32>,
-    /// The place in the file of a section without bytes, if it is not the usual one.
+    /// File offset of a section without bytes, if it differs from the usual one.
     pub(crate) fixed_offset: Option<u64>,
 }
 
-/// `sh_flags` that a cubin uses beside ELF's own.
+/// `sh_flags`: the flags of ELF and those that only cubins use.
 pub mod flags {
     pub const WRITE: u64 = object::elf::SHF_WRITE as u64;
     pub const ALLOC: u64 = object::elf::SHF_ALLOC as u64;
     pub const EXECINSTR: u64 = object::elf::SHF_EXECINSTR as u64;
     /// `info` is the index of a section.
     pub const INFO_LINK: u64 = object::elf::SHF_INFO_LINK as u64;
-    /// On `.note.nv.cuinfo`.
+    /// Set on `.note.nv.cuinfo`.
     pub const CUINFO: u64 = 0x0100_0000;
-    /// On `.note.nv.tkinfo`.
+    /// Set on `.note.nv.tkinfo`.
     pub const TKINFO: u64 = 0x0200_0000;
-    /// On everything that belongs to Mercury.
+    /// Set on every Mercury section.
     pub const MERCURY: u64 = 0x1000_0000;
-    /// On code sections of CUDA 12 and before: the number of named barriers of the function. Later files have
-    /// `EIATTR_NUM_BARRIERS` instead.
+    /// In code sections of CUDA 12 and before: the number of named barriers of the function. Later files have `EIATTR_NUM_BARRIERS`
+    /// instead.
     pub const BARRIERS: u64 = 0x07f0_0000;
 }
 
 impl Section {
+    /// Returns a section whose remaining header fields are 0.
     pub fn new(name: impl Into<String>, section_type: SectionType, flags: u64, alignment: u64, content: Content) -> Section {
         Section {
             name: name.into(),
@@ -286,11 +289,12 @@ impl Section {
         }
     }
 
+    /// Returns the kind of the section.
     pub fn kind(&self) -> SectionKind<'_> {
         SectionKind::of(&self.name)
     }
 
-    /// The bytes of a section that is carried as it is.
+    /// Returns the bytes of a section that is kept as raw bytes.
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.content {
             Content::Bytes(bytes) => Some(bytes),
@@ -298,6 +302,7 @@ impl Section {
         }
     }
 
+    /// Returns the attributes of a section of the kind `.nv.info`.
     pub fn attributes(&self) -> Option<&[Attribute]> {
         match &self.content {
             Content::Info(attributes) => Some(attributes),
@@ -305,13 +310,13 @@ impl Section {
         }
     }
 
-    /// Has no bytes, and an offset that does not follow from what is before it.
+    /// Returns whether a section has no bytes, and an offset that does not follow from the sections before it.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.fixed_offset.is_some() && matches!(self.content, Content::NoBits(_))
     }
 
-    /// Returns the number of named barriers of the function in this code section, whose attributes are given: `EIATTR_NUM_BARRIERS`, or
-    /// in files of CUDA 12 and before a field of `sh_flags`.
+    /// Returns the number of named barriers of the function in this code section: `EIATTR_NUM_BARRIERS` of the given attributes, or in
+    /// files of CUDA 12 and before a field of `sh_flags`.
     pub fn barrier_count(&self, attributes: &[Attribute]) -> u32 {
         let stated = attributes.iter().find_map(|attribute| match attribute.value {
             Value::Byte(number) if attribute.code == Code::NUM_BARRIERS => Some(u32::from(number)),
@@ -320,7 +325,7 @@ impl Section {
         stated.unwrap_or(((self.flags & flags::BARRIERS) >> flags::BARRIERS.trailing_zeros()) as u32)
     }
 
-    /// `sh_info` of a code section, taken apart.
+    /// Returns the decoded `sh_info` of a code section.
     pub fn text_info(&self) -> TextInfo {
         TextInfo(self.info)
     }
@@ -335,12 +340,12 @@ impl TextInfo {
         TextInfo(symbol & 0x00ff_ffff | u32::from(registers) << 24)
     }
 
-    /// Index of the function's symbol.
+    /// Returns the index of the function's symbol.
     pub fn symbol(self) -> u32 {
         self.0 & 0x00ff_ffff
     }
 
-    /// Number of registers; 0 on targets that say it with `EIATTR_REGCOUNT` only.
+    /// Returns the number of registers; 0 on targets that store it in `EIATTR_REGCOUNT` only.
     pub fn registers(self) -> u8 {
         self.0.to_be_bytes()[0]
     }

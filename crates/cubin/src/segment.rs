@@ -1,7 +1,8 @@
 //! Program headers.
 //!
-//! A segment is kept as what it covers, not as numbers, so that it follows when sections grow. ptxas writes the table
-//! itself as a `PHDR` and a `LOAD`, and one `LOAD` for each run of sections with the same access.
+//! A segment is stored as the range of sections that it covers instead of as numbers, so that it stays right when sections grow. ptxas
+//! writes the table of program headers itself as a `PHDR` and a `LOAD`, and one `LOAD` for each run of sections with the same access
+//! rights.
 
 use object::LittleEndian as LE;
 use object::elf::{self, ProgramHeader64};
@@ -10,30 +11,32 @@ use object::pod::bytes_of;
 use crate::bytes::align_up;
 use crate::section::{Content, Section, flags};
 
+/// A program header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// `PT_LOAD`, `PT_PHDR`
     pub segment_type: u32,
     /// `PF_R`, `PF_W`, `PF_X`
     pub flags: u32,
+    /// What the segment covers, which determines its offset and sizes.
     pub covers: Cover,
     pub virtual_address: u64,
     pub physical_address: u64,
     pub alignment: u64,
 }
 
-/// What a segment spans.
+/// What a segment covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cover {
     /// The table of program headers.
     Table,
-    /// Sections, from the first to the last.
+    /// A range of sections, including the last.
     Sections { first: usize, last: usize },
-    /// Numbers of which nothing is known.
+    /// Numbers that no range of sections explains.
     Fixed(Span),
 }
 
-/// The three numbers of a program header that depend on the rest of the file.
+/// The three numbers of a program header that depend on the rest of the file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub offset: u64,
@@ -41,31 +44,31 @@ pub struct Span {
     pub memory_size: u64,
 }
 
-/// Where a section lies in the file, and how big it is.
+/// Offset and size of a section in the file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub offset: u64,
     pub size: u64,
 }
 
-/// `PF_*` for the access that the flags of a section ask for.
+/// Returns the access rights (`PF_*`) that the flags of a section ask for.
 pub(crate) fn access(section: &Section) -> u32 {
     let write = if section.flags & flags::WRITE != 0 { elf::PF_W } else { 0 };
     let execute = if section.flags & flags::EXECINSTR != 0 { elf::PF_X } else { 0 };
     elf::PF_R | write | execute
 }
 
-/// Belongs to a loadable segment.
+/// Returns whether a section belongs to a loadable segment.
 pub(crate) fn is_loaded(section: &Section) -> bool {
     section.flags & flags::ALLOC != 0 && section.flags & flags::MERCURY == 0
 }
 
-/// A span that grows section by section. Bytes of the file come first, then what has a place in memory only, each with
-/// its alignment.
+/// A span to which sections are added one by one. The bytes of the file come first, then the sections that exist in memory only, each
+/// aligned.
 #[derive(Default)]
 struct Growing {
     span: Span,
-    /// Alignment and size of sections without bytes, for as long as the bytes before them may still grow.
+    /// Alignment and size of the sections without bytes so far. They are placed again whenever the bytes before them grow.
     memory: Vec<(u64, u64)>,
 }
 
@@ -74,6 +77,7 @@ impl Growing {
         Growing { span: Span { offset, ..Span::default() }, memory: Vec::new() }
     }
 
+    /// Extends the span by a section.
     fn add(&mut self, section: &Section, place: Place) {
         let has_bytes = !matches!(section.content, Content::NoBits(_));
         let end = place.offset.saturating_add(if has_bytes { place.size } else { 0 });
@@ -91,6 +95,7 @@ impl Growing {
     }
 }
 
+/// Returns the span of a range of sections.
 pub(crate) fn span(sections: &[Section], places: &[Place]) -> Span {
     let mut growing = Growing::starting_at(places.first().map_or(0, |place| place.offset));
     for (section, place) in sections.iter().zip(places) {
@@ -99,10 +104,11 @@ pub(crate) fn span(sections: &[Section], places: &[Place]) -> Span {
     growing.span
 }
 
-/// How many places for the start of a segment are tried; only a damaged file has more.
+/// Maximum number of start sections to try for a segment; only a damaged file has more.
 const TRIES: usize = 64;
 
-/// Finds the run of sections that a segment spans. All may be accessed in the segment's way, and written only if it is.
+/// Finds the range of sections that a segment covers. The access rights of every section must be a subset of the segment's, and a section
+/// must be writable exactly if the segment is.
 pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], places: &[Place]) -> Cover {
     let fits = |index: usize| {
         let access = access(&sections[index]);
@@ -129,7 +135,7 @@ pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], pla
     Cover::Fixed(wanted)
 }
 
-/// Sections without bytes in one segment that are looked at; each kernel has at most one.
+/// Maximum number of sections without bytes in one segment; each kernel has at most one.
 const LONGEST: usize = 1 << 15;
 
 pub(crate) fn encode(segment: &Segment, span: Span) -> Vec<u8> {

@@ -1,18 +1,18 @@
 //! String tables.
 //!
-//! ptxas' tables hold more than is referred to: `.strtab` also lists names of sections that did not come to be. So a
-//! table is kept as it is, names are looked up in it, and new names go to its end.
+//! ptxas' tables contain strings that nothing refers to: `.strtab` also lists names of sections that were dropped. So a table is kept
+//! unchanged, names are looked up in it, and new names are appended.
 
 use std::collections::HashMap;
 
-/// The content of `.strtab` or `.shstrtab`: strings, each with a zero byte behind it.
+/// The content of `.strtab` or `.shstrtab`: strings, each terminated by a zero byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StringTable {
     bytes: Vec<u8>,
 }
 
 impl StringTable {
-    /// A table with the empty string.
+    /// Returns a table with the empty string.
     pub fn new() -> StringTable {
         StringTable { bytes: vec![0] }
     }
@@ -25,27 +25,28 @@ impl StringTable {
         &self.bytes
     }
 
-    /// Adds a string at the end, even if it is there already.
+    /// Appends a string, even if the table contains it already.
     pub fn push(&mut self, text: &str) {
         self.bytes.extend(text.bytes());
         self.bytes.push(0);
     }
 
-    /// The strings in order.
+    /// Returns the strings in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes.strip_suffix(&[0]).unwrap_or(&self.bytes).split(|&byte| byte == 0)
     }
 
+    /// Returns whether the string at `offset` is `text`.
     fn holds(&self, offset: u32, text: &str) -> bool {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.bytes.get(offset..));
         rest.and_then(|rest| rest.strip_prefix(text.as_bytes())).is_some_and(|rest| rest.first() == Some(&0))
     }
 }
 
-/// Finds the offsets of names while a file is written, and adds names that are missing.
+/// Looks up the offsets of names while a file is written, and appends missing names.
 pub(crate) struct Names {
     table: StringTable,
-    /// Offset of the first place of each string.
+    /// Offset of the first occurrence of each string.
     places: HashMap<Vec<u8>, u32>,
 }
 
@@ -60,7 +61,7 @@ impl Names {
         Names { table, places }
     }
 
-    /// The offset of a name; `hint` is where it was when the file was read.
+    /// Returns the offset of a name. `hint` is the offset that the name had when the file was read.
     pub fn offset(&mut self, name: &str, hint: Option<u32>) -> u32 {
         if let Some(hint) = hint.filter(|&hint| self.table.holds(hint, name)) {
             return hint;
@@ -77,6 +78,7 @@ impl Names {
         offset
     }
 
+    /// Returns the table with all names that were added.
     pub fn into_table(self) -> StringTable {
         self.table
     }

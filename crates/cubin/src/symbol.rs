@@ -1,14 +1,14 @@
 //! Symbols.
 //!
-//! Beside ELF's fields, a cubin uses the byte `st_other`:
+//! In addition to ELF's fields, a cubin uses the byte `st_other`:
 //!
 //! | bits | meaning |
 //! |---|---|
 //! | 2 | a managed variable |
-//! | 4 | a kernel, not a function that is only called |
+//! | 4 | a kernel, as opposed to a device function |
 //! | 7:5 | the memory of an object of type `CUDA_OBJECT`: 1 global, 2 shared, 4 constant, 5 reserved shared |
 //!
-//! The null symbol of Hopper's files has bit 0 set.
+//! In files for Hopper, the empty symbol in the place of the end of reserved shared memory has bit 0 set.
 
 use object::LittleEndian as LE;
 use object::elf;
@@ -20,9 +20,10 @@ use crate::error::{Error, Result};
 use crate::read::NameBudget;
 use crate::strings::Names;
 
-/// The type that relocatable and debug files give to variables.
+/// Symbol type of variables in relocatable and debug files.
 pub const STT_CUDA_OBJECT: u8 = 13;
 
+/// A symbol; the fields are those of ELF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     pub name: String,
@@ -32,11 +33,11 @@ pub struct Symbol {
     pub symbol_type: u8,
     pub other: u8,
     pub section: SymbolSection,
-    /// Where `.strtab` held the name when the file was read.
+    /// Offset of the name in `.strtab` when the file was read.
     pub(crate) name_offset: Option<u32>,
 }
 
-/// Where a symbol is defined.
+/// The section in which a symbol is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolSection {
     Undefined,
@@ -46,11 +47,12 @@ pub enum SymbolSection {
 }
 
 impl Symbol {
+    /// Returns a symbol with value, size and `st_other` 0.
     pub fn new(name: impl Into<String>, binding: u8, symbol_type: u8, section: SymbolSection) -> Symbol {
         Symbol { name: name.into(), value: 0, size: 0, binding, symbol_type, other: 0, section, name_offset: None }
     }
 
-    /// The symbol that stands for a section.
+    /// Returns the symbol of a section.
     pub fn for_section(name: impl Into<String>, section: u32) -> Symbol {
         Symbol::new(name, elf::STB_LOCAL, elf::STT_SECTION, SymbolSection::Section(section))
     }
@@ -59,7 +61,7 @@ impl Symbol {
         self.symbol_type == elf::STT_FUNC
     }
 
-    /// A kernel that the host can launch.
+    /// Returns whether the symbol is a kernel, which the host can launch.
     pub fn is_kernel(&self) -> bool {
         self.is_function() && self.other & other::ENTRY != 0
     }
@@ -67,11 +69,13 @@ impl Symbol {
 
 /// Bits of `st_other`.
 pub mod other {
+    /// On the empty symbol that files for Hopper have in the place of the end of reserved shared memory.
     pub const NULL_MARK: u8 = 0x01;
     /// `STV_INTERNAL`
     pub const INTERNAL: u8 = 0x01;
     pub const MANAGED: u8 = 0x04;
     pub const ENTRY: u8 = 0x10;
+    /// Mask of the bits for the memory of a variable.
     pub const MEMORY: u8 = 0xe0;
     pub const GLOBAL: u8 = 0x20;
     pub const SHARED: u8 = 0x40;
@@ -81,10 +85,11 @@ pub mod other {
 
 pub(crate) const SIZE: u64 = size_of::<Sym64<LE>>() as u64;
 
-/// Section indices from here on do not fit into `st_shndx` and go to `.symtab_shndx`.
+/// Section indices from here on do not fit into `st_shndx` and are stored in `.symtab_shndx`.
 const LARGE: u32 = elf::SHN_LORESERVE as u32;
 
-/// `strings` is the table that the section links to; `indices` is `.symtab_shndx`, in files with very many sections.
+/// Decodes a symbol table. `strings` is the string table that the section links to. `indices` is `.symtab_shndx`, in files with more than
+/// 65279 sections.
 pub(crate) fn decode(data: Bytes<'_>, strings: Bytes<'_>, indices: Option<Bytes<'_>>, budget: &mut NameBudget) -> Result<Vec<Symbol>> {
     if !data.len().is_multiple_of(SIZE) {
         return Err(Error::at(data.place(0), format!("the symbol table has {:#x} bytes, not a multiple of {SIZE:#x}", data.len())));
@@ -140,12 +145,12 @@ pub(crate) fn encode(symbols: &[Symbol], names: &mut Names) -> Vec<u8> {
     out
 }
 
-/// Do some symbols need `.symtab_shndx`?
+/// Returns whether some symbols need `.symtab_shndx`.
 pub(crate) fn need_indices(symbols: &[Symbol]) -> bool {
     symbols.iter().any(|symbol| matches!(symbol.section, SymbolSection::Section(index) if index >= LARGE))
 }
 
-/// `.symtab_shndx`, a word for each symbol.
+/// Decodes `.symtab_shndx`, which has one word per symbol.
 pub(crate) fn decode_indices(data: Bytes<'_>) -> Result<Vec<u32>> {
     if !data.len().is_multiple_of(4) {
         return Err(Error::at(data.place(0), format!("the table of section indices has {:#x} bytes, not a multiple of 4", data.len())));
@@ -153,7 +158,7 @@ pub(crate) fn decode_indices(data: Bytes<'_>) -> Result<Vec<u32>> {
     (0..data.len()).step_by(4).map(|at| data.u32(at, "a section index")).collect()
 }
 
-/// Large indices from the symbols, the other words as they were.
+/// Encodes `.symtab_shndx`: large indices from the symbols, the other words unchanged.
 pub(crate) fn encode_indices(symbols: &[Symbol], words: &[u32]) -> Vec<u8> {
     let words = words.iter().copied().chain(std::iter::repeat(0));
     let index = |(symbol, word): (&Symbol, u32)| match symbol.section {

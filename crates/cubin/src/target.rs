@@ -1,8 +1,8 @@
-//! Targets and how a cubin says which one it is for.
+//! Targets, and how a cubin encodes its target.
 //!
-//! The header holds the number of the SM and whether the file carries Mercury code beside SASS. It does not hold the
-//! letter: that a cubin is for `sm_90a` and not for `sm_90` is an attribute of the section `.nv.compat`, and `sm_100f`
-//! cannot be told from `sm_100` at all (cuobjdump prints both as `sm=100`).
+//! The ELF header holds the number of the SM and whether the file has Mercury code besides SASS. It does not hold the suffix of the target:
+//! that a cubin is for `sm_90a` and not for `sm_90` is an attribute of the section `.nv.compat`. A file for `sm_100f` cannot be
+//! distinguished from one for `sm_100` (cuobjdump prints both as `sm=100`).
 //!
 //! Layout of `e_flags`, ABI version 8 (written by ptxas 13.0, for every target):
 //!
@@ -13,11 +13,11 @@
 //! | 23:16 | 0 |
 //! | 31:24 | index of the section `.note.nv.cuinfo` |
 //!
-//! ABI version 7 (toolkits up to 12): bits 7:0 are the SM, bit 11 is the letter `a`, bits 23:16 the virtual SM.
+//! ABI version 7 (toolkits up to 12): bits 7:0 are the SM, bit 11 is the suffix `a`, bits 23:16 the virtual SM.
 
 use std::fmt;
 
-/// What the letter behind the number says.
+/// The suffix of a target name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// `sm_90`: runs on later SMs of the same major number too.
@@ -28,14 +28,14 @@ pub enum Variant {
     Family,
 }
 
-/// How ptxas arranges a cubin.
+/// The generation of file layout that ptxas uses for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Style {
     /// Turing to Ada: relocations without addends, constants before code, one loadable segment.
     Ampere,
     /// Hopper: relocations with addends, `.nv.compat`, reserved shared memory, constants after code.
     Hopper,
-    /// Blackwell: as Hopper, and each code section has a Mercury twin.
+    /// Blackwell: as Hopper, and each code section has a Mercury counterpart.
     Blackwell,
 }
 
@@ -46,13 +46,13 @@ pub struct Target {
     pub sm: u8,
     pub variant: Variant,
     pub style: Style,
-    /// Value of `EIATTR_SW_WAR` for every kernel, if there is one.
+    /// Value of `EIATTR_SW_WAR` of every kernel; `None` if kernels do not have it.
     pub software_workarounds: Option<u32>,
-    /// Every kernel has `EIATTR_SW2861232_WAR`.
+    /// Whether every kernel has `EIATTR_SW2861232_WAR`.
     pub has_workaround_2861232: bool,
-    /// First word of `EICOMPAT_ATTR_CAN_FASTPATH_FINALIZE`, where there is a `.nv.compat`.
+    /// First word of `EICOMPAT_ATTR_CAN_FASTPATH_FINALIZE`, for targets with `.nv.compat`.
     pub fastpath_finalize: u32,
-    /// A variable in reserved shared memory that every file has: name and size.
+    /// Name and size in bytes of the variable that every file has in reserved shared memory.
     pub reserved_variable: Option<(&'static str, u64)>,
 }
 
@@ -75,7 +75,7 @@ const fn thor(name: &'static str, variant: Variant) -> Target {
 use Style::{Ampere, Blackwell, Hopper};
 use Variant::{Base, Family, Specific};
 
-/// Every target of ptxas 13.0.88, with what its cubins have in common.
+/// All targets of ptxas 13.0.88, with the properties that their cubins have in common.
 pub const TARGETS: &[Target] = &[
     row("sm_75", 75, Base, Ampere, Some(1)),
     ampere("sm_80", 80, None),
@@ -102,12 +102,12 @@ pub const TARGETS: &[Target] = &[
     blackwell("sm_121f", 121, Family, 0, 0),
 ];
 
-/// The most bytes of kernel parameters that the original layout holds. Larger ones, which exist since PTX ISA 8.1, are described by
-/// `EIATTR_KPARAM_INFO_V2`, and on Turing to Ada they have another place in constant bank 0.
+/// Maximum number of bytes of kernel parameters in the original layout. Larger parameters, which exist since PTX ISA 8.1, are described by
+/// `EIATTR_KPARAM_INFO_V2`, and on Turing to Ada they have another offset in constant bank 0.
 pub const SMALL_PARAMETER_BYTES: u16 = 4352;
 
 impl Style {
-    /// Returns the offset in constant bank 0 of the parameters of a kernel that has this many bytes of them.
+    /// Returns the offset in constant bank 0 of the parameters of a kernel with this many bytes of parameters.
     pub fn parameter_base(self, parameter_bytes: u16) -> u16 {
         match self {
             Ampere if parameter_bytes > SMALL_PARAMETER_BYTES => 0x1a80,
@@ -117,7 +117,7 @@ impl Style {
         }
     }
 
-    /// Shared memory that the system keeps at the start of each block's.
+    /// Returns the number of bytes that the system reserves at the start of each block's shared memory.
     pub fn reserved_shared(self) -> u64 {
         match self {
             Ampere => 0,
@@ -125,7 +125,7 @@ impl Style {
         }
     }
 
-    /// Value of the symbol `.nv.reservedSmem.offset0`.
+    /// Returns the value of the symbol `.nv.reservedSmem.offset0`.
     pub(crate) fn reserved_offset(self) -> u64 {
         match self {
             Ampere | Hopper => 0,
@@ -133,7 +133,7 @@ impl Style {
         }
     }
 
-    /// Major and minor number in `EIATTR_MERCURY_ISA_VERSION`.
+    /// Returns the major and minor number in `EIATTR_MERCURY_ISA_VERSION`.
     pub(crate) fn mercury_version(self) -> u16 {
         match self {
             Ampere => 0,
@@ -143,16 +143,17 @@ impl Style {
 }
 
 impl Target {
-    /// The row with this name, for example `sm_90a`.
+    /// Returns the target with this name, for example `sm_90a`.
     pub fn named(name: &str) -> Option<&'static Target> {
         TARGETS.iter().find(|target| target.name == name)
     }
 
+    /// Returns the target with this number and suffix.
     pub(crate) fn find(sm: u8, variant: Variant) -> Option<&'static Target> {
         TARGETS.iter().find(|target| target.sm == sm && target.variant == variant)
     }
 
-    /// Does the file carry a Mercury capsule for each function?
+    /// Returns whether ptxas' files for the target have a Mercury capsule for each function.
     pub fn has_mercury(&self) -> bool {
         self.style == Style::Blackwell
     }
@@ -173,29 +174,29 @@ const SASS_ONLY: u32 = 4;
 const WITH_MERCURY: u32 = 2;
 
 impl Flags {
-    /// The flags of a file whose `.note.nv.cuinfo` is section `cuinfo`. ptxas' files for Blackwell have Mercury code.
+    /// Returns the flags of a file whose `.note.nv.cuinfo` is section `cuinfo`. ptxas' files for Blackwell have Mercury code.
     pub fn new(target: &Target, has_mercury: bool, cuinfo: u8) -> Flags {
         let class = if has_mercury { WITH_MERCURY } else { SASS_ONLY };
         Flags { bits: class | u32::from(target.sm) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
     }
 
-    /// Number of the SM.
+    /// Returns the number of the SM.
     pub fn sm(self) -> u8 {
         let [low, second, _, _] = self.bits.to_le_bytes();
         if self.abi_version == ABI_VERSION { second } else { low }
     }
 
-    /// Does the file carry Mercury code?
+    /// Returns whether the file has Mercury code.
     pub fn has_mercury(self) -> bool {
         self.abi_version == ABI_VERSION && self.bits & 0xff == WITH_MERCURY
     }
 
-    /// The letter `a`, which ABI version 7 keeps here.
+    /// Returns whether the target has the suffix `a`, as far as the flags of ABI version 7 say so.
     pub(crate) fn is_specific(self) -> bool {
         self.abi_version != ABI_VERSION && self.bits & 0x800 != 0
     }
 
-    /// Index of the section `.note.nv.cuinfo`.
+    /// Returns the index of the section `.note.nv.cuinfo`; `None` in ABI version 7.
     pub fn cuinfo_section(self) -> Option<u8> {
         (self.abi_version == ABI_VERSION).then_some(self.bits.to_le_bytes()[3])
     }
@@ -211,7 +212,7 @@ impl fmt::Debug for Flags {
 mod tests {
     use super::*;
 
-    /// What cuobjdump 13.2 says of a file whose header was given these flags.
+    /// The expected values are what cuobjdump 13.2 prints for a file with these flags in its header.
     #[test]
     fn flags_of_both_versions_are_read() {
         let old = |bits| Flags { bits, abi_version: 7 };

@@ -1,7 +1,7 @@
-//! From a [`Cubin`] to bytes.
+//! Writes a [`Cubin`] as bytes.
 //!
-//! In steps: names and contents become bytes, parts get their places in the order of the layout, then headers are
-//! written with those places.
+//! The steps are: encode names and contents, assign file offsets in the order of the layout, write everything with headers that hold these
+//! offsets.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use crate::segment::{self, Cover, Place, Span};
 use crate::strings::{Names, StringTable};
 use crate::{callgraph, compat, info, note, relocation, symbol};
 
+/// Returns the bytes of a file.
 pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
     let encoded = Encoded::new(cubin)?;
     let plan = Plan::new(cubin, &encoded)?;
@@ -49,14 +50,14 @@ pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Where the sections would be in the file.
+/// Returns the offset and size of each section in the written file.
 pub(crate) fn places(cubin: &Cubin) -> Result<Vec<Place>> {
     Ok(Plan::new(cubin, &Encoded::new(cubin)?)?.places)
 }
 
-/// Contents as bytes, and the offsets of the sections' names.
+/// The encoded contents, and the offsets of the section names.
 struct Encoded<'a> {
-    /// None where the section has no bytes of its own in the file.
+    /// `None` for a section without bytes of its own in the file.
     contents: Vec<Option<Cow<'a, [u8]>>>,
     names: Vec<u32>,
 }
@@ -101,12 +102,12 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Is there a `.symtab_shndx` for the symbol table at `table`?
+/// Returns whether there is a `.symtab_shndx` for the symbol table with index `table`.
 fn has_indices(cubin: &Cubin, table: usize) -> bool {
     cubin.sections.iter().any(|section| section.section_type == SectionType::SYMTAB_SHNDX && section.link as usize == table)
 }
 
-/// The names of the string table at `index`, which `user` refers to.
+/// Returns the names of the string table at `index`. `user` is what refers to it, for the error message.
 fn names<'t>(cubin: &Cubin, tables: &'t mut BTreeMap<usize, Names>, index: usize, user: &str) -> Result<&'t mut Names> {
     let table: &StringTable = match cubin.sections.get(index).map(|section| &section.content) {
         Some(Content::Strings(table)) => table,
@@ -115,7 +116,7 @@ fn names<'t>(cubin: &Cubin, tables: &'t mut BTreeMap<usize, Names>, index: usize
     Ok(tables.entry(index).or_insert_with(|| Names::new(table.clone())))
 }
 
-/// Where everything goes.
+/// File offsets of all parts.
 struct Plan {
     places: Vec<Place>,
     section_headers: u64,
@@ -163,6 +164,7 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Returns the offset and sizes of a segment.
     fn span(&self, cubin: &Cubin, covers: Cover) -> Result<Span> {
         match covers {
             Cover::Fixed(span) => Ok(span),
@@ -178,14 +180,14 @@ impl Plan {
     }
 }
 
-/// Does not fit into a field for the index of a section?
+/// Returns whether a number does not fit into a field for a section index.
 fn is_large(number: usize) -> bool {
     number >= usize::from(elf::SHN_LORESERVE)
 }
 
 fn file_header(cubin: &Cubin, plan: &Plan) -> Result<Vec<u8>> {
     let header = &cubin.header;
-    // Numbers that are too large stand in the null section.
+    // Numbers that are too large are stored in the null section.
     let or_elsewhere = |number: usize, elsewhere: u16| if is_large(number) { elsewhere } else { number as u16 };
     let segments = u16::try_from(cubin.segments.len()).ok().filter(|&number| number < elf::PN_XNUM);
     let segments = segments.ok_or_else(|| Error::new("the cubin has too many segments"))?;

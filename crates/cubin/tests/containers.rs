@@ -1,4 +1,4 @@
-//! Fatbins, host files and libraries give the images that cuobjdump lists, and the bytes that went into them.
+//! Checks that fatbins, host files and libraries yield the images that cuobjdump lists, with the bytes that were put into them.
 
 mod common;
 
@@ -7,7 +7,7 @@ use oriole_cubin::container::Compression;
 use oriole_cubin::{Image, ImageKind, open};
 use std::fs;
 
-/// What went into the containers: PTX without the comments, which fatbinary leaves out, is compared by words.
+/// Compares images with the files that were put into the container. PTX is compared word by word without comments, which fatbinary removes.
 fn check_contents(container: &str, images: &[Image]) {
     let cubin = |image: &Image| match (&image.target[..], image.name.as_deref()) {
         ("sm_90a", _) => "plain_saxpy.sm_90a.cubin",
@@ -32,7 +32,8 @@ fn check_contents(container: &str, images: &[Image]) {
     }
 }
 
-/// `ELF file 1: one.sm_90a.cubin` becomes `one.sm_90a.cubin`; a number that cuobjdump puts in is taken out.
+/// Returns the file names in cuobjdump's listing: `ELF file 1: one.sm_90a.cubin` becomes `one.sm_90a.cubin`. A number that cuobjdump
+/// inserts into the name is removed.
 fn listed(text: &str, stem: &str) -> Vec<String> {
     let name = |line: &str| line.split(": ").nth(1).map(|name| name.trim().to_owned());
     let mut names: Vec<String> = text.lines().filter(|line| !line.starts_with('#')).filter_map(name).collect();
@@ -96,7 +97,7 @@ fn fatbins_may_follow_each_other() {
     }
 }
 
-/// An `ar` file as the manual describes it, with the host object as its second member.
+/// Builds an `ar` file as its manual describes it, with the host object as the second member.
 #[test]
 fn libraries_are_searched() {
     let member = |name: &str, data: &[u8]| {

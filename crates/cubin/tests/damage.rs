@@ -1,13 +1,13 @@
-//! Damaged files are refused with a reason and a place, or read; they never stop the program.
+//! Checks that damaged files are either read or refused with a reason and a position, without a panic.
 //!
-//! And what is read, however odd, is written back unchanged.
+//! A file that can be read must be written back unchanged, however odd it is.
 
 mod common;
 
 use common::{data_file, data_files};
 use oriole_cubin::{Cubin, ImageKind, open};
 
-/// Numbers that are the same on every run.
+/// A deterministic xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -23,6 +23,7 @@ impl Random {
     }
 }
 
+/// Reads a file and, if that succeeds, checks that writing reproduces it. Returns whether the file could be read.
 fn check_cubin(what: &str, data: &[u8]) -> bool {
     match Cubin::read(data) {
         Ok(cubin) => {
@@ -81,7 +82,7 @@ fn random_damage_is_survived() {
     for round in 0..6_000 {
         let (name, data) = &files[random.below(files.len())];
         let mut damaged = data.clone();
-        // Headers are where damage does most, so half of it goes there.
+        // Damage to headers has the largest effect, so half of the changes are in the tables at the end.
         let tables = damaged.len().saturating_sub(2000);
         for _ in 0..=random.below(6) {
             let at = if random.below(2) == 0 { random.below(damaged.len()) } else { tables + random.below(damaged.len() - tables) };
@@ -127,7 +128,7 @@ fn garbage_is_refused() {
     }
 }
 
-/// A file of `count` sections over one long string, which is also their name.
+/// Returns a file with `count` sections that share one long string, which is also their name.
 fn bomb(count: u16, section_type: u32, size: impl Fn(u64) -> u64) -> Vec<u8> {
     let mut data = data_file("plain_saxpy.sm_90a.cubin")[..64].to_vec();
     let mut strings = vec![b'x'; 1 << 20];
@@ -157,7 +158,7 @@ fn bomb(count: u16, section_type: u32, size: impl Fn(u64) -> u64) -> Vec<u8> {
     data
 }
 
-/// Files in which everything shares the same megabyte are refused before the copies fill the memory.
+/// A file in which all sections share the same megabyte is refused before the copies exhaust the memory.
 #[test]
 fn shared_bytes_are_not_multiplied() {
     for data in [bomb(60_000, 8, |_| 0), bomb(60_000, 1, |index| 1_000_000 - index), bomb(60_000, 2, |index| 24 * index)] {

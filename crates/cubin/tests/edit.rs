@@ -1,4 +1,4 @@
-//! Edited cubins say what was changed and nothing else, and the vendor's tools read them.
+//! Checks that edited cubins differ in what was edited and nothing else, and that the vendor's tools read them.
 
 mod common;
 
@@ -16,12 +16,12 @@ fn read(name: &str) -> Cubin {
     Cubin::read(&data_file(name)).unwrap()
 }
 
-/// Writes and reads again.
+/// Writes a cubin and reads it again.
 fn again(cubin: &Cubin) -> Cubin {
     Cubin::read(&cubin.write().unwrap()).unwrap()
 }
 
-/// Sections other than these are as they were.
+/// Checks that all sections except `changed` are unchanged.
 fn assert_rest_unchanged(before: &Cubin, after: &Cubin, changed: &[&str]) {
     assert_eq!(before.sections().len(), after.sections().len());
     for (a, b) in before.sections().iter().zip(after.sections()) {
@@ -126,7 +126,7 @@ fn impossible_edits_are_refused_by_name() {
     assert_eq!(cubin.write().unwrap_err().to_string(), "attribute 0x55 has 70000 bytes; 65535 is the limit");
 }
 
-/// nvdisasm prints the code of a file whose code has doubled as twice the code.
+/// For a file whose code was doubled, nvdisasm prints twice as many instructions.
 #[test]
 fn nvdisasm_reads_edited_files() {
     let Some(nvdisasm) = oracle("nvdisasm") else { return };
@@ -147,7 +147,7 @@ fn nvdisasm_reads_edited_files() {
     }
 }
 
-/// ELF keeps numbers from 0xff00 on in other places; ptxas does so, too, for a module of 22500 kernels.
+/// ELF stores section numbers from 0xff00 on in other fields; ptxas does so for a module of 22500 kernels.
 #[test]
 fn very_many_sections_are_numbered_elsewhere() {
     let mut cubin = read(SAXPY);
@@ -161,15 +161,15 @@ fn very_many_sections_are_numbered_elsewhere() {
     indices.link = cubin.find(".symtab").unwrap() as u32;
     cubin.push_section(indices);
     let bytes = cubin.write().unwrap();
-    // e_shnum is 0, and the size of section 0 is the number.
+    // e_shnum is 0, and the number of sections is in the size of section 0.
     assert_eq!(bytes[60..62], [0, 0]);
     let cubin = Cubin::read(&bytes).unwrap();
     assert_eq!((cubin.sections().len(), cubin.symbols()[8].section), (last + 2, SymbolSection::Section(last as u32)));
     assert!(cubin.write().unwrap() == bytes);
 }
 
-/// CUDA 12 and before has the number of named barriers in the flags of the code section, CUDA 13 in an attribute. The counts are those of
-/// the kernels in `cuda12/barriers.ptx`: barriers 0 and 1, none, and one that is known at run time only.
+/// CUDA 12 and before store the number of named barriers in the flags of the code section, CUDA 13 stores it in an attribute. The kernels
+/// in `cuda12/barriers.ptx` use barriers 0 and 1, no barrier, and a barrier whose number is known at run time only.
 #[test]
 fn the_number_of_barriers_is_read_from_both_layouts() {
     for name in ["cuda12/barriers.sm_80.cubin", "cuda12/barriers.sm_90a.cubin"] {

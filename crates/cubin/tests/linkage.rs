@@ -1,16 +1,15 @@
-//! Modules with functions, calls, addresses and linkage, built from their parts, say what ptxas' files say.
+//! Compares rebuilt modules that have functions, calls, addresses and linkage with ptxas' files.
 //!
-//! As in `rebuild.rs`, a cubin of ptxas is read and what it means is handed to the builder. Compared are section headers
-//! and contents in the order of the file, with every reference by name (`common/canonical.rs`). What differs:
+//! As in `rebuild.rs`, a cubin of ptxas is read and its semantic parts are given to the builder. Section headers and contents are compared
+//! in file order, with every reference by name (`common/canonical.rs`). Differences that are allowed:
 //!
-//! - the order of symbols and of names in string tables, and with it the numbers of symbols;
-//! - in relocatable files from Hopper on, the addends that point from an FDE to its CIE: ptxas works them out before it
-//!   shortens the FDEs, so its own are wrong; nvlink takes either;
-//! - the place of `EIATTR_MERCURY_ISA_VERSION` in `.nv.info`, where files without kernels have it: at -O0, ptxas mixes it
-//!   into the functions;
-//! - the place of `.nv.shared.reserved.0` in relocatable files for sm_110 without kernels;
-//! - the place of the empty `.rela.nv.constant2.NAME` among the relocations;
-//! - Blackwell: no Mercury capsules, and the header says so.
+//! - the order of symbols and of names in string tables, and therefore the indices of symbols;
+//! - in relocatable files from Hopper on, the addends that point from an FDE to its CIE: ptxas computes them before it shortens the FDEs,
+//!   so its own are wrong; nvlink accepts both;
+//! - the position of `EIATTR_MERCURY_ISA_VERSION` in `.nv.info` of files without kernels: at -O0, ptxas mixes it into the functions;
+//! - the position of `.nv.shared.reserved.0` in relocatable files for sm_110 without kernels;
+//! - the position of the empty `.rela.nv.constant2.NAME` among the relocations;
+//! - on Blackwell, rebuilt files have no Mercury capsules, and their header says so.
 
 mod common;
 
@@ -24,7 +23,7 @@ use oriole_cubin::build::{CodePatch, CodeRelocation, Function, Home, Module, UNK
 use oriole_cubin::info::Code;
 use oriole_cubin::{Cubin, FileType, Target};
 
-/// Without Mercury and the pointers to CIEs; at the end, what has no fixed place.
+/// Removes the lines about Mercury and the pointers to CIEs, and moves the lines without a fixed position to the end.
 fn comparable(lines: Vec<String>) -> Vec<String> {
     let is_mercury = |line: &str| line.contains(".nv.merc.") || line.contains(".nv.capmerc.");
     let is_pointer = |line: &str| line.starts_with("  .rela.debug_frame:") && line.contains("section .debug_frame");
@@ -38,7 +37,7 @@ fn comparable(lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// The rebuilt file, after comparing it with the original.
+/// Rebuilds a file, compares it with the original, and returns the rebuilt bytes.
 fn check(name: &str, original: &[u8], target: &'static Target, failures: &mut Vec<String>) -> Option<Vec<u8>> {
     let cubin = Cubin::read(original).unwrap();
     let rebuilt = match parts(&cubin, target).and_then(|module| module.build()?.write()) {
@@ -70,7 +69,7 @@ fn checked_in_files_say_the_same() {
     report("files", files.len(), &failures);
 }
 
-/// Name, text, and the options to compile it with.
+/// Returns the modules to compile: name, text, and the sets of options.
 fn modules() -> Vec<(String, String, Vec<Vec<&'static str>>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
     let mut list = Vec::new();
@@ -117,7 +116,7 @@ fn the_corpus_says_the_same() {
     let ways = [("sm_80", "-c"), ("sm_90a", "-c"), ("sm_90a", "-O3"), ("sm_120a", "-O3")];
     let (mut count, mut failures) = (0, Vec::new());
     for (number, ptx) in sources.iter().enumerate() {
-        // A sample takes the ways in turn.
+        // In a sample, the variants take turns.
         for (_, (target, option)) in ways.iter().enumerate().filter(|(way, _)| compares_everything() || number % ways.len() == *way) {
             let target = Target::named(target).unwrap();
             let Some(original) = compile(&ptxas, &scratch, ptx, target.name, &[option]) else { continue };
@@ -134,7 +133,7 @@ fn the_corpus_says_the_same() {
     report("files", count, &failures);
 }
 
-/// An object that defines what the modules leave open.
+/// An object that defines the external symbols of the modules.
 const REST: &str = r"
 .version 9.0
 .target sm_90
@@ -144,8 +143,8 @@ const REST: &str = r"
 .visible .func (.param .b32 r) extf (.param .b32 a) { .reg .b32 %r; ld.param.b32 %r,[a]; add.u32 %r,%r,1; st.param.b32 [r],%r; ret; }
 ";
 
-/// Code, attributes, constants, data and their relocations: what of a file is loaded. nvlink makes an older kind of file of
-/// Blackwell objects without Mercury code.
+/// Returns the lines about what is loaded: code, attributes, constants, data and their relocations. nvlink turns Blackwell objects without
+/// Mercury code into an older kind of file.
 fn loaded(lines: Vec<String>) -> Vec<String> {
     let kinds = [".text.", ".nv.info", ".nv.global", ".nv.constant", ".nv.callgraph", ".nv.prototype"];
     let is_loaded = |line: &String| {
@@ -154,19 +153,19 @@ fn loaded(lines: Vec<String>) -> Vec<String> {
         line.starts_with("  ") && kinds.iter().any(|kind| name.starts_with(kind))
     };
     let mut lines: Vec<String> = lines.into_iter().filter(is_loaded).collect();
-    // The two kinds of files differ in the order of sections and attributes.
+    // The two kinds of file differ in the order of sections and attributes.
     lines.sort();
     lines
 }
 
-/// What nvlink's files and ours have in common. nvlink leaves frames of functions that it dropped, and an attribute.
+/// Returns the lines that nvlink's files and ours have in common. nvlink keeps the frames of functions that it dropped, and an attribute.
 fn linked_lines(data: &[u8]) -> Vec<String> {
     let lines = loaded(lines_of(data).unwrap());
     lines.into_iter().filter(|line| !line.starts_with("  .nv.info: EIATTR_MERCURY_ISA_VERSION")).collect()
 }
 
-/// nvlink gives the same of ptxas' object and of ours, and what it gives, an executable file with functions in sections of
-/// their own, can be built too.
+/// nvlink produces the same file from ptxas' object and from ours. Its output, an executable file with functions in separate sections, can
+/// be rebuilt too.
 #[test]
 fn nvlink_links_rebuilt_objects_alike() {
     let (Some(ptxas), Some(nvlink)) = (oracle("ptxas"), oracle("nvlink")) else { return };
@@ -215,7 +214,7 @@ fn nvlink_links_rebuilt_objects_alike() {
     report("linked files", count, &failures);
 }
 
-/// nvdisasm prints the same code for ptxas' file and for ours, also without Mercury on Blackwell, and cuobjdump reads it.
+/// nvdisasm prints the same code for ptxas' file and for ours, also without Mercury on Blackwell, and cuobjdump reads our file.
 #[test]
 fn rebuilt_files_disassemble_alike() {
     let (Some(ptxas), Some(nvdisasm), Some(cuobjdump)) = (oracle("ptxas"), oracle("nvdisasm"), oracle("cuobjdump")) else { return };
@@ -247,12 +246,12 @@ fn rebuilt_files_disassemble_alike() {
     report("listings", count, &failures);
 }
 
-/// Without the list of symbols, whose order is not ours to choose.
+/// Returns the lines before the list of symbols, whose order may differ.
 fn code_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.contains("SYMBOLS"))
 }
 
-/// Registers, barriers and stack of each kernel.
+/// Returns registers, barriers and stack of each kernel.
 fn costs(cubin: &Cubin) -> Vec<String> {
     let cost = |name: &str| {
         let value = |code| cubin.function_value(name, code);
@@ -276,7 +275,7 @@ fn calls_cost_what_nvlink_says() {
         let mut module = parts(&Cubin::read(&object).unwrap(), target).unwrap();
         module.file_type = FileType::Executable;
         for function in &mut module.functions {
-            // Without those that only nvlink can fill in.
+            // Drop the relocations that only nvlink can fill in.
             let kinds = [CodePatch::AddressLow, CodePatch::AddressHigh, CodePatch::Call];
             function.relocations.retain(|relocation| kinds.contains(&relocation.kind));
         }
@@ -296,7 +295,7 @@ fn recursion_and_pointers_make_the_stack_unknown() {
         module.settle_calls();
         (module.functions[0].min_stack_size, module.functions[0].registers)
     };
-    // Two ways to the same function, the deeper one counts.
+    // There are two call chains to the same function; the deeper one counts.
     let middle = calling(leaf("middle", 16), &["deep"]);
     assert_eq!(settled(vec![kernel(&["deep", "middle"]), middle, leaf("deep", 32)]), (56, 30));
     assert_eq!(settled(vec![kernel(&["loop"]), calling(leaf("loop", 16), &["loop"])]), (UNKNOWN_STACK, 30));

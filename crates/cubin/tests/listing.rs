@@ -1,8 +1,8 @@
-//! What the crate reads is what cuobjdump reads.
+//! Compares the model of a cubin with cuobjdump's listing.
 //!
-//! `cuobjdump -elf` prints headers, sections, symbols, attributes, relocations and the call graph. Its text is brought
-//! into one line for each fact, and the same lines are made from the model. The answers for some files of `tests/data`
-//! are recorded there; where the tools are at hand, fresh cubins of the corpus and of every target are asked about.
+//! `cuobjdump -elf` prints headers, sections, symbols, attributes, relocations and the call graph. Its text is converted to one line per
+//! fact, and the same lines are generated from the model. For some files of `tests/data` the listings are recorded. If the tools are
+//! available, fresh cubins of the corpus and of every target are compared too.
 
 mod common;
 
@@ -16,12 +16,12 @@ use oriole_cubin::symbol::{Symbol, SymbolSection};
 use oriole_cubin::target::TARGETS;
 use oriole_cubin::{Cubin, FileType};
 
-/// One space between words.
+/// Replaces each run of white space by one space.
 fn squeeze(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The facts in cuobjdump's text.
+/// Returns the facts in cuobjdump's text.
 fn theirs(text: &str) -> Vec<String> {
     let mut facts = Vec::new();
     let mut section = String::new();
@@ -65,7 +65,7 @@ fn attribute_line(section: &str, line: &str, facts: &mut Vec<String>) {
     }
 }
 
-/// The same facts from the model.
+/// Returns the same facts from the model.
 fn ours(cubin: &Cubin) -> Vec<String> {
     let mut facts = vec![header(cubin)];
     facts.extend(sections(cubin));
@@ -112,7 +112,7 @@ fn header(cubin: &Cubin) -> String {
 fn sections(cubin: &Cubin) -> Vec<String> {
     let places = cubin.places().unwrap();
     let line = |(index, section): (usize, &oriole_cubin::section::Section)| {
-        // cuobjdump prints Mercury's own types of these as the others.
+        // cuobjdump prints Mercury's variants of these types under the original names.
         let name = match section.section_type {
             SectionType::MERCURY_RELA => SectionType::RELA.name(),
             SectionType::MERCURY_INFO => SectionType::CUDA_INFO.name(),
@@ -136,7 +136,7 @@ fn sections(cubin: &Cubin) -> Vec<String> {
     cubin.sections().iter().enumerate().skip(1).map(line).collect()
 }
 
-/// `0x0` is printed as `0`.
+/// Formats a number as cuobjdump does, which prints `0x0` as `0`.
 fn hex(number: u64) -> String {
     if number == 0 { "0".into() } else { format!("{number:#x}") }
 }
@@ -229,7 +229,7 @@ fn mbarrier_text(mbarrier: &oriole_cubin::info::Mbarrier) -> String {
     )
 }
 
-/// Facts on one side only. What we carry as bytes is compared by name only.
+/// Compares the facts of both sides and records those that only one side has. Attributes that the model keeps as bytes are left out.
 fn compare(name: &str, cubin: &Cubin, text: &str, failures: &mut Vec<String>) -> usize {
     let (ours, theirs) = (ours(cubin), theirs(text));
     let known = |fact: &&String| !fact.contains("EIATTR_ANNOTATIONS") && !fact.contains("EIATTR_AT_ENTRY_FRAGMENTS");
@@ -292,7 +292,7 @@ fn the_corpus_is_read_as_cuobjdump_does() {
     for (number, ptx) in sources.iter().enumerate() {
         let options: &[&str] = [&[][..], &["-c"], &["-g"]][number % 3];
         let targets = ["sm_80", "sm_90a", "sm_100a", "sm_120a"];
-        // A sample takes the targets in turn.
+        // In a sample, the targets take turns.
         for (_, target) in targets.iter().enumerate().filter(|(place, _)| compares_everything() || number / 3 % targets.len() == *place) {
             let Some(original) = compile(&ptxas, &scratch, ptx, target, options) else { continue };
             let Some(text) = run(&cuobjdump, &["-elf", "out.cubin"], &scratch.0) else { continue };

@@ -1,8 +1,7 @@
-//! Cubins built from their semantic parts are ptxas' cubins, byte for byte.
+//! Checks that cubins built from their semantic parts equal ptxas' cubins byte for byte.
 //!
-//! A cubin of ptxas is read, what it means is handed to the builder (code, registers, parameters, shared memory, what
-//! each kernel needs), and the result is compared. Layout, names, symbols, relocations, notes, headers and segments come
-//! from the builder alone.
+//! A cubin of ptxas is read, and its semantic parts (code, registers, parameters, shared memory, attributes of each kernel) are given to
+//! the builder. Layout, names, symbols, relocations, notes, headers and segments come from the builder alone.
 
 mod common;
 
@@ -13,7 +12,7 @@ use common::{Scratch, compile, data_files, oracle, retarget, root, targets_to_co
 use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, Target};
 
-/// Small modules beside the examples: several kernels, shared memory in one, two or all of them, no parameters.
+/// A module with several kernels: shared memory in some of them, some without parameters.
 const KERNELS: &str = r"
 .version 9.0
 .target sm_90
@@ -36,7 +35,7 @@ const KERNELS: &str = r"
 .weak .entry last(.param .align 16 .b8 s[40]) { ret; }
 ";
 
-/// Variables that others see and variables of the module's own, in all three homes.
+/// A module with visible and local variables in all three kinds of sections.
 const VARIABLES: &str = r"
 .version 9.0
 .target sm_90
@@ -55,7 +54,7 @@ const VARIABLES: &str = r"
 .visible .entry plain(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 5; ret; }
 ";
 
-/// Constants first, one kernel, which also has shared memory.
+/// A module with constants first and one kernel that also has shared memory.
 const CONSTANTS: &str = r"
 .version 9.0
 .target sm_90
@@ -69,7 +68,7 @@ const CONSTANTS: &str = r"
 }
 ";
 
-/// The first section in which two files differ.
+/// Describes the first section in which two files differ.
 fn difference(ours: &[u8], theirs: &[u8]) -> String {
     let (a, b) = (Cubin::read(ours).unwrap(), Cubin::read(theirs).unwrap());
     let names = |cubin: &Cubin| cubin.sections().iter().map(|section| section.name.clone()).collect::<Vec<_>>();
@@ -85,8 +84,8 @@ fn difference(ours: &[u8], theirs: &[u8]) -> String {
     }
 }
 
-/// The only bytes that cannot come out alike: the Mercury twin of sm_110's reserved variable, which ptxas fills with
-/// whatever was in memory.
+/// Clears the only bytes that cannot be reproduced: the Mercury counterpart of sm_110's reserved variable, which ptxas fills with
+/// uninitialized memory.
 fn without_garbage(cubin: &mut Cubin) {
     if let Some(index) = cubin.find(".nv.merc.nv.shared.reserved.0")
         && let Some(section) = cubin.section_mut(index)
@@ -127,7 +126,7 @@ fn checked_in_files_are_rebuilt() {
 fn fresh_files_are_rebuilt() {
     let Some(ptxas) = oracle("ptxas") else { return };
     let scratch = Scratch::new("rebuild");
-    // At -O0, block_sum calls functions of its own: out of the builder's reach.
+    // At -O0, block_sum has subroutines, for which the order of names is not reproduced.
     let mut sources = vec![("kernels", KERNELS.to_owned(), &["-O3", "-O0"][..])];
     sources.push(("variables", VARIABLES.to_owned(), &["-O3", "-O0"]));
     sources.push(("constants", CONSTANTS.to_owned(), &["-O3", "-O0"]));

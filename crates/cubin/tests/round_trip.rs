@@ -1,7 +1,7 @@
-//! A cubin that is read and written is the same file, byte for byte.
+//! Checks that reading and writing a cubin reproduces it byte for byte.
 //!
-//! Checked on the files in `tests/data`, and, where ptxas is at hand, on what it makes of the corpus: each file for some
-//! targets with options that change from file to file. `ORIOLE_REFRESH=1` tries every target with every option.
+//! The test uses the files in `tests/data` and, if ptxas is available, its output for the corpus: each file for some targets, with options
+//! that vary from file to file. `ORIOLE_REFRESH=1` tries every target with every option.
 
 mod common;
 
@@ -17,7 +17,7 @@ use oriole_cubin::target::TARGETS;
 
 const OPTIONS: &[&[&str]] = &[&[], &["-O0"], &["-O1"], &["-O2"], &["-g"], &["-lineinfo"], &["-c"], &["-c", "-g"], &["-c", "-lineinfo"]];
 
-/// The same bytes, and nothing that ptxas writes stays unexplained.
+/// Checks that the bytes are the same, and that the model explains every segment and attribute.
 fn check(name: &str, original: &[u8], failures: &mut Vec<String>) {
     let cubin = match Cubin::read(original) {
         Ok(cubin) => cubin,
@@ -69,7 +69,7 @@ fn fresh_files_come_out_unchanged() {
     let scratch = Scratch::new("round-trip");
     let (mut count, mut bytes, mut failures) = (0, 0, Vec::new());
     for (number, ptx) in corpus().into_iter().enumerate() {
-        // 23 targets and 9 options have no factor in common, so a walk through both meets every pair.
+        // 23 targets and 9 sets of options are coprime, so counting through both in parallel visits every pair.
         let cases = TARGETS.len() * OPTIONS.len();
         let tries = if everything { cases } else { 12 };
         let mut left = if everything { cases } else { 2 };

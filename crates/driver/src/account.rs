@@ -1,7 +1,7 @@
-//! What scheduling tells about itself: gathered on a function's way through the passes, completed when the file is known.
+//! Data for the scheduling reports: collected while a function goes through the passes, completed when the file is known.
 //!
-//! Nothing is gathered that nobody asked for ([`Reports`]). Functions are compiled in parallel; each keeps its own account, and they come out in
-//! the order of the source, so the text is the same every time.
+//! Only data that was requested is collected ([`Reports`]). Functions are compiled in parallel. Each function has its own data, and reports
+//! are printed in source order, so the text is deterministic.
 
 use oriole_ctrl::Controls;
 use oriole_cubin::Cubin;
@@ -31,43 +31,47 @@ pub use oriole_sched::report::latency::{Category, Distances};
 pub use oriole_sched::report::lines::Case as LatencyCase;
 pub use oriole_sched::report::statistics::{Figure as StatisticsFigure, LoopMetrics};
 
-/// Threads of a block where none are declared: one warp for each scheduler, so that registers alone decide.
+/// Threads per block if the kernel does not declare a number: one warp per scheduler, so that only the registers determine the occupancy.
 const ASSUMED_THREADS: u32 = 128;
 
-/// What to tell about scheduling.
+/// What to report about scheduling.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reports {
-    /// Gather figures of each function.
+    /// Collect statistics of each function.
     pub figures: bool,
-    /// Record why each instruction is picked.
+    /// Record the reason for each pick of the scheduler.
     pub trace: bool,
-    /// Of these functions only, if there are any.
+    /// Names of the functions to trace; all functions if the list is empty.
     pub traced_functions: Vec<String>,
-    /// Write a record of each function into the file.
+    /// Write a note section with a record of each function into the file.
     pub record: bool,
 }
 
 impl Reports {
-    /// Whether the picks of a function are wanted.
+    /// Returns whether the picks for a function are to be recorded.
     pub fn traces(&self, function: &str) -> bool {
         self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
     }
 }
 
-/// The account of one function.
+/// The data collected for one function.
 #[derive(Clone, Default, Debug)]
 pub struct Account {
     target: Option<RegisterTarget>,
     passes: Vec<PassSummary>,
+    /// Statistics before register allocation.
     before: Option<Gathered>,
+    /// Control flow of the final code before layout.
     skeleton: Option<Skeleton>,
+    /// Statistics of the final code.
     after: Option<Gathered>,
+    /// Bytes of the stack frame before allocation, which are all variables.
     variables_size: u32,
     trace: String,
 }
 
 impl Account {
-    /// Notes what a pass of the scheduler did.
+    /// Records the result of a scheduling pass.
     pub(crate) fn note(&mut self, pass: Pass, function: &Function, stats: &Stats) {
         let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, .. } = stats;
         self.passes.push(PassSummary { phase: pass.phase, blocks, cycles_before, cycles_after, live_before, live_after });
@@ -75,7 +79,7 @@ impl Account {
         self.trace.push_str(&trace::text(function, pass.phase, &stats.attempts));
     }
 
-    /// Notes that another attempt's order before allocation was dropped because it cost spills.
+    /// Records that another attempt was dropped because its order before allocation caused spills.
     pub(crate) fn note_dropped(&mut self, other: &Account) {
         self.target = other.target;
         if !other.trace.is_empty() {
@@ -83,7 +87,7 @@ impl Account {
         }
     }
 
-    /// Gathers figures of a function on values.
+    /// Collects statistics of the function before register allocation.
     pub(crate) fn gather_values(&mut self, function: &Function, options: &Options) {
         self.variables_size = function.frame_bytes;
         if options.reports.figures {
@@ -93,12 +97,12 @@ impl Account {
         }
     }
 
-    /// Takes the shape of the function, before layout.
+    /// Records the control flow of the function before layout makes fall-through implicit.
     pub(crate) fn take_shape(&mut self, function: &Function) {
         self.skeleton = self.before.as_ref().map(|before| Skeleton::new(function, &before.divergent));
     }
 
-    /// Gathers figures of final code.
+    /// Collects statistics of the final code.
     pub(crate) fn gather_code(&mut self, function: &Function, controls: &Controls, options: &Options) {
         if let (Some(before), Some(skeleton)) = (&self.before, &self.skeleton) {
             let (model, machine, rates) = figures(options);
@@ -110,35 +114,37 @@ impl Account {
     }
 }
 
-/// What a block of a kernel needs besides registers, if the source declares its size.
+/// Returns the resources that a block of a kernel needs besides registers, or `None` if the block size is not declared.
 pub(crate) fn declared_launch(function: &ast::Function, options: &Options, homes: &Homes, barriers: u32) -> Option<Launch> {
     let threads = registers::threads(&registers::bounds(&function.bounds, options))?;
     let is_kernel = function.kind == FunctionKind::Entry;
     is_kernel.then_some(Launch { threads, static_shared: homes.shared_bytes as u32, barriers, ..Launch::default() })
 }
 
-/// What scheduling did with a function.
+/// The scheduling report of a function.
 #[derive(Clone, Debug)]
 pub struct SchedulingReport {
-    /// The function.
+    /// Name of the function.
     pub name: String,
-    /// Who scheduled it, if somebody did.
+    /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
-    /// Registers that cost no occupancy, if it was scheduled before allocation.
+    /// The register target that keeps the occupancy; `None` if the function was not scheduled before allocation.
     pub target: Option<RegisterTarget>,
-    /// What each pass did.
+    /// Results of the scheduling passes.
     pub passes: Vec<PassSummary>,
-    /// Fields of the statistics before allocation; none if nobody asked.
+    /// Statistics before register allocation by name; empty if not requested.
     pub before: Vec<(String, Figure)>,
-    /// The same afterwards.
+    /// Statistics after register allocation by name; empty if not requested.
     pub after: Vec<(String, Figure)>,
-    /// Every pick, as text.
+    /// The reason for each pick, as text.
     pub trace: String,
+    /// Statistics of the final code.
     code: Option<Gathered>,
     has_uniform_registers: bool,
 }
 
 impl SchedulingReport {
+    /// Completes the report of a compiled function.
     pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options) -> SchedulingReport {
         let account = &finished.account;
         let machine = figures(options).1;
@@ -183,7 +189,7 @@ impl SchedulingReport {
         }
     }
 
-    /// The lines of statistics, before and after allocation, and what latencies are hidden.
+    /// Returns the statistics before and after allocation as lines of text, and how well latencies are hidden.
     pub fn statistics(&self, case: Case) -> String {
         let mut text = format!("# {} before allocation\n", self.name);
         text.push_str(&lines::text(Stage::Pre, &self.before, self.has_uniform_registers, case));
@@ -193,7 +199,7 @@ impl SchedulingReport {
         text
     }
 
-    /// The guidance of a level.
+    /// Returns the guidance text for a level of detail.
     pub fn guidance(&self, level: u8) -> String {
         let scheduler = self.plan.map_or_else(
             || "nobody".to_owned(),
@@ -207,25 +213,25 @@ impl SchedulingReport {
         guidance::text(&subject, level)
     }
 
-    /// Distances between producers and consumers, by category.
+    /// Returns the distances between producers and consumers, by category.
     pub fn hiding(&self) -> impl Iterator<Item = (Category, Distances)> + '_ {
         self.code.iter().flat_map(|code| Category::ALL.into_iter().zip(code.hiding))
     }
 
-    /// The loops of the final code.
+    /// Returns the metrics of the loops of the final code.
     pub fn loops(&self) -> &[LoopMetrics] {
         self.code.as_ref().map_or(&[], |code| &code.loops)
     }
 }
 
-/// The type of a record that is a string.
+/// Record type of a string.
 const STRING_RECORD: u32 = 3;
-/// Whose note it is.
+/// Owner name of the note.
 const OWNER: &[u8] = b"Oriole\0";
-/// The section of a function's record.
+/// Prefix of the names of the sections with records.
 const RECORD_SECTION: &str = ".note.oriole.sched.";
 
-/// Adds the record of a function: type, length and text in a note of its own section, which no loader looks at.
+/// Adds the record of a function (type, length, text) as a note in a section of its own, which loaders ignore.
 pub(crate) fn add_record(cubin: &mut Cubin, function: &FunctionReport) {
     let text = format!("instr/R-regs: {} instructions, {} R-regs", function.instructions, function.registers);
     let mut description = Vec::from(STRING_RECORD.to_le_bytes());

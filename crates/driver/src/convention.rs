@@ -1,25 +1,25 @@
-//! The calling convention where registers are concerned: what calls change, what functions give back, return addresses.
+//! The register part of the calling convention: caller-saved and callee-saved registers, and return addresses.
 //!
-//! `docs/abi.md` says how this was found.
+//! `docs/abi.md` describes how the convention was found.
 
 use oriole_ir::{File, Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Symbol, Target};
 use oriole_isa::Symbols;
 use oriole_isel::{DYNAMIC_STACK, FIRST_LOST, KEPT_STACK, LOST, LOST_PREDICATES, RETURN_ADDRESS, is_runtime, runtime_names};
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, RegisterSet};
 
-/// Uniform registers from this one on are kernels' own: functions do not touch them.
+/// Uniform registers from this one on belong to kernels; device functions do not write them.
 const FIRST_KERNEL_UNIFORM: u16 = 36;
-/// Convergence barriers from this one on survive calls.
+/// Convergence barriers from this one on are callee-saved.
 const FIRST_KEPT_BARRIER: u16 = 6;
-/// From this register on, the upper four of every eight survive calls.
+/// From this general register on, the upper four of every eight are callee-saved.
 const FIRST_MIXED: u16 = 32;
-/// General registers that a function, and whoever calls one, has at least.
+/// Minimum number of general registers of a device function and of any function with calls.
 pub const FEWEST_REGISTERS: u32 = 22;
 
-/// General registers that fixed operands of calls name.
+/// Number of general registers that the allocator must have for the fixed operands of calls.
 pub const FEWEST_TO_ALLOCATE: u32 = 24;
 
-/// Whether a general register has its old value after a call. The return address is set for every call.
+/// Returns whether a general register is callee-saved. The return address is not: every call sets it.
 pub fn is_kept(register: u16) -> bool {
     match register {
         2 | 16..=31 => !is_return_address(register),
@@ -32,25 +32,26 @@ fn is_return_address(register: u16) -> bool {
     (u16::from(RETURN_ADDRESS)..u16::from(RETURN_ADDRESS) + 2).contains(&register)
 }
 
-/// Whether a convergence barrier is as before after a call.
+/// Returns whether a convergence barrier is callee-saved.
 pub fn is_kept_barrier(barrier: u16) -> bool {
     barrier >= FIRST_KEPT_BARRIER
 }
 
-/// Whether a function calls something that may use all registers a function may.
+/// Returns whether a function calls a function that follows the general convention. Runtime functions do not count: they clobber only a few
+/// registers.
 pub fn calls_something(function: &Function) -> bool {
     let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL) && !function.callee(inst).is_some_and(is_runtime);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_call(inst)))
 }
 
-/// What functions of the runtime change.
+/// Returns the registers that runtime functions clobber.
 fn runtime_clobbers() -> Clobbers {
     let mut general = set(FIRST_LOST..FIRST_LOST + LOST, |_| true);
     general.insert(u16::from(RETURN_ADDRESS), 2);
     Clobbers { general, predicates: set(0..LOST_PREDICATES, |_| true), ..Clobbers::NONE }
 }
 
-/// The registers for a function of the runtime.
+/// Returns the registers that a runtime function may use: exactly those that it may clobber.
 fn runtime_environment(target: Target, limit: u32) -> Environment {
     let mut environment = Environment::new(target, limit);
     let lost = runtime_clobbers();
@@ -62,7 +63,7 @@ fn runtime_environment(target: Target, limit: u32) -> Environment {
     environment
 }
 
-/// The registers for a function.
+/// Returns the registers that a function may use, with the clobbers of its calls. `limit` is the number of general registers.
 pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_stack: bool) -> Environment {
     if is_runtime(&function.name) {
         return runtime_environment(target, limit);
@@ -77,13 +78,13 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
     environment.clobbers = Clobbers { general: set(0..256, |register| !is_kept(register)), ..Clobbers::ALL };
     environment.clobbers.barriers = set(0..FIRST_KEPT_BARRIER, |_| true);
     if calls {
-        // Threads wait at barriers while others call: those that calls change would be no use.
+        // Some threads wait on a barrier while others of the warp execute a call, so a barrier that calls clobber cannot be used.
         environment.reserved.barriers = environment.clobbers.barriers;
     }
     if is_kernel {
         environment.clobbers.uniform = set(0..FIRST_KERNEL_UNIFORM, |_| true);
-        // Threads that do not take part in a call run at other places meanwhile: what they find in uniform registers must be
-        // what functions do not touch.
+        // Threads that do not take part in a call execute other code meanwhile. Uniform registers belong to the whole warp, so those
+        // threads must only use ones that device functions do not write.
         environment.reserved.uniform = environment.clobbers.uniform;
     } else {
         environment.uniform_registers = u32::from(FIRST_KERNEL_UNIFORM);
@@ -94,9 +95,10 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
     environment
 }
 
-/// Allocates registers. A function that calls nothing gets by without those that its caller wants back, if it can.
+/// Allocates registers. For a device function without calls, first tries to do without callee-saved registers, so that nothing has to be
+/// saved; that attempt is dropped if it spills.
 ///
-/// `verify` has the result checked.
+/// With `verify`, the result is checked.
 pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     if function.kind == FunctionKind::Device && !calls_something(function) && !is_runtime(&function.name) {
         let mut modest = environment.clone();
@@ -113,6 +115,7 @@ pub fn allocate(function: &mut Function, environment: &Environment, verify: bool
     allocate_checked(function, environment, verify)
 }
 
+/// Allocates registers and, with `verify`, runs the allocation checker on the result.
 fn allocate_checked(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     let before = verify.then(|| function.clone());
     let allocation = oriole_regalloc::allocate(function, environment)?;
@@ -123,19 +126,21 @@ fn allocate_checked(function: &mut Function, environment: &Environment, verify: 
     Ok(allocation)
 }
 
+/// Returns the set of registers in a range that satisfy a condition.
 fn set(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {
     let mut set = RegisterSet::EMPTY;
     range.filter(|&register| is_member(register)).for_each(|register| set.insert(register, 1));
     set
 }
 
+/// Returns a general register operand.
 fn register(first: u8, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file: File::General, first: u16::from(first), count })
 }
 
-/// Puts the return address, and the stack pointer where it is not a fixed one, into their registers before each call.
+/// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer.
 ///
-/// **Before**: physical registers. **After**: the return address belongs to the operands of every call.
+/// **Before**: physical registers. **After**: the return address is an operand of every call.
 pub fn write_return_addresses(function: &mut Function) {
     let own = function.name.clone();
     for block in function.layout.clone() {
@@ -157,6 +162,7 @@ pub fn write_return_addresses(function: &mut Function) {
                 function.insts[written].location = location;
                 list.push(written);
             };
+            // The function's own stack pointer is kept in a callee-saved register across the call.
             let is_dynamic = function.sources(inst).iter().any(|source| source.role == Role::Fixed(DYNAMIC_STACK));
             if is_dynamic {
                 write(function, KEPT_STACK, register(STACK_POINTER, 1), &mut with_addresses);
@@ -179,7 +185,8 @@ pub fn write_return_addresses(function: &mut Function) {
     }
 }
 
-/// On targets of the first kind, clears barriers that survive calls before they are set.
+/// On targets before sm_80 (those without `REDUX`), inserts an instruction that clears each callee-saved barrier before its `BSSY`, as
+/// ptxas does on sm_75.
 pub fn clear_barriers(function: &mut Function, target: Target) {
     if target.has(Opcode::REDUX) {
         return;
@@ -200,5 +207,5 @@ pub fn clear_barriers(function: &mut Function, target: Target) {
     }
 }
 
-/// The stack pointer.
+/// Number of the stack pointer register.
 pub const STACK_POINTER: u8 = 1;

@@ -1,7 +1,7 @@
-//! Encoding: laid-out code to machine words.
+//! Encodes a function into machine code.
 //!
-//! **Before**: physical registers, final order, control words. **After**: bytes, padded as the loader wants them, with the places
-//! that the loader patches ([`Patch`]).
+//! **Before**: physical registers, final order, control words. **After**: bytes, padded as the loader requires, and the list of places that
+//! need a relocation ([`Patch`]).
 
 use oriole_ctrl::Controls;
 use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Target};
@@ -9,38 +9,38 @@ use oriole_isa::{Control, Instruction, encode, parse};
 use oriole_opt::machine::{describe, machine_instruction};
 use oriole_support::Index;
 
-/// Bytes of an instruction.
+/// Size of an instruction in bytes.
 pub const INSTRUCTION_BYTES: usize = 16;
-/// Code is padded to a multiple of this.
+/// Code is padded to a multiple of this many bytes.
 const CODE_ALIGN: usize = 128;
 
-/// The code of a function.
+/// The machine code of a function. Offsets are in bytes from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
-    /// Machine code.
+    /// Machine code, including padding.
     pub bytes: Vec<u8>,
-    /// Offsets of `EXIT`.
+    /// Offsets of the `EXIT` instructions.
     pub exits: Vec<u32>,
     /// Offsets of calls through pointers.
     pub indirect_calls: Vec<u32>,
-    /// Places that need an address.
+    /// Instructions that need an address filled in.
     pub patches: Vec<Patch>,
-    /// How many instructions there are, padding excluded.
+    /// Number of instructions, without padding.
     pub instructions: usize,
-    /// Offset of each instruction with a source location.
+    /// Offset and source location of each instruction that has one.
     pub locations: Vec<(u32, oriole_ir::Location)>,
 }
 
-/// An address to be filled in.
+/// An instruction that needs an address filled in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patch {
-    /// Offset of the instruction.
+    /// Offset of the instruction in bytes.
     pub offset: u32,
-    /// What it refers to.
+    /// The symbol and the part of its address.
     pub reference: Reference,
 }
 
-/// Encodes a function.
+/// Encodes a function. Returns a message if an instruction has no encoding, which is a bug of an earlier pass.
 pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<Code, String> {
     let offsets = block_offsets(function);
     let mut code = Code::default();
@@ -66,12 +66,14 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
     Ok(code)
 }
 
-/// The offset of what follows the next call, from an instruction at `offset` on.
+/// Returns the offset of the instruction after the next call in `insts`, whose first instruction is at `offset`. This is the return
+/// address.
 fn behind_call(function: &Function, insts: &[Inst], offset: u32) -> u32 {
     let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
     insts.iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32)
 }
 
+/// Returns the offset of each block in bytes, by block index.
 fn block_offsets(function: &Function) -> Vec<u32> {
     let mut offsets = vec![0; function.blocks.len()];
     let mut at = 0;
@@ -83,7 +85,8 @@ fn block_offsets(function: &Function) -> Vec<u32> {
 }
 
 impl Code {
-    /// `behind_call` finds the offset of what follows the next call.
+    /// Records the instruction at `offset` if it is an exit, an indirect call, has a source location, or needs a patch. `behind_call`
+    /// returns the return address of the next call; references to the return address become references to this offset in the function.
     fn note(&mut self, function: &Function, inst: Inst, offset: u32, behind_call: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {
@@ -111,7 +114,7 @@ impl Code {
     }
 }
 
-/// An endless loop behind the last instruction, as the hardware fetches ahead, and nothing up to the alignment.
+/// Appends a branch to itself, because the hardware fetches beyond the last instruction, and pads with `NOP` up to the alignment.
 fn pad(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     bytes.extend(self_branch(target)?.to_le_bytes());
     let nop = Instruction { control: IDLE, ..parse("NOP").map_err(|error| error.to_string())? };
@@ -122,10 +125,10 @@ fn pad(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     Ok(())
 }
 
-/// The control word of what is never executed.
+/// The control word of instructions that are never executed.
 const IDLE: Control = Control { stall: 0, stay: false, write_barrier: None, read_barrier: None, wait: 0, reuse: 0 };
 
-/// A branch to itself.
+/// Returns the encoding of a branch to itself.
 fn self_branch(target: Target) -> Result<u128, String> {
     let mut branch = parse("BRA 0x0").map_err(|error| error.to_string())?;
     for operand in &mut branch.operands {

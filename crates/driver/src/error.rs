@@ -1,47 +1,47 @@
-//! Why a module could not be compiled, and whose problem that is.
+//! Compilation errors, classified by cause: unsupported input, limits of the machine, unresolved names, internal errors.
 
 use std::fmt;
 
 use oriole_ptx::source::Span;
 
-/// Why a function could not be compiled.
+/// An error that stops the compilation of a module or of one of its functions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompileError {
-    /// Number of the module among those given.
+    /// Index of the module in the list given to [`compile`](crate::compile).
     pub module: usize,
-    /// The function; empty if it is the module as a whole.
+    /// Name of the function; empty if the error concerns the whole module.
     pub function: String,
-    /// The PTX statement, where it is one.
+    /// The PTX statement that caused the error, if there is one.
     pub span: Option<Span>,
-    /// What is wrong.
+    /// The kind of error.
     pub fault: Fault,
 }
 
-/// What is wrong, by whose problem it is.
+/// The kind of an error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// A feature of PTX that is not there yet.
+    /// A PTX feature that is not implemented; holds its name.
     Unsupported(String),
-    /// Something that the machine, or the options, do not have enough of.
+    /// The machine or the options do not provide enough of something; holds the message.
     Limit(String),
-    /// More bytes of a memory than the target has.
+    /// The program needs more bytes of a memory than the target has.
     TooMuch(Excess),
-    /// A function that is called and defined nowhere.
+    /// A function that is called but not defined; holds its name.
     Unresolved(String),
-    /// A mistake in Oriole.
+    /// A bug in Oriole; holds the message.
     Internal(String),
 }
 
-/// A memory that a program uses too much of.
+/// A memory of which a program uses more than the target has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Excess {
     /// The memory.
     pub memory: LimitedMemory,
-    /// Bytes that the program uses.
+    /// Number of bytes that the program uses.
     pub used: u64,
-    /// Bytes that there are.
+    /// Number of bytes that the target has.
     pub most: u64,
-    /// Whether the function that uses it is a kernel.
+    /// Whether the function that uses the memory is a kernel.
     pub is_kernel: bool,
 }
 
@@ -54,17 +54,17 @@ pub enum LimitedMemory {
     Constant,
     /// Parameters of a kernel.
     Parameter,
-    /// The frame of a function in local memory.
+    /// The stack frame of a function in local memory.
     Local,
 }
 
 impl Excess {
-    /// The excess, if there is one.
+    /// Returns the excess if `used` is greater than `most`.
     pub fn find(memory: LimitedMemory, used: u64, most: u64, is_kernel: bool) -> Option<Excess> {
         (used > most).then_some(Excess { memory, used, most, is_kernel })
     }
 
-    /// The message in ptxas' words.
+    /// Returns the message in ptxas' words.
     pub fn ptxas_text(&self, function: &str) -> String {
         let Excess { used, most, .. } = self;
         let user = if self.is_kernel { "Entry function" } else { "Function" };

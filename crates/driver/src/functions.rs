@@ -1,4 +1,4 @@
-//! Which functions of a module go into the file, and what the file says about those that are defined elsewhere.
+//! Decides which functions of a module go into the file, and describes the functions that are defined elsewhere.
 
 use oriole_cubin::build::Extern;
 use oriole_isel::prototype;
@@ -10,14 +10,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Options;
 
-/// Functions of the driver's own, which an executable file may call without a definition.
+/// Functions that the CUDA driver provides. An executable file may call them without a definition.
 const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
-/// What the linker knows of them beyond their types: twelve parameter registers from R4 on, return address in R20, and which
-/// registers they change: R0 and R3 to R15.
+/// Calling convention of these functions in the notation of the linker: twelve parameter registers from R4 on, return address in R20,
+/// followed by the set of clobbered registers.
 const DRIVER_CONVENTION: &str = "|12p4r20sRx";
+/// The registers that these functions clobber, one bit each: R0 and R3 to R15.
 const DRIVER_LOSES: u32 = 0xfff9;
 
-/// Whether the driver defines a function.
+/// Returns whether the CUDA driver provides a function.
 pub fn is_drivers(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name)
 }
@@ -25,17 +26,17 @@ pub fn is_drivers(name: &str) -> bool {
 /// The functions of a module by name. Names are interned, so comparing their numbers is enough.
 pub struct Index<'m> {
     module: &'m Module,
-    /// The first declaration or definition.
+    /// The first declaration or definition of each name.
     declared: FxHashMap<&'m str, FunctionId>,
     defined: FxHashMap<Name, FunctionId>,
-    /// What aliases stand for.
+    /// The function that each alias stands for.
     aliases: FxHashMap<Name, Name>,
-    /// Other names of functions that other files can see, in the order of the source.
+    /// For each function, its aliases that are visible to other files, in source order.
     visible_aliases: FxHashMap<Name, Vec<Name>>,
 }
 
 impl<'m> Index<'m> {
-    /// Looks through a module.
+    /// Builds the index of a module.
     pub fn of(module: &'m Module) -> Index<'m> {
         let mut index = Index {
             module,
@@ -60,27 +61,27 @@ impl<'m> Index<'m> {
         index
     }
 
-    /// What a name stands for.
+    /// Returns the function that an alias stands for; any other name is returned unchanged.
     fn resolved(&self, name: Name) -> Name {
         self.aliases.get(&name).copied().unwrap_or(name)
     }
 
-    /// The definition of what a name stands for.
+    /// Returns the definition of a function, after resolving aliases.
     fn definition(&self, name: Name) -> Option<FunctionId> {
         self.defined.get(&self.resolved(name)).copied()
     }
 
-    /// Whether the module has a body for a function, under this name.
+    /// Returns whether the module has a body for this name. Aliases are not resolved.
     pub fn is_defined(&self, name: &str) -> bool {
         self.declared.get(name).is_some_and(|&id| self.defined.contains_key(&self.module.functions[id].name))
     }
 
-    /// Whether the module knows a function, not a kernel, of this name.
+    /// Returns whether the module declares a function of this name that is not a kernel.
     pub fn has_function(&self, name: &str) -> bool {
         self.declared.get(name).is_some_and(|&id| self.module.functions[id].kind == FunctionKind::Function)
     }
 
-    /// A function that is used here and defined elsewhere.
+    /// Describes a function that is used here and defined elsewhere.
     pub fn external(&self, name: &str) -> Extern {
         let declared = self.declared.get(name).map(|&id| &self.module.functions[id]);
         let text = declared.map(|function| prototype(self.module, &function.returns, &function.parameters));
@@ -88,12 +89,12 @@ impl<'m> Index<'m> {
         Extern { prototype: text, ..Extern::function(name) }
     }
 
-    /// Other names of a function that other files can see.
+    /// Returns the aliases of a function that are visible to other files.
     pub fn aliases(&self, function: Name) -> impl Iterator<Item = &'m str> {
         self.visible_aliases.get(&function).into_iter().flatten().map(|&alias| self.module.name(alias))
     }
 
-    /// The functions whose addresses are among the first bytes of variables.
+    /// Returns the functions whose addresses appear in initial values of variables.
     pub fn taken_by_variables(&self) -> Vec<&'m str> {
         let names = in_initializers(self.module).into_iter().map(|name| self.module.name(self.resolved(name)));
         names.filter(|name| self.declared.contains_key(name)).collect()
@@ -125,28 +126,29 @@ pub fn wanted(index: &Index<'_>, options: &Options, has_callers_elsewhere: bool)
     found
 }
 
-/// Whether a function's code has calls.
+/// Returns whether the code of a function has calls.
 pub fn has_calls(module: &Module, function: &Function) -> bool {
     let is_call = |body: &Body| body.instructions.iter().any(|instruction| module.forms[instruction.form].opcode == Opcode::Call);
     function.body.as_deref().is_some_and(is_call)
 }
 
-/// What is known of a module's functions before they are compiled.
+/// What is known about the functions of a module before they are compiled.
 pub struct Facts {
-    /// Names of those in which threads may wait for all others of their warp.
+    /// Names of the functions in which a thread may wait for all other threads of its warp.
     pub gathering: FxHashSet<String>,
-    /// How long they take, about.
+    /// Estimated execution time of each function.
     pub calls: CallCosts,
 }
 
 impl Facts {
-    /// Looks through a module.
+    /// Computes the facts of a module.
     pub fn of(index: &Index<'_>) -> Facts {
         Facts { gathering: gathering(index), calls: call_costs(index) }
     }
 }
 
-/// Functions in which threads may wait for all others of their warp: at a `barrier` without `.aligned`, there or in what they call.
+/// Returns the functions in which a thread may wait for all other threads of its warp: those with a `barrier` without `.aligned`, and their
+/// callers.
 fn gathering(index: &Index<'_>) -> FxHashSet<String> {
     let module = index.module;
     let waits = |body: &Body| {
@@ -175,10 +177,10 @@ fn gathering(index: &Index<'_>) -> FxHashSet<String> {
     found.into_iter().map(|name| module.name(name).to_owned()).collect()
 }
 
-/// Cycles that a statement of a callee takes, about: nobody has compiled it yet.
+/// Estimated cycles per PTX instruction of a callee, which is not compiled yet.
 const CYCLES_OF_STATEMENT: u32 = 5;
 
-/// About how long each function of a module takes, with all that it calls.
+/// Estimates the execution time of each function of a module, including everything that it calls.
 fn call_costs(index: &Index<'_>) -> CallCosts {
     let module = index.module;
     let callees = module.functions.iter().filter_map(|function| {
@@ -192,7 +194,7 @@ fn call_costs(index: &Index<'_>) -> CallCosts {
     CallCosts::propagate(&callees.collect::<Vec<_>>())
 }
 
-/// The functions that a function's code names.
+/// Returns the functions that the code of a function refers to.
 fn mentioned(function: &Function) -> impl Iterator<Item = FunctionId> + '_ {
     let as_function = |operand: &Operand| if let Operand::Function(id) = *operand { Some(id) } else { None };
     function.body.as_deref().into_iter().flat_map(move |body| {
@@ -205,7 +207,7 @@ fn mentioned(function: &Function) -> impl Iterator<Item = FunctionId> + '_ {
     })
 }
 
-/// The names whose addresses are among the first bytes of variables.
+/// Returns the names whose addresses appear in initial values of variables.
 fn in_initializers(module: &Module) -> Vec<Name> {
     let mut names = Vec::new();
     for initializer in module.variables.iter().filter_map(|variable| variable.initializer.as_deref()) {
@@ -214,6 +216,7 @@ fn in_initializers(module: &Module) -> Vec<Name> {
     names
 }
 
+/// Appends the names whose addresses appear in an initial value.
 fn addresses(initializer: &Initializer, names: &mut Vec<Name>) {
     match initializer {
         Initializer::Address { symbol, .. } => names.push(*symbol),

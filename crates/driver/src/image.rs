@@ -1,4 +1,7 @@
-//! A whole program: its functions in parallel, its variables, and the file they make together.
+//! Compiles whole programs: the functions in parallel, then the variables, and the cubin with all of them.
+//!
+//! Steps of [`compile`]: lay out the variables of each module, choose the functions to compile and their register limits, check memory
+//! limits, compile the functions, add the runtime functions that the code calls, check for unresolved names, and build the file.
 
 use std::collections::BTreeSet;
 
@@ -24,16 +27,18 @@ struct Job<'m> {
     module: &'m Module,
     id: FunctionId,
     homes: Homes,
+    /// Kernel parameters for the file; empty for a function without parameters in constant bank 0.
     parameters: Vec<info::Parameter>,
-    /// With those of the command line; of kernels only.
+    /// Launch bounds; for kernels those of the command line are merged in.
     bounds: LaunchBounds,
-    /// Registers that it may have.
+    /// Maximum number of registers per thread, including the hidden ones.
     limit: Limit,
-    /// General registers that its instructions may name.
+    /// Maximum number of general registers that instructions may name.
     register_limit: u32,
 }
 
 impl<'m> Job<'m> {
+    /// Returns the job for a function. The register limits are set later.
     fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout) -> Job<'m> {
         let bounds = module.functions[id].bounds.clone();
         let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);
@@ -117,7 +122,8 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps, scheduling })
 }
 
-/// A place for a message about a memory that a function uses: its first variable there, or else its first statement.
+/// Returns a source position for a message about a memory that a function uses: its first variable in that memory, or else its first
+/// statement.
 fn place_of(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
     let body = job.function().body.as_deref()?;
     let space = match memory {
@@ -129,13 +135,14 @@ fn place_of(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
     declared.or_else(|| (0..body.statements.len()).find_map(|number| body.position(number)))
 }
 
-/// What exceeds the memories of the target, in ptxas' order: functions from the last to the first, then the program as a whole.
+/// Returns an error for every memory limit of the target that is exceeded, in ptxas' order: functions from the last to the first, then the
+/// whole program.
 fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
     let limits = &options.target.profile().limits;
     let mut errors = Vec::new();
     for job in jobs.iter().rev() {
         let (homes, is_kernel) = (&job.homes, job.is_kernel());
-        // A function's shared variables count in the kernels that reach it.
+        // The shared variables of a device function count in the kernels that reach the function.
         let shared = if is_kernel { homes.shared_bytes } else { 0 };
         let found = [
             Excess::find(LimitedMemory::Parameter, homes.parameter_bytes, limits.parameters, is_kernel),
@@ -156,7 +163,7 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
     errors
 }
 
-/// Compiles functions in parallel.
+/// Compiles functions in parallel. Returns those that succeeded and the errors of the others, both in the order of the jobs.
 fn compile_functions(jobs: &[Job<'_>], indices: &[Index<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
     let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
     for job in jobs {
@@ -181,7 +188,7 @@ fn compile_functions(jobs: &[Job<'_>], indices: &[Index<'_>], options: &Options)
     (finished, errors)
 }
 
-/// Adds the functions of the runtime that others call.
+/// Adds jobs for the runtime functions that the compiled functions call.
 fn add_runtime(
     modules: &mut Vec<&Module>,
     layouts: &mut Vec<Layout>,
@@ -203,6 +210,7 @@ fn add_runtime(
     Ok(())
 }
 
+/// Assigns places to the variables of all modules. Only one module may have variables in the module's constant banks.
 fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
     let linking = if options.relocatable { Linking::Relocatable } else { Linking::Whole };
     let unsupported =
@@ -219,6 +227,7 @@ fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<Co
     Ok(layouts)
 }
 
+/// Returns the functions to compile with their register limits.
 fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], options: &Options) -> Vec<Job<'m>> {
     let has_callers_elsewhere = options.relocatable || modules.len() > 1;
     let mut jobs = Vec::new();
@@ -230,7 +239,8 @@ fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], o
     jobs
 }
 
-/// A function runs with the registers of the kernel that calls it, so it has no more than any kernel of the file may have.
+/// Sets the register limits. A device function runs with the registers of the kernel that calls it, so its limit is at most the lowest
+/// limit of the file's kernels.
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
     let machine = crate::schedule::figures(options).1;
     for job in jobs.iter_mut() {
@@ -247,7 +257,7 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
     }
 }
 
-/// Functions that are called and defined nowhere.
+/// Returns an error for every function that is used but not defined.
 fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
     let compiled: FxHashSet<&str> = jobs.iter().map(Job::name).collect();
     let is_known = |name: &str| functions::is_drivers(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
@@ -266,11 +276,12 @@ fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) ->
     errors
 }
 
-/// Returns the number of bytes of constant bank 0 that a kernel's launch fills: the system's part and the parameters.
+/// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.
 fn constant_bytes(job: &Job<'_>, options: &Options) -> u32 {
     options.target.profile().parameters_start(job.homes.parameter_bytes) + job.homes.parameter_bytes as u32
 }
 
+/// Returns the resource usage of a function. `settled` is the function in the file, with resources of its callees included.
 fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {
     FunctionReport {
         name: job.name().to_owned(),
@@ -288,18 +299,19 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
     }
 }
 
-/// Registers of each thread that no instruction names.
+/// Number of registers that each thread has in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
-/// Registers that the hardware gives each thread.
+/// Returns the number of registers to allocate per thread at launch.
 fn registers(job: &Job<'_>, function: &Finished) -> u32 {
     let fewest = if function.has_calls() || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
 
-/// Fewer registers no kernel has.
+/// Minimum number of general registers of a kernel.
 const FEWEST: u32 = 4;
 
+/// Collects functions, variables and external symbols into the description of the file.
 fn file(
     modules: &[&Module],
     indices: &[Index<'_>],
@@ -340,7 +352,7 @@ fn file(
     Ok(module)
 }
 
-/// Functions that are used here and defined elsewhere.
+/// Adds symbols for functions that are used here and defined elsewhere.
 fn add_externs(file: &mut build::Module, indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
     let mut used: Vec<(&Index<'_>, &str)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
@@ -357,7 +369,7 @@ fn add_externs(file: &mut build::Module, indices: &[Index<'_>], jobs: &[Job<'_>]
     file.externs.extend(added);
 }
 
-/// The stack of a kernel whose calls nobody can follow has no fixed size.
+/// Marks the stack size as unknown for kernels whose call graph cannot be followed statically.
 fn mark_unknown_stacks(file: &mut build::Module) {
     for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
         for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == Code::CRS_STACK_SIZE) {
@@ -366,7 +378,7 @@ fn mark_unknown_stacks(file: &mut build::Module) {
     }
 }
 
-/// Marks the functions whose addresses code or variables hold.
+/// Marks the functions whose addresses are taken by code or by initial values of variables.
 fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
     let mut taken: FxHashSet<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
     taken.extend(indices.iter().flat_map(Index::taken_by_variables).map(str::to_owned));
@@ -378,6 +390,7 @@ fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
     }
 }
 
+/// Returns a compiled function in the form that the file builder takes.
 fn built(
     job: &Job<'_>,
     function: &Finished,
@@ -428,7 +441,7 @@ fn built(
     }
 }
 
-/// A function once more, under another name: the linker wants code of its own for every name that files can see.
+/// Copies a function under another name: the linker requires separate code for every visible alias.
 fn copy_named(function: &build::Function, name: String) -> build::Function {
     let mut copy = build::Function { name, linkage: build::Linkage::Global, ..function.clone() };
     for relocation in copy.relocations.iter_mut().filter(|relocation| relocation.symbol == function.name) {
@@ -437,6 +450,7 @@ fn copy_named(function: &build::Function, name: String) -> build::Function {
     copy
 }
 
+/// Returns the size and variables of a function's shared memory, or `None` if it has no section for it.
 fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
     if layout.linking == Linking::Relocatable {
         let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
@@ -454,6 +468,7 @@ fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
     })
 }
 
+/// Returns the relocations of a function's code, sorted by offset.
 fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     let kind = |kind| match kind {
         ReferenceKind::Low | ReferenceKind::ReturnLow | ReferenceKind::Incoming => CodePatch::AddressLow,
@@ -484,5 +499,5 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
     relocations
 }
 
-/// What calls through pointers add to the address, in files for the linker.
+/// The symbol that indirect calls of relocatable files refer to: the linker's offset of the unified function table.
 const UNIFIED_TABLE: &str = "__UFT_OFFSET";

@@ -1,11 +1,11 @@
-//! The final order of blocks: branches to the block that follows go away, and so do blocks that only jump on.
+//! Removes branches that the final order of blocks makes redundant: branches to the next block and blocks that only branch on.
 //!
-//! **Before**: every block ends in explicit control flow. **After**: a block may fall through to the next one of the layout.
+//! **Before**: every block ends in explicit control flow. **After**: a block may fall through to the next block of the layout.
 
 use oriole_ir::{Block, Function, Guard, Opcode, OperandKind};
 use oriole_support::Index;
 
-/// Makes fall-through implicit.
+/// Threads jumps, then deletes branches to the next block.
 pub fn run(function: &mut Function) {
     thread_jumps(function);
     let layout = function.layout.clone();
@@ -15,11 +15,11 @@ pub fn run(function: &mut Function) {
     }
 }
 
-/// A branch to a block that only jumps on goes there directly.
+/// Jump threading: redirects a branch to a block that only contains a jump to the target of that jump.
 fn thread_jumps(function: &mut Function) {
     let destination = |start: Block| {
         let mut at = start;
-        // A chain of jumps may be a loop: no more steps than there are blocks, and the first few matter.
+        // A chain of jumps may be a cycle, so the number of steps is limited; longer chains are rare.
         for _ in 0..8 {
             match only_jump(function, at) {
                 Some(target) if target != at => at = target,
@@ -41,6 +41,7 @@ fn thread_jumps(function: &mut Function) {
     remove_unreachable(function);
 }
 
+/// Returns the target of a block that consists of one unconditional branch.
 fn only_jump(function: &Function, block: Block) -> Option<Block> {
     let [inst] = function.blocks[block].insts.as_slice() else { return None };
     let data = &function.insts[*inst];
@@ -50,7 +51,7 @@ fn only_jump(function: &Function, block: Block) -> Option<Block> {
     function.operands(*inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }
 
-/// Blocks that no branch reaches go away; `BSSY` names a block that branches reach.
+/// Deletes blocks from the layout that no instruction refers to. The operand of `BSSY` counts as a reference.
 fn remove_unreachable(function: &mut Function) {
     let mut reached = vec![false; function.blocks.len()];
     let mut pending = vec![function.entry()];
@@ -70,6 +71,7 @@ fn remove_unreachable(function: &mut Function) {
     function.layout.retain(|block| reached[block.position()]);
 }
 
+/// Deletes the jump to the next block of the layout, or inverts a conditional branch to it.
 fn drop_jump(function: &mut Function, block: Block, next: Option<Block>) {
     let Some(next) = next else { return };
     let target_of = |function: &Function, inst| {

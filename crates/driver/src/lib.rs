@@ -1,7 +1,7 @@
-//! The compiler: checked PTX in, a cubin out.
+//! The compiler driver: compiles checked PTX modules into a cubin.
 //!
-//! [`compile`] is the whole interface. It selects, optimizes, allocates, and encodes each function on its own, functions in parallel
-//! ([`passes`] lists the steps on one screen), and puts the results together ([`image`]).
+//! [`compile`] is the whole interface. It selects, optimizes, allocates and encodes each function separately and in parallel ([`passes`]
+//! has the list of steps), and builds the file from the results ([`image`]).
 //!
 //! ```
 //! use oriole_driver::{Options, compile};
@@ -44,35 +44,35 @@ pub use passes::{PASSES, Pass};
 pub use registers::LaunchOptions;
 pub use schedule::{BackendChoice, ModeChoice, Plan, Scheduling};
 
-/// What to compile for, and how.
+/// Target and settings of a compilation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The target.
+    /// The target architecture.
     pub target: Target,
     /// Optimization level, 0 to 3.
     pub level: u8,
-    /// Limit of registers for each thread, from the command line.
+    /// Maximum number of registers per thread, from the command line.
     pub max_registers: Option<u32>,
     /// Launch bounds from the command line.
     pub launch: LaunchOptions,
-    /// A relocatable object instead of an executable one.
+    /// Whether to write a relocatable object instead of an executable one.
     pub relocatable: bool,
-    /// Kernels to compile; all if there are none.
+    /// Names of the kernels to compile; all kernels if the list is empty.
     pub entries: Vec<String>,
-    /// Verify the code after each pass.
+    /// Whether to run the IR verifier and the allocation checker after the passes.
     pub verify: bool,
-    /// The pass after which each function is printed into [`Compiled::dumps`].
+    /// Name of the pass after which each function is printed into [`Compiled::dumps`].
     pub print_after: Option<String>,
-    /// Figures of the machine that go before the built-in ones. It must be for [`Options::target`].
+    /// A hardware profile that replaces the built-in model. It must be for [`Options::target`].
     pub profile: Option<Arc<Profile>>,
     /// Whether and how instructions are scheduled.
     pub scheduling: Scheduling,
-    /// What to tell about it.
+    /// What to report about scheduling.
     pub reports: Reports,
 }
 
 impl Options {
-    /// Everything, optimized, for a target.
+    /// Returns the default options for a target: all kernels, optimization level 3.
     pub fn new(target: Target) -> Options {
         Options {
             target,
@@ -93,50 +93,50 @@ impl Options {
 /// The result of a compilation.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// The bytes of the file.
+    /// The bytes of the cubin file.
     pub cubin: Vec<u8>,
-    /// What each function needs, in the order of the source.
+    /// Resource usage of each function, in source order.
     pub functions: Vec<FunctionReport>,
-    /// Bytes of global variables.
+    /// Total size of the global variables in bytes.
     pub global_bytes: u64,
-    /// Constant banks that belong to the module, with their sizes.
+    /// Constant banks that belong to the module: bank number and size in bytes.
     pub constant_bytes: Vec<(u8, u64)>,
-    /// Functions as text, where [`Options::print_after`] asked for it.
+    /// The text of each function after the pass [`Options::print_after`].
     pub dumps: Vec<String>,
     /// What scheduling did with each function, in the order of [`Compiled::functions`].
     pub scheduling: Vec<SchedulingReport>,
 }
 
-/// What a function needs.
+/// Resource usage of one function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FunctionReport {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
     /// Whether it is a kernel.
     pub is_kernel: bool,
-    /// Registers of each thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Named barriers.
+    /// Number of named barriers.
     pub barriers: u32,
-    /// Bytes of local memory, spills included.
+    /// Bytes of the stack frame in local memory, including spill slots.
     pub stack_bytes: u32,
-    /// Bytes stored by spills.
+    /// Bytes that spill stores write.
     pub spill_store_bytes: u32,
-    /// Bytes loaded by spills.
+    /// Bytes that spill loads read.
     pub spill_load_bytes: u32,
-    /// Static shared memory, what the system reserves excluded.
+    /// Bytes of static shared memory, without the part that the system reserves.
     pub shared_bytes: u32,
-    /// Bytes of constant bank 0 up to the last parameter.
+    /// Bytes of constant bank 0 up to the end of the last parameter; 0 for a function that is not a kernel.
     pub constant_bytes: u32,
-    /// Number of machine instructions.
+    /// Number of machine instructions, without padding.
     pub instructions: usize,
-    /// Who scheduled it, if somebody did.
+    /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
-    /// What the user should know: launch bounds that are ignored, in ptxas' words.
+    /// Warnings for the user in ptxas' words, for example about ignored launch bounds.
     pub warnings: Vec<String>,
 }
 
-/// Compiles modules into one file. All errors of all functions come back, in the order of the source.
+/// Compiles modules into one file. On failure returns the errors of all functions, in source order.
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != options.target) {
         let what = format!("the hardware profile is for {}, not for {}", profile.target, options.target);

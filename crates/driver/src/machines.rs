@@ -1,4 +1,4 @@
-//! Which machines a module may be compiled for, by its `.target`.
+//! Decides whether a module with a given `.target` may be compiled for a machine.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use oriole_ptx::target::{Suffix, Target};
 /// Why a module cannot be compiled for a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Obstacle {
-    /// The module is for later machines.
+    /// The module is for a later machine.
     Later,
-    /// It wants the features of this very machine, and the machine was named without them.
+    /// The module needs the architecture-specific features of this machine, but the machine was named without the suffix `a`.
     WithoutFeatures,
-    /// It wants the features of one earlier machine.
+    /// The module needs the architecture-specific features of another machine.
     OtherMachine,
-    /// It wants the features of another family.
+    /// The module needs the features of another family.
     OtherFamily,
 }
 
@@ -28,9 +28,9 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What keeps a module for `module` from being compiled for `machine`.
+/// Returns why a module for target `module` cannot be compiled for `machine`, or `None` if it can.
 pub fn obstacle(module: Target, machine: Target) -> Option<Obstacle> {
-    // sm_101 became sm_110. As a bound it keeps its old number.
+    // sm_101 was renamed to sm_110. As a lower bound it keeps its old number.
     let renamed = if module.number == 101 { 110 } else { module.number };
     if machine.number < module.number {
         return Some(Obstacle::Later);
@@ -43,6 +43,7 @@ pub fn obstacle(module: Target, machine: Target) -> Option<Obstacle> {
     }
 }
 
+/// Returns the family of a target number: sm_100 and sm_103 are family 10.
 fn family(number: u16) -> u16 {
     number / 10
 }

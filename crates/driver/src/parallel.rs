@@ -1,22 +1,22 @@
-//! Functions in parallel.
+//! Runs jobs in parallel on as many threads as the amount of work justifies.
 //!
-//! Most files have a few functions, and are compiled in less time than a pool of threads for all processors takes to start. So there are as many
-//! threads as there is work for, the caller's own among them, and one thread does all where that is little. Whoever has finished takes the next one;
-//! the largest come first, so that at the end nobody waits for one of them while others have nothing to do. Results come in the order of the
-//! jobs, whoever did them.
+//! Most files have a few functions and compile in less time than a thread pool for all processors takes to start. The number of threads is
+//! therefore limited by the total work, and the calling thread is one of them. A thread that finishes a job takes the next one. The largest
+//! jobs start first, so that no large job is left for the end while the other threads are idle. Results are returned in the order of the
+//! jobs, independent of the thread that ran them.
 
 use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// PTX instructions that are compiled in about the time in which a thread starts, and some more.
+/// Number of PTX instructions that justify one more thread: compiling them takes a little longer than starting a thread.
 const WORK_OF_A_THREAD: usize = 150;
 
-/// Bytes of stack for each thread, as many as the program's own thread has. Only the part that is used takes memory.
+/// Stack size of each thread in bytes, the same as of the program's main thread. Only the part in use takes memory.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Runs all jobs; `size` says how large each is, in PTX instructions.
+/// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions.
 pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| Reverse(size(&jobs[job])));
@@ -32,7 +32,7 @@ pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl F
         done
     };
     let mut results = thread::scope(|scope| {
-        // Where the system gives no more threads, those that there are do the work.
+        // If the system refuses to start a thread, the remaining threads do the work.
         let others: Vec<_> =
             (1..threads).filter_map(|_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok()).collect();
         let mut results = worker();

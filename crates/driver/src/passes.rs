@@ -1,4 +1,7 @@
-//! The list of passes, and what one function goes through.
+//! The list of passes, and the compilation of one function through all of them.
+//!
+//! Phases 97 to 110 (scheduling, register allocation, scheduling again) may run several times with different plans; the result with the
+//! lowest estimated time is kept ([`scheduled`]).
 
 use oriole_ctrl::{opex, serial};
 use oriole_hardware::Model;
@@ -16,12 +19,12 @@ use crate::functions::Facts;
 use crate::schedule::{Context, Plan};
 use crate::{Options, account, convention, layout, prologue, schedule};
 
-/// A step, with its number in the order of phases and the name that `--print-after` takes.
+/// A compilation step: its number in the order of phases, and the name that `--print-after` takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pass {
-    /// Its phase.
+    /// Phase number.
     pub phase: u8,
-    /// Its name.
+    /// Name of the pass.
     pub name: &'static str,
 }
 
@@ -59,45 +62,45 @@ passes! {
 /// A compiled function.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// Machine code.
+    /// The machine code.
     pub code: Code,
-    /// What the allocator did.
+    /// Result of the register allocator. The counts of spilled bytes are in it.
     pub allocation: Allocation,
-    /// Bytes of local memory.
+    /// Bytes of the stack frame in local memory.
     pub frame_bytes: u32,
-    /// Named barriers.
+    /// Number of named barriers.
     pub barriers: u32,
-    /// Functions that it calls.
+    /// Names of the functions that it calls directly.
     pub callees: Vec<String>,
     /// Prototypes of the functions that it calls through pointers.
     pub indirect_calls: Vec<String>,
-    /// Functions whose addresses it takes.
+    /// Names of the functions whose addresses it takes.
     pub taken_functions: Vec<String>,
-    /// Whether its stack has no fixed size.
+    /// Whether the size of its stack frame is not known at compile time.
     pub has_dynamic_stack: bool,
-    /// Names that patches refer to.
+    /// Names that the patches of the code refer to, by index.
     pub symbols: Vec<String>,
-    /// Text after the pass that was asked for.
+    /// Text of the function after the pass that `--print-after` names.
     pub dump: Option<String>,
-    /// Who scheduled it, if somebody did.
+    /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
-    /// What scheduling did.
+    /// Data for the scheduling report.
     pub account: Account,
-    /// What a block of threads needs besides registers, if its size is declared.
+    /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
     pub launch: Option<oriole_hardware::occupancy::Launch>,
 }
 
 impl Finished {
-    /// Whether it calls anything.
+    /// Returns whether the function calls any function.
     pub fn has_calls(&self) -> bool {
         !self.callees.is_empty() || !self.indirect_calls.is_empty()
     }
 }
 
-/// Why a function failed, and where.
+/// An error in a function, with the PTX statement that caused it if there is one.
 pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
 
-/// One function on its way.
+/// A function between two passes, with everything the remaining passes need.
 #[derive(Clone)]
 struct Way<'a> {
     function: Function,
@@ -108,7 +111,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// What happens after each pass.
+    /// Runs after each pass: records the dump if this pass was requested, and verifies the IR.
     fn after(&mut self, pass: Pass) -> Result<(), Vec<Failure>> {
         if self.options.print_after.as_deref() == Some(pass.name) {
             self.dump = Some(oriole_ir::text::print(&self.function));
@@ -120,7 +123,7 @@ impl Way<'_> {
     }
 }
 
-/// Whether the function on registers is well formed and computes what the one on values did.
+/// Checks that an allocated function is well formed and stays within the register limits.
 fn check_registers(after: &Function, environment: &Environment) -> Result<(), String> {
     let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
     let limits = RegisterLimits {
@@ -134,15 +137,15 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
-/// A function in the order in which it gets registers.
+/// A function after phase 97: its instructions are in the order in which registers are allocated.
 struct Ordered<'a> {
     way: Way<'a>,
     plan: Option<Plan>,
-    /// What was done before allocation.
+    /// What the scheduler did before allocation.
     stats: Stats,
 }
 
-/// A function with registers, in its final order.
+/// A function after phase 110: physical registers, final instruction order.
 struct Scheduled<'a> {
     way: Way<'a>,
     allocation: Allocation,
@@ -150,18 +153,23 @@ struct Scheduled<'a> {
 }
 
 impl Scheduled<'_> {
-    /// Bytes that are stored and loaded for want of registers.
+    /// Returns the number of bytes that spill code stores and loads.
     fn spills(&self) -> u32 {
         self.allocation.spill_store_bytes + self.allocation.spill_load_bytes
     }
 
-    /// How long it takes, to be compared with other schedules.
+    /// Returns the estimated execution time, for comparison with other schedules of the same function.
     fn time(&self) -> f64 {
         schedule::time(&self.way.function, &self.allocation, self.way.context.launch, self.way.options)
     }
 }
 
-/// Phases 97 to 110 by the plan that comes out best.
+/// Runs phases 97 to 110 with every plan to try and returns the result with the lowest estimated time. Falls back to the unscheduled order
+/// if there are no plans.
+///
+/// For each plan two variants compete. The first keeps the occupancy of the original order. The second, `dearer`, gets more registers at a
+/// lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each schedule that is built here
+/// counts as a trial; the original order that [`without_spills`] may allocate does not.
 fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let options = way.options;
     let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
@@ -172,6 +180,7 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
             break;
         }
         let offered = schedule::warps_offered(plan, options);
+        // Building the low-occupancy variant takes a trial itself, so there must be one left.
         let offered = &offered[..offered.len().min(trials - 1)];
         let ordered = order(way.clone(), Some(plan), offered, environment)?;
         trials -= 1;
@@ -180,8 +189,10 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
             trials -= 1;
             let dearer = order(way.clone(), Some(Plan { warps_kept, ..plan }), &[], environment);
             let dearer = dearer.and_then(|dearer| allocate(dearer, environment));
+            // Spills would cost more than the extra registers gain.
             dearer.ok().filter(|dearer| dearer.spills() == 0)
         });
+        // A large estimated gain is taken without comparison: the first variant is not even allocated.
         if dearer.is_none() || !promise.is_some_and(|(_, is_sure)| is_sure) {
             Best::challenge(&mut best, without_spills(&way, plan, ordered, environment)?);
         }
@@ -195,13 +206,14 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
     }
 }
 
-/// The best schedule so far, with its time as soon as there is something to compare it with.
+/// The best schedule so far. Its time is computed when a second schedule must be compared with it.
 struct Best<'a> {
     time: Option<f64>,
     scheduled: Scheduled<'a>,
 }
 
 impl<'a> Best<'a> {
+    /// Keeps the schedule with the lower estimated time; of equal ones, the earlier.
     fn challenge(best: &mut Option<Best<'a>>, other: Scheduled<'a>) {
         let Some(best) = best else {
             *best = Some(Best { time: None, scheduled: other });
@@ -216,12 +228,14 @@ impl<'a> Best<'a> {
     }
 }
 
-/// Allocates; where the order costs spills, perhaps the one from before scheduling.
+/// Allocates registers. If the new instruction order causes spills, also allocates the original order and returns the one with fewer
+/// spilled bytes, then with less estimated time.
 fn without_spills<'a>(way: &Way<'a>, plan: Plan, ordered: Ordered<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let is_new = ordered.stats.blocks > 0;
     let new = match allocate(ordered, environment) {
         Ok(new) if !is_new || new.spills() == 0 => return Ok(new),
         Ok(new) => Ok(new),
+        // Not enough registers for this order; the original order may still fit.
         Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
@@ -237,7 +251,7 @@ fn without_spills<'a>(way: &Way<'a>, plan: Plan, ordered: Ordered<'a>, environme
     }
 }
 
-/// Phase 97.
+/// Phase 97: schedules before register allocation. `offered` lists occupancies, in percent of the warps, whose gain to estimate.
 fn order<'a>(mut way: Way<'a>, plan: Option<Plan>, offered: &[u32], environment: &Environment) -> Result<Ordered<'a>, Vec<Failure>> {
     let options = way.options;
     let mut stats = Stats::default();
@@ -253,7 +267,7 @@ fn order<'a>(mut way: Way<'a>, plan: Option<Plan>, offered: &[u32], environment:
     Ok(Ordered { way, plan, stats })
 }
 
-/// Phases 101 to 110.
+/// Phases 101 to 110: allocates registers, inserts prologue and epilogues, and schedules again.
 fn allocate<'a>(ordered: Ordered<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
     let Ordered { mut way, plan, .. } = ordered;
     let options = way.options;
@@ -278,7 +292,7 @@ fn allocate<'a>(ordered: Ordered<'a>, environment: &Environment) -> Result<Sched
     Ok(Scheduled { way, allocation, plan })
 }
 
-/// Takes one function from PTX to machine code.
+/// Compiles one function from PTX to machine code. `register_limit` is the number of general registers that its instructions may name.
 pub fn run(
     module: &Module,
     id: FunctionId,

@@ -1,9 +1,7 @@
-//! What a function does before its own code and before it returns: the stack pointer moves, and registers that its caller wants
-//! back are saved and restored.
+//! Inserts prologues and epilogues: they move the stack pointer, and save and restore callee-saved registers.
 //!
-//! A kernel fetches its stack pointer from a constant bank; nobody wants anything back from it. From the stack pointer upwards, a frame
-//! has parameters of calls, variables, spilled values, saved registers. The caller's part, with parameters that did not fit
-//! into registers, follows.
+//! A kernel loads its stack pointer from a constant bank and saves nothing. From the stack pointer upwards, a frame contains the parameters
+//! of calls, variables, spill slots, and saved registers. The caller's frame follows, with the parameters that did not fit into registers.
 
 use oriole_ir::{
     File, Function, FunctionKind, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, ReferenceKind, Role, Space, Symbol, Target,
@@ -13,15 +11,15 @@ use oriole_isa::Symbols;
 use crate::convention::{self, STACK_POINTER};
 use crate::error::{Excess, LimitedMemory};
 
-/// Frames are multiples of this, so that what is aligned in one is aligned in all.
+/// Frame sizes are multiples of this many bytes, so that alignment in one frame holds in the frames of callees too.
 const FRAME_UNIT: u32 = 16;
-/// A kernel that calls nothing need not care.
+/// The same for a kernel without calls, where no other frame depends on its size.
 const LEAST_UNIT: u32 = 8;
-/// A register that holds nothing when a function starts or ends.
+/// A general register that holds nothing when a function starts or returns.
 const SCRATCH: u16 = 0;
 
-/// Inserts the prologue, and epilogues before every return. Fails if the frame is too large for the target; `has_spills` says whether
-/// values are spilled to it.
+/// Inserts the prologue, and an epilogue before every return. Fails if the frame is too large for the target. `has_spills` says whether the
+/// frame has spill slots.
 pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<(), Excess> {
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !uses_stack(function) {
@@ -94,6 +92,7 @@ fn machine(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands
     function.new_inst(Op::Machine(opcode), symbols, None, operands, results)
 }
 
+/// Appends an addition to the stack pointer.
 fn move_stack(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
     if by != 0 {
         let pointer = general(STACK_POINTER.into());
@@ -102,7 +101,7 @@ fn move_stack(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
     }
 }
 
-/// The operands of an address in the frame.
+/// Returns the operands of an address in the frame; `offset` is in bytes from the stack pointer.
 fn address(offset: u32) -> [Operand; 3] {
     let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
     let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
@@ -123,12 +122,13 @@ fn load(function: &mut Function, offset: u32, register: u16) -> Inst {
     inst
 }
 
+/// Attaches the memory access of a spill slot to a load or store.
 fn describe(function: &mut Function, inst: Inst) {
     let access = function.accesses.push(MemoryAccess::weak(Space::Spill, 4));
     function.insts[inst].memory = Some(access);
 }
 
-/// Registers and barriers that a function changes and its caller wants back.
+/// Returns the callee-saved registers and convergence barriers that a function writes.
 fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
     let (mut registers, mut barriers) = (Vec::new(), Vec::new());
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
@@ -148,7 +148,7 @@ fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
     (registers, barriers)
 }
 
-/// Parameters on the caller's stack are behind the frame.
+/// Replaces references to parameters on the caller's stack by offsets. They are located after this function's frame.
 fn place_incoming(function: &mut Function, frame: u32) {
     for block in function.layout.clone() {
         for inst in function.blocks[block].insts.clone() {
@@ -163,6 +163,7 @@ fn place_incoming(function: &mut Function, frame: u32) {
     }
 }
 
+/// Returns whether a kernel needs a stack pointer.
 fn uses_stack(function: &Function) -> bool {
     let pointer = general(STACK_POINTER.into());
     let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;

@@ -1,8 +1,10 @@
-//! How many registers a thread may have: launch bounds from directives and from the command line.
+//! Computes the register limit of a function from launch bounds in directives and on the command line.
 //!
-//! What wins, as in ptxas 13.0.88: directives over the command line, unless that says otherwise (`--override-directive-values`). A limit of
-//! registers from the command line does not count for a kernel with launch bounds. Values that no GPU of the kind can fulfil are warned
-//! of and ignored.
+//! The rules of precedence are those of ptxas 13.0.88. Directives win over the command line unless `--override-directive-values` is given.
+//! A register limit from the command line is ignored for a kernel with launch bounds. Values that no GPU of the target can satisfy are
+//! ignored with a warning.
+//!
+//! For example, `.maxntid 1024` on sm_90 allows 65,536 / 1024 = 64 registers, and `-maxrregcount=40` does not lower that limit.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
@@ -10,25 +12,25 @@ use oriole_ptx::ast::LaunchBounds;
 
 use crate::Options;
 
-/// Registers of one thread at most: the last number is the zero register.
+/// Maximum number of registers per thread: the highest register number is the zero register.
 const MOST: u32 = 255;
-/// Fewer do not suffice for addresses and wide operands.
+/// Minimum number of registers per thread: fewer are not enough for addresses and wide operands.
 const FEWEST: u32 = 16;
-/// `.maxnreg` counts as this if it is less.
+/// Minimum for `.maxnreg`; lower values are raised to it.
 const FEWEST_BY_DIRECTIVE: u32 = 24;
 
 /// Launch bounds from the command line, for all kernels.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct LaunchOptions {
-    /// Threads of a block at most.
+    /// Maximum number of threads per block, per axis.
     pub max_threads: Option<[u32; 3]>,
-    /// Blocks that must be resident on an SM.
+    /// Minimum number of resident blocks per multiprocessor.
     pub min_blocks_per_sm: Option<u32>,
-    /// Whether these and [`Options::max_registers`] win over directives.
+    /// Whether these bounds and [`Options::max_registers`] win over directives.
     pub override_directives: bool,
 }
 
-/// The launch bounds of a kernel: those of its directives, completed from the command line.
+/// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
 pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
     let LaunchOptions { max_threads, min_blocks_per_sm, override_directives } = options.launch;
     let mut bounds = own.clone();
@@ -41,22 +43,22 @@ pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
     bounds
 }
 
-/// Threads of the largest block that launch bounds allow.
+/// Returns the number of threads of the largest block that the launch bounds allow.
 pub fn threads(bounds: &LaunchBounds) -> Option<u32> {
     let sizes = bounds.max_threads.as_ref().or(bounds.required_threads.as_ref())?;
     Some(sizes.iter().fold(1, |threads: u32, &size| threads.saturating_mul(size)))
 }
 
-/// A limit, and what the user should know about it.
+/// A register limit with the warnings about ignored bounds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// Registers of a thread at most.
+    /// Maximum number of registers per thread.
     pub registers: u32,
-    /// Bounds that are ignored, in ptxas' words.
+    /// Warnings about ignored bounds, in ptxas' words.
     pub warnings: Vec<String>,
 }
 
-/// The limit for a function whose bounds are completed from the command line.
+/// Returns the limit of a function. `bounds` must be completed from the command line already.
 pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> Limit {
     let mut warnings = Vec::new();
     let from_threads = threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
@@ -72,7 +74,8 @@ pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Mac
     Limit { registers: registers.clamp(FEWEST, MOST), warnings }
 }
 
-/// How many blocks are to be resident; none if the bounds cannot be met at all.
+/// Returns the number of blocks that must be resident, or `None` if the bounds cannot be met at all. Appends a warning if a bound is
+/// ignored.
 fn possible_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
     if threads > machine.resident_threads {
         let what = if blocks.is_some() { "maxntid," } else { "threads per SM" };
@@ -90,6 +93,7 @@ fn possible_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Mach
     Some(1)
 }
 
+/// Returns the limit that `.maxnreg` sets, or `None` if its value is ignored. Appends a warning if the value is ignored or raised.
 fn possible_registers(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
     if registers > MOST {
         warnings.push(format!("Too many maxnreg specified for entry {name}, will be ignored"));
@@ -102,11 +106,12 @@ fn possible_registers(name: &str, registers: u32, warnings: &mut Vec<String>) ->
     Some(registers.max(FEWEST_BY_DIRECTIVE))
 }
 
-/// The most registers with which so many blocks are resident. Warps live in sub-partitions and blocks in whole warps of all of them, so
-/// this is less than the size of the file divided by threads.
+/// Returns the maximum number of registers per thread with which `blocks` blocks are resident. Registers are allocated per warp in each
+/// sub-partition, and a block takes a whole number of warps in all of them, so the result is lower than the register file divided by the
+/// threads.
 fn most_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     if threads > machine.threads_per_block {
-        // No such block can be launched; ptxas divides the file all the same.
+        // A block of this size cannot be launched; ptxas still divides the register file.
         let warps = threads.div_ceil(machine.threads_per_warp).next_multiple_of(machine.warp_unit);
         let step = machine.register_unit / machine.threads_per_warp;
         return machine.registers_per_block / (warps * machine.threads_per_warp) / step * step;
@@ -154,13 +159,13 @@ mod tests {
         assert_eq!(limit_of(&both, Some(40)), 48);
         let launch = LaunchOptions { max_threads: Some([1024, 1, 1]), min_blocks_per_sm: Some(2), ..LaunchOptions::default() };
         assert_eq!(limit_with(&of(128, Some(4)), &options(None, launch)).registers, 128);
-        // Launch bounds that are ignored, and `.minnctapersm` alone, are none.
+        // Launch bounds that are ignored do not count as launch bounds, and neither does `.minnctapersm` alone.
         assert_eq!(limit_of(&of(2049, None), Some(40)), 40);
         let blocks = LaunchBounds { min_blocks_per_sm: Some(4), ..LaunchBounds::default() };
         assert_eq!(limit_of(&blocks, Some(40)), 40);
     }
 
-    /// The figures are those of ptxas 13.0.88.
+    /// The expected limits are those of ptxas 13.0.88.
     #[test]
     fn the_command_line_completes_or_overrides() {
         let launch = |threads, blocks, override_directives| {
@@ -181,17 +186,18 @@ mod tests {
         assert_eq!(limit_with(&of(1024, None), &options(Some(200), all)).registers, 200);
     }
 
-    /// 416 threads are 13 warps, which start as 16: 65,536 / (16 * 32) = 128, where 65,536 / 416 would be 157. The blocks that the driver of an
-    /// H200 allows are in `crates/hardware/data/measured/occupancy_sm_90.tsv`; the calculator agrees with all of them.
+    /// 416 threads are 13 warps, which are allocated as 16: 65,536 / (16 * 32) = 128 registers, while 65,536 / 416 would be 157. The number
+    /// of blocks that the driver of an H200 allows is recorded in `crates/hardware/data/measured/occupancy_sm_90.tsv`; the occupancy
+    /// calculator agrees with all entries.
     #[test]
     fn a_block_of_the_declared_size_can_start() {
         assert_eq!(limit_of(&of(416, None), None), 128);
-        // ptxas 13.0.88 takes the same. 3 warps a block: with 96 registers five warps fit on a scheduler, 20 on four, six blocks; seven need 88 or fewer: 5 * 4 / 3 again,
-        // and with 80 registers six warps, 24 on four, eight blocks.
+        // A block has 3 warps and there are four schedulers. With 96 or 88 registers five warps fit on each scheduler: 20 warps, six
+        // blocks. With 80 registers six warps fit: 24 warps, eight blocks. ptxas 13.0.88 has the same limit.
         assert_eq!(limit_of(&of(96, Some(7)), None), 80);
     }
 
-    /// Limits and texts of ptxas 13.0.88.
+    /// The expected limits and warnings are those of ptxas 13.0.88.
     #[test]
     fn what_cannot_be_is_warned_of_and_ignored() {
         let cases = [

@@ -1,13 +1,16 @@
-//! Scheduling in the list of passes: who schedules, before registers are allocated and afterwards.
+//! Chooses how each function is scheduled, and calls the scheduler before and after register allocation.
 //!
-//! A [`Plan`] names a backend and a mode. Usually there is one plan for a function, by the options or by what was measured to be best; with
-//! `auto` several are carried through allocation and phase 110, and the one with the best [`score`] stays. How many are tried depends on the
-//! size of the function and nothing else, so that the same input gives the same bytes.
+//! A [`Plan`] names a scheduler backend and a mode. Usually a function has one plan, given by the options or by what measured best. With
+//! the backend `auto`, several plans are carried through register allocation and phase 110, and the one with the best [`score`] is kept.
+//! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
-//! Before allocation the budget keeps as many warps resident as the old order would. Where that was too few registers for some block, and more of
-//! them promise to save enough of the function's time ([`LEAST_PROMISE`]), the schedule that keeps three quarters or half of the warps is made as well,
-//! and the best score stays: registers beyond the cliff must pay. Where much is promised ([`SURE_PROMISE`]) only that one is made, if it needs no spills. What allocation makes of a budget is known only when it is done: if a new order
-//! needs spills, the old one is allocated as well; fewer spills win, then the better score.
+//! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget was too
+//! small for some block, and more registers are estimated to save enough time ([`LEAST_PROMISE`]), a second schedule is built that keeps
+//! only three quarters or half of the warps. The better score wins, so lower occupancy must pay off. If the estimated saving is large
+//! ([`SURE_PROMISE`]) and the second schedule needs no spills, only the second one is built.
+//!
+//! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
+//! as well; fewer spilled bytes win, then the better score.
 
 use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
@@ -25,48 +28,48 @@ use oriole_sched::score::score;
 use crate::Options;
 use crate::image::HIDDEN_REGISTERS;
 
-/// From this level on code is scheduled.
+/// Lowest optimization level at which code is scheduled.
 const LEAST_LEVEL: u8 = 2;
 
-/// Shares of resident warps that are tried where registers are scarce.
+/// Occupancies to try where registers are scarce, in percent of the resident warps.
 const WARPS_KEPT: [u32; 2] = [50, 75];
 
-/// The share of its time that a function must save by estimate before it is worth while to try what pays with warps.
+/// Fraction of the execution time that a lower occupancy must save by estimate before it is tried.
 const LEAST_PROMISE: f64 = 0.02;
-/// From here on the estimate is not compared with what costs no warps.
+/// From this estimated fraction on, the lower occupancy is not compared with the schedule at full occupancy.
 const SURE_PROMISE: f64 = 0.15;
 
-/// Who schedules where nobody says so: what came out best on a GPU (docs/scheduling.md).
+/// The default backend: the one that measured best on a GPU (docs/scheduling.md).
 const USUAL: Backend = Backend::B;
 
-/// Whether and what for instructions are scheduled.
+/// Whether instructions are scheduled, and in which mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ModeChoice {
-    /// As the optimization level says.
+    /// Depends on the optimization level.
     #[default]
     ByLevel,
-    /// They stay in the order of selection.
+    /// Instructions stay in the order of selection.
     Off,
-    /// They are scheduled for this.
+    /// Scheduled in this mode.
     On(Mode),
 }
 
-/// Who schedules them.
+/// The scheduler backend to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BackendChoice {
-    /// The one that was measured to be best.
+    /// The default backend.
     #[default]
     Usual,
-    /// The one that the description names for the target.
+    /// The backend that the published description of ptxas names for the target.
     ByTarget,
-    /// This one.
+    /// This backend.
     One(Backend),
-    /// Several; the best stays.
+    /// All backends; the best result is kept.
     Auto,
 }
 
 impl BackendChoice {
-    /// The choice of a name on the command line.
+    /// Parses the name of a choice on the command line.
     pub fn parse(name: &str) -> Option<BackendChoice> {
         match name {
             "auto" => Some(BackendChoice::Auto),
@@ -76,62 +79,63 @@ impl BackendChoice {
     }
 }
 
-/// How instructions are scheduled.
+/// Scheduling options.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Scheduling {
-    /// What for.
+    /// The mode.
     pub mode: ModeChoice,
-    /// By whom.
+    /// The backend.
     pub backend: BackendChoice,
-    /// Figures of the backends.
+    /// Tuning parameters of the backends.
     pub knobs: Knobs,
 }
 
 impl Scheduling {
-    /// Not at all.
+    /// Returns options that turn scheduling off.
     pub fn off() -> Scheduling {
         Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
     }
 
-    /// By one backend, for one purpose.
+    /// Returns options for one backend in one mode.
     pub fn by(backend: Backend, mode: Mode) -> Scheduling {
         Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
     }
 }
 
-/// Who schedules a function, and what for.
+/// One way to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The backend.
     pub backend: Backend,
     /// The mode.
     pub mode: Mode,
-    /// Whether there is a new order before allocation too.
+    /// Whether to schedule before register allocation (phase 97).
     pub before_allocation: bool,
-    /// Whether phase 110 schedules.
+    /// Whether to schedule after register allocation (phase 110).
     pub after_allocation: bool,
-    /// The share of resident warps, in percent, that its registers must leave.
+    /// Percentage of the resident warps of the original order that the register budget must keep.
     pub warps_kept: u32,
 }
 
 impl Plan {
+    /// Returns a plan that schedules in both phases at full occupancy.
     fn new(backend: Backend, mode: Mode) -> Plan {
         Plan { backend, mode, before_allocation: true, after_allocation: true, warps_kept: 100 }
     }
 }
 
-/// What is special about a function.
+/// Properties of a function that scheduling depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// How long the functions that it calls take, about.
+    /// Estimated execution time of the functions that it calls.
     pub calls: &'a CallCosts,
-    /// What a block of threads needs besides registers, if its size is declared.
+    /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
-    /// Whether to record why each instruction is picked.
+    /// Whether to record the reason for each pick.
     pub trace: bool,
 }
 
-/// The plans for a function, in the order in which they are tried.
+/// Returns the plans to try for a function, in order; empty if it is not scheduled.
 pub fn plans(options: &Options) -> Vec<Plan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
@@ -157,29 +161,32 @@ pub fn plans(options: &Options) -> Vec<Plan> {
     }
 }
 
-/// Shares of the warps that a plan may be given up for, those first that promise most.
+/// Returns the lower occupancies to estimate for a plan, in percent of the warps.
 pub fn warps_offered(plan: Plan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != Mode::ReduceReg && options.scheduling.knobs.register_target.is_none();
     if may_pay { &WARPS_KEPT } else { &[] }
 }
 
-/// The share of the warps that is worth a trial, and whether that is the only one.
+/// Returns the occupancy in percent if its estimated saving is worth a trial, and whether that trial replaces the schedule at full
+/// occupancy.
 pub fn worth(promise: Promise) -> Option<(u32, bool)> {
     (promise.saved >= LEAST_PROMISE).then_some((promise.warps_kept, promise.saved >= SURE_PROMISE))
 }
 
-/// Trials of a function of so many instructions.
+/// Returns the maximum number of schedules to try for a function of this size.
 pub fn most_trials(instructions: usize, options: &Options) -> usize {
     1 + options.scheduling.knobs.auto_budget / instructions.max(1)
 }
 
-/// What the description does for a target: its backend, and phase 110 only where the machine installs a hook for it.
+/// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only if the machine installs a
+/// hook for it.
 fn described(options: &Options, mode: Mode) -> Plan {
     let machine = Machine::of(options.target);
     let backend = Backend::parse(machine.page_scheduler).unwrap_or(USUAL);
     Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
 
+/// Calls `run` with a scheduler for the plan.
 fn with_scheduler(
     plan: Plan,
     context: Context<'_>,
@@ -208,7 +215,7 @@ fn with_scheduler(
     })
 }
 
-/// The figures of the machine.
+/// Returns the hardware model, the machine description and the issue rates: those of the profile if one was given, else the built-in ones.
 pub fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
     match options.profile.as_deref() {
         Some(profile) => (&profile.model, &profile.machine, &profile.rates),
@@ -216,7 +223,8 @@ pub fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
     }
 }
 
-/// Schedules before allocation. With an offer it is found out what more registers promise.
+/// Schedules before register allocation (phase 97). For each occupancy in `warps_offered`, the scheduler also estimates the time that the
+/// additional registers save.
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
@@ -231,7 +239,7 @@ pub fn before_allocation(
     with_scheduler(plan, context, environment, options, warps_offered, |scheduler| scheduler.run_on_values(function))
 }
 
-/// Schedules after allocation: phase 110.
+/// Schedules after register allocation (phase 110).
 pub fn after_allocation(
     function: &mut Function,
     plan: Plan,
@@ -245,13 +253,13 @@ pub fn after_allocation(
     with_scheduler(plan, context, environment, options, &[], |scheduler| scheduler.run_on_registers(function))
 }
 
-/// How long a scheduled function takes, to be compared with other schedules of it.
+/// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
 pub fn time(function: &Function, allocation: &Allocation, launch: Option<Launch>, options: &Options) -> f64 {
     let (model, machine, rates) = figures(options);
     score(function, model, &Costs::from_rates(rates, machine), warps(allocation, launch, options)).value()
 }
 
-/// Warps of a scheduler that stay resident with so many registers.
+/// Returns the number of resident warps per scheduler with the registers of an allocation.
 fn warps(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> u32 {
     let machine = figures(options).1;
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
@@ -262,7 +270,7 @@ fn warps(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> 
     (machine.registers_per_scheduler() / machine.threads_per_warp / registers).min(machine.warps_per_scheduler())
 }
 
-/// Warps of a scheduler in whole blocks, where the size of a block is declared.
+/// Returns the number of resident warps per scheduler, counted in whole blocks, or `None` if the block size is not declared.
 fn in_blocks(registers: u32, launch: Option<Launch>, machine: &Machine) -> Option<u32> {
     let found = Launch { registers, ..launch? }.occupancy(machine).ok()?;
     Some(found.warps.div_ceil(machine.schedulers))

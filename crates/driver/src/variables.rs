@@ -1,4 +1,4 @@
-//! The variables of a module in the file.
+//! Adds the variables of a PTX module to the file under construction.
 
 use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, SharedVariable, Variable};
 use oriole_isel::{Data, DataAddress, Layout, Static};
@@ -10,10 +10,11 @@ use rustc_hash::FxHashSet;
 use crate::error::Fault;
 use crate::functions::Index;
 
-/// Bytes of the section with initialized variables, what alignments need included.
+/// Maximum size in bytes of the section with initialized variables, including alignment gaps.
 const MOST_INITIALIZED: u64 = 1 << 29;
 
-/// Adds what a module defines and refers to. Fails if the file would become too large.
+/// Adds the global and constant variables that a module defines, and the external variables that it refers to. Fails if the file would
+/// become too large.
 pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout: &Layout) -> Result<(), Fault> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
@@ -27,7 +28,7 @@ pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout:
         let bytes = constant.initial.as_ref().map_or_else(|| vec![0; constant.bytes as usize], |data| data.bytes.clone());
         variables.push(Variable { offset: u64::from(constant.offset), ..variable(module, index, constant, Home::Constant(bytes)) });
     }
-    // Those that other files can see come first.
+    // Variables that are visible to other files come first.
     variables.sort_by_key(|variable| variable.linkage != build::Linkage::Global);
     file.variables.extend(variables);
     file.addresses.extend(layout.addresses.iter().cloned());
@@ -45,7 +46,7 @@ pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout:
     Ok(())
 }
 
-/// Shared variables in a file for the linker, which places them.
+/// Adds shared variables to a relocatable file; the linker assigns their addresses.
 pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
     let mentioned: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::mentioned).collect();
     let of_kernels: FxHashSet<VariableId> = module
@@ -72,7 +73,7 @@ pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
     }
 }
 
-/// The shared variables that a kernel declares itself.
+/// Returns the shared variables that a kernel declares itself.
 pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec<SharedVariable> {
     let ids = own_shared(module, kernel).into_iter();
     ids.filter_map(|id| {
@@ -83,21 +84,23 @@ pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec
     .collect()
 }
 
+/// Returns the static shared variables that a function declares and uses.
 fn own_shared(module: &Module, function: &Function) -> Vec<VariableId> {
     let statements = function.body.as_deref().map_or(&[][..], |body| &body.statements);
     let declared = statements.iter().filter_map(|statement| if let Statement::Variable(id) = *statement { Some(id) } else { None });
     let is_static = |id: &VariableId| module.variables[*id].space == StateSpace::Shared && module.variables[*id].linkage != Linkage::Extern;
-    // Sorted.
+    // This list is sorted.
     let mentioned = oriole_isel::mentioned(function);
     declared.filter(is_static).filter(|id| mentioned.binary_search(id).is_ok()).collect()
 }
 
+/// Returns the size in bytes of a variable, or `None` if it is an array of unknown size.
 fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
     let bytes = u64::try_from(variable.size_bytes()?).ok()?;
     Some(bytes.saturating_mul(u64::from(variable.count.unwrap_or(1))))
 }
 
-/// Who can see a symbol in the file. Kernels are always visible.
+/// Returns the visibility of a symbol in the file. Kernels are always visible.
 pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     match linkage {
         Linkage::Weak | Linkage::Common => build::Linkage::Weak,
@@ -107,6 +110,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     }
 }
 
+/// Returns a global or constant variable in the form that the file builder takes.
 fn variable(module: &Module, index: &Index<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
@@ -121,6 +125,7 @@ fn relocations(index: &Index<'_>, data: &Data) -> Vec<DataRelocation> {
     data.addresses.iter().map(|address| relocation(index, address)).collect()
 }
 
+/// Returns the relocation for an address in an initial value.
 fn relocation(index: &Index<'_>, address: &DataAddress) -> DataRelocation {
     let kind = match address.byte {
         Some(byte) => DataPatch::GenericByte(byte),
@@ -130,7 +135,7 @@ fn relocation(index: &Index<'_>, address: &DataAddress) -> DataRelocation {
     DataRelocation { offset: address.offset, kind, symbol: address.symbol.clone(), addend: address.addend }
 }
 
-/// Offsets of global variables in their sections; those of constants are fixed already.
+/// Assigns offsets in their sections to global variables. The offsets of constants are already fixed.
 fn place_globals(file: &mut build::Module) {
     let is_constant = |variable: &Variable| matches!(variable.home, Home::Constant(_));
     let fixed: Vec<u64> = file.variables.iter().filter(|variable| is_constant(variable)).map(|variable| variable.offset).collect();

@@ -1,8 +1,8 @@
-//! Functions and calls: every module with calls compiles for every target, and the bytes keep the calling convention.
+//! Tests of functions and calls: every module with calls compiles for every target, and the code follows the calling convention.
 //!
-//! What is checked on the decoded code: a return address is that of the instruction behind a call; a function gives back every register
-//! that its caller may count on; R1 goes down and up by the same amount. Allocations are checked by the allocator's own checker, as
-//! the options ask for verification. With nvlink at hand, both halves of a program link, whoever compiled them.
+//! Checked on the decoded code: a return address is that of the instruction after a call; a function preserves every callee-saved register;
+//! R1 is decremented and incremented by the same amount. The options request verification, so the allocation checker runs too. If nvlink is
+//! available, the two halves of a program link, no matter which of the two compilers made each half.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,18 +36,18 @@ fn options(target: &str, level: u8, relocatable: bool) -> Options {
     Options { level, relocatable, verify: true, ..Options::new(Target::parse(target).unwrap()) }
 }
 
-/// The instructions of a function as text.
+/// Returns the instructions of a function as text.
 fn lines(code: &[u8], target: Target) -> Vec<String> {
     let words = code.chunks_exact(16).map(|word| u128::from_le_bytes(word.try_into().unwrap()));
     words.enumerate().map(|(number, word)| oriole_isa::print(word, target, 16 * number as u64).unwrap_or_default()).collect()
 }
 
-/// What docs/abi.md says: registers that a caller finds unchanged.
+/// Returns whether a register is callee-saved, according to docs/abi.md.
 fn is_kept(register: u32) -> bool {
     register == 2 || (16..32).contains(&register) || (register >= 32 && register % 8 >= 4)
 }
 
-/// The general registers in the first operand, which most instructions write.
+/// Returns the general register in the first operand, which is the destination of most instructions.
 fn written(line: &str) -> Option<u32> {
     let rest = line.split_once(' ')?.1;
     let is_store = ["ST", "CALL", "RET", "BRA", "ISETP", "EXIT"].iter().any(|opcode| line.starts_with(opcode));
@@ -55,6 +55,7 @@ fn written(line: &str) -> Option<u32> {
     (!is_store).then(|| number.parse().ok())?
 }
 
+/// Checks the calling convention in every function of a cubin.
 fn check_convention(name: &str, bytes: &[u8], target: Target) {
     let cubin = Cubin::read(bytes).unwrap();
     for function in cubin.functions() {
@@ -127,6 +128,7 @@ fn kernel_tests_with_calls_keep_the_convention() {
     assert!(count >= 24 * TARGETS.len() * 3, "{count} files");
 }
 
+/// Returns the two modules of one program.
 fn halves() -> [Module; 2] {
     ["main", "library"].map(|name| read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/modules/{name}.ptx"))))
 }

@@ -1,7 +1,7 @@
-//! Every legal form of the PTX table compiles for every target that has it, or is refused by name.
+//! Checks that every legal form of the PTX table compiles for every target that has it, or is refused by name.
 //!
-//! Each instruction stands in a kernel of its own and is compiled without optimization, so that nothing removes it. An internal error is
-//! a failure; so is a refusal of an opcode that is not on the list of those that are not there yet.
+//! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. An internal error is a failure. So
+//! is a refusal of an opcode that is not on the list of unsupported opcodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,14 @@ use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};
 use oriole_ptx::target::{Platform, PtxVersion};
 
-/// The targets that differ in what they encode.
+/// One target for each set of encodings.
 const TARGETS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
 
-/// Forms of a row that are tried at most; the others are spread evenly.
+/// Maximum number of forms to compile per row of the table, evenly spread.
 const FORMS_PER_ROW: usize = 60;
 
-/// What is not there yet: asynchronous copies, barriers in memory, matrices, clusters, textures, surfaces, video instructions.
+/// Returns whether an opcode is not supported yet: asynchronous copies, barriers in memory, matrices, clusters, textures, surfaces, video
+/// instructions.
 fn is_left_out(opcode: Opcode) -> bool {
     let name = opcode.spelling();
     let families = [
@@ -54,7 +55,7 @@ fn is_left_out(opcode: Opcode) -> bool {
     families.iter().any(|family| name.starts_with(family)) && !name.starts_with("vote")
 }
 
-/// What is not there yet of opcodes that are: orders of asynchronous accesses and of clusters, tensor maps.
+/// Returns whether a form of a supported opcode is not supported yet: ordering of asynchronous accesses and of clusters, tensor maps.
 fn is_left_out_form(text: &str) -> bool {
     let starts = ["fence.proxy.async", "fence.proxy.tensormap", "fence.mbarrier_init", "prefetch.tensormap"];
     starts.iter().any(|start| text.starts_with(start))
@@ -62,7 +63,7 @@ fn is_left_out_form(text: &str) -> bool {
         || text.starts_with("prefetch.") && text.contains(".tensormap")
 }
 
-/// The cases that are valid on a platform.
+/// Returns the cases that are valid on a platform.
 fn valid_cases(cases: &[Case], platform: Platform) -> Vec<Case> {
     let mut kept: Vec<Case> = cases.iter().map(|case| Case { platform, ..case.clone() }).collect();
     while !kept.is_empty() {

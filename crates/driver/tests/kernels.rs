@@ -1,4 +1,4 @@
-//! Every kernel of `tests/kernels` compiles: all of them for the first target, a sample for the others, with every check on.
+//! Compiles the kernels of `tests/kernels` with all checks on: all of them for the first target, a sample for the others.
 //!
 //! `ORIOLE_ALL_KERNELS=1` compiles all of them for all targets.
 
@@ -14,7 +14,7 @@ use rayon::prelude::*;
 const FIRST: &str = "sm_90a";
 const OTHERS: [&str; 9] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a"];
 
-/// One of so many kernels is compiled for each of the other targets, another one for each target.
+/// For each of the other targets, one of this many kernels is compiled; each target gets different ones.
 const SAMPLE: usize = 15;
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -28,7 +28,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A kernel, a target and a level.
+/// A kernel, a target and an optimization level.
 type Job<'a> = (&'a PathBuf, Target, u8);
 
 fn jobs(files: &[PathBuf]) -> Vec<Job<'_>> {
@@ -42,7 +42,7 @@ fn jobs(files: &[PathBuf]) -> Vec<Job<'_>> {
     jobs
 }
 
-/// Why a job failed; nothing if it did not, or if the kernel is for other machines.
+/// Returns why a job failed, or `None` if it succeeded or the kernel is for other machines.
 fn failure(&(file, target, level): &Job<'_>) -> Option<String> {
     let text = fs::read(file).unwrap();
     let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());

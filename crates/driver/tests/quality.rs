@@ -1,8 +1,9 @@
-//! A baseline of code quality: what the compiler makes of the bench kernels and of part of the corpus, compared with a recorded table.
+//! A baseline of code quality: compares the code for the bench kernels and part of the corpus with a recorded table.
 //!
-//! The table (`quality.txt`) says nothing about correctness; other tests do. It shows every change of generated code, wanted or not:
-//! heuristics of selection, scheduling, allocation and control words have no right answer that a test could compute, but a change of
-//! theirs must be seen, reviewed and explained. `ORIOLE_BLESS=1` writes the table anew; the diff belongs to the change that causes it.
+//! The table (`quality.txt`) says nothing about correctness; other tests do. It shows every change of the generated code, intended or not.
+//! Heuristics of selection, scheduling, allocation and control words have no right answer that a test could compute, but every change in
+//! their results must be noticed, reviewed and explained. `ORIOLE_BLESS=1` rewrites the table; the diff belongs to the commit that causes
+//! it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,9 +31,9 @@ const HEADER: &str = "\
 const TIMED: [&str; 4] = ["edit_distance", "matmul_double", "monte_carlo", "prime_sieve"];
 /// Bench kernels with instructions that are not supported.
 const NOT_SUPPORTED: [&str; 2] = ["async_copies", "tensor_matmul"];
-/// Bench kernels that are compiled in every way.
+/// Bench kernels that are compiled with all variants of the options.
 const VARIED: [&str; 6] = ["attention_plain", "bitonic_sort", "convolution_1d", "matmul_half2", "nbody", "scan_block"];
-/// Modules of the corpus, for sm_90a.
+/// Modules of the corpus to compile, for sm_90a.
 const CORPUS: [&str; 20] = [
     "attention",
     "block_sync",
@@ -57,13 +58,13 @@ const CORPUS: [&str; 20] = [
 ];
 const TARGETS: [&str; 3] = ["sm_80", "sm_90a", "sm_120"];
 
-/// A module, what to do with it, and a name for that.
+/// A line of the table: a module, how to compile it, and the name of that variant.
 struct Case {
     folder: &'static str,
     module: String,
     variant: String,
     options: Options,
-    /// New control words for what comes out, and a new order at these times.
+    /// Whether to rescore the result, and when blocks get a new order.
     rescore: Option<Option<When>>,
 }
 
@@ -85,7 +86,7 @@ fn bench_modules() -> Vec<String> {
     names
 }
 
-/// The ways to schedule beside the usual one.
+/// Returns all scheduling options except the default, with their names.
 fn schedules() -> Vec<(String, Scheduling)> {
     let mut found = vec![
         ("not scheduled".to_owned(), Scheduling::off()),
@@ -134,12 +135,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash of bytes.
 fn digest(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The digest of the code of all functions and the sum of their stall counts.
+/// Returns the digest of the code of all functions, and the sum of their stall cycles.
 fn code(cubin: &[u8], target: Target) -> (u64, u64) {
     let cubin = Cubin::read(cubin).expect("a cubin");
     let bytes: Vec<u8> = cubin.functions().flat_map(|function| function.code.to_vec()).collect();
@@ -148,7 +149,7 @@ fn code(cubin: &[u8], target: Target) -> (u64, u64) {
     (digest(bytes), stalls)
 }
 
-/// Cycles of one warp and of one block by the timing simulator.
+/// Returns the cycles of one warp and of one block according to the timing simulator.
 fn cycles(text: &str, cubin: &[u8]) -> String {
     let mut test = oriole_kernel_test::parse(text).expect("a kernel test");
     test.grid = [1, 1, 1];
@@ -159,7 +160,7 @@ fn cycles(text: &str, cubin: &[u8]) -> String {
     format!("{} {}", estimate.warp, estimate.block)
 }
 
-/// The estimated latency of all functions, and the digest of everything that scheduling tells.
+/// Returns the estimated latency of all functions, and the digest of the whole scheduling report.
 fn report(compiled: &Compiled) -> (f64, u64) {
     let mut text = String::new();
     let mut latency = 0.0;

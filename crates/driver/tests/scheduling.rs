@@ -1,6 +1,6 @@
-//! Scheduling inside the compiler: what it must not change, and what it must.
+//! Tests of scheduling in the compiler: what it must not change, and what it must improve.
 //!
-//! All runs verify: every new order goes through the checker of `oriole-sched`, every allocation through that of `oriole-regalloc`.
+//! All compilations verify: every new order is checked by the checker of `oriole-sched`, every allocation by that of `oriole-regalloc`.
 
 use std::path::Path;
 
@@ -21,16 +21,17 @@ fn compiled(module: &str, target: &str, level: u8, scheduling: Scheduling) -> Op
     compile(&[&checked.module], &options).ok()
 }
 
-/// The allocator's spills and the warps that stay resident with a kernel's registers.
+/// Returns the number of bytes that spill code of all functions stores and loads.
 fn spills(compiled: &Compiled) -> u32 {
     compiled.functions.iter().map(|function| function.spill_store_bytes + function.spill_load_bytes).sum()
 }
 
+/// Returns the sum of the register counts of all functions.
 fn registers(compiled: &Compiled) -> u32 {
     compiled.functions.iter().map(|function| function.registers).sum()
 }
 
-/// Every backend for every purpose.
+/// Runs every backend in every mode.
 #[test]
 fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
     for backend in ScheduleBackend::ALL {
@@ -57,7 +58,7 @@ fn every_schedule_keeps_what_code_means_and_adds_no_spills() {
     }
 }
 
-/// Where the budget allows no second trial, auto is the first plan; else others win somewhere.
+/// If the budget allows no second trial, `auto` uses the first plan; otherwise other plans win for some functions.
 #[test]
 fn auto_keeps_the_best() {
     let auto = Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() };
@@ -83,7 +84,7 @@ fn levels_decide_without_a_mode() {
     }
 }
 
-/// By the description sm_75 opts out of phase 110, and later machines have backend C.
+/// According to the published description, sm_75 has no phase 110, and later machines use backend C.
 #[test]
 fn machines_say_who_schedules() {
     let by_target = Scheduling { backend: BackendChoice::ByTarget, ..Scheduling::default() };

@@ -1,4 +1,5 @@
-//! Figures of scheduling against counts of the bytes that came out: decoded instructions, registers of the cubin, the occupancy calculator.
+//! Compares the statistics of the scheduling report with counts from the generated file: decoded instructions, register counts, the
+//! occupancy calculator.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +32,7 @@ fn with_figures() -> Reports {
     Reports { figures: true, ..Reports::default() }
 }
 
-/// The instructions of a function without what pads it: a branch to itself and `NOP`s.
+/// Returns the instructions of a function without its padding: a branch to itself and `NOP`s.
 fn instructions(cubin: &Cubin, function: &str, target: &str) -> Vec<Instruction> {
     let target = Target::parse(target).expect("a target");
     let bytes = cubin.section_named(&format!(".text.{function}")).and_then(|section| section.bytes()).expect("code");
@@ -123,7 +124,7 @@ fn shares_are_shares_and_fields_add_up() {
     }
 }
 
-/// 150 values live at once, in blocks of a declared size.
+/// Returns a kernel with 150 simultaneously live values and the given launch bounds.
 fn many_values(bounds: &str) -> String {
     let mut text = String::from(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry many(.param .u64 p)\n");
     text += bounds;
@@ -215,7 +216,7 @@ fn a_trace_names_every_instruction_that_was_placed() {
         let to = trace[from..].find(end).map_or(trace.len(), |at| from + at);
         trace[from..to].to_owned()
     };
-    // Two loads of the source, in the text before allocation and in the text afterwards.
+    // The source has two loads; both must be in the trace before allocation and in the trace after it.
     for part in [lines("phase 97", "phase 110"), lines("phase 110", "\0")] {
         assert_eq!(part.lines().filter(|line| line.split('|').next().is_some_and(|picked| picked.contains("LDG"))).count(), 2, "{part}");
         let reasons: Vec<&str> = part.lines().filter_map(|line| line.split('|').nth(2)).map(str::trim).collect();

@@ -1,10 +1,12 @@
-//! Sums and shifts go to the unit that has less to do.
+//! Moves additions and left shifts from the integer unit (ALU) to the multiply unit (FMA) until both have the same load.
 //!
-//! A sum of two numbers and a shift to the left can be executed by the integer unit (`IADD3`, `SHF`) or as a product by the unit for
-//! multiplication (`VIADD`, `IMAD` with 1 or with a power of two). Selection always takes the first. Where a block keeps the integer
-//! unit busy for longer than the other, some of them move, evenly over the block, until both have the same to do: with many warps
-//! resident both units then work at once. A result may come a cycle later; ptxas does the same, and like it nothing is done on machines
-//! that add faster than they multiply, because there both units add anyway.
+//! A sum of two numbers and a left shift can execute on the integer unit (`IADD3`, `SHF`) or on the multiply unit (`VIADD`, `IMAD` with a
+//! factor of 1 or a power of two). Instruction selection always emits the first form. If the integer unit is busy for more cycles of a
+//! block than the multiply unit, some of these instructions are moved, spread evenly over the block, until the two loads are equal; with
+//! many resident warps both units then work in parallel. For example, four sums in a block become two `IADD3` and two `VIADD`.
+//!
+//! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on machines that add faster than they
+//! multiply, because there both units execute integer additions.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, Unit};
@@ -16,7 +18,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::legalize::Judge;
 use crate::rewrite::Draft;
 
-/// Moves instructions between units in a whole function. Returns how many.
+/// Balances the units in every block of a function. Returns the number of instructions moved.
 pub fn run(function: &mut Function, target: Target) -> usize {
     let rates = Rates::of(target);
     if rates.integer_add > rates.integer_multiply {
@@ -29,8 +31,9 @@ pub fn run(function: &mut Function, target: Target) -> usize {
     moved
 }
 
-/// Cycles that each class keeps the integer unit and the one for multiplication busy.
+/// Cycles for which one instruction of each class occupies the integer unit and the multiply unit.
 struct Prices {
+    /// By class index: (integer-unit cycles, multiply-unit cycles).
     classes: Vec<(i64, i64)>,
 }
 
@@ -53,6 +56,7 @@ impl Prices {
     }
 }
 
+/// Balances one block. Returns the number of instructions moved.
 fn balance(function: &mut Function, block: Block, judge: &mut Judge, prices: &Prices) -> usize {
     let (mut integer, mut product) = (0, 0);
     for &inst in &function.blocks[block].insts {
@@ -72,12 +76,14 @@ fn balance(function: &mut Function, block: Block, judge: &mut Judge, prices: &Pr
         }
     }
     let Some((_, example)) = movable.first() else { return 0 };
+    // Moving one instruction shrinks the difference of the loads by its cycles on one unit plus its cycles on the other.
     let gain = prices.get(Opcode::IADD3, &[]).0;
     let loss = prices.get(example.opcode, &example.modifiers).1;
     let wanted = (integer - product).max(0) / (gain + loss).max(1);
     let wanted = usize::try_from(wanted).unwrap_or(0).min(movable.len());
     let count = movable.len();
     for (number, (inst, draft)) in movable.into_iter().enumerate() {
+        // True for `wanted` of the `count` numbers, evenly spread.
         if (number + 1) * wanted / count > number * wanted / count {
             draft.store(function, inst);
         }
@@ -85,10 +91,10 @@ fn balance(function: &mut Function, block: Block, judge: &mut Judge, prices: &Pr
     wanted
 }
 
-/// An operation with its modifiers, its sources, and how many of these it has.
+/// An equivalent instruction: opcode, modifiers, sources, and the number of sources in use.
 type Alternative = (Opcode, &'static [Symbol], [Operand; 3], usize);
 
-/// What a sum or a shift would be on the other unit.
+/// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
 fn moved(function: &Function, inst: Inst, opcode: Opcode, judge: &mut Judge) -> Option<Draft> {
     if function.results(inst).iter().skip(1).any(|result| result.value().is_some()) {
         return None;

@@ -1,23 +1,42 @@
-//! Convergence barriers: threads that took different ways wait for each other where the ways meet again.
+//! Inserts convergence barriers, which make the threads of a diverged warp wait for each other at the reconvergence point.
 //!
-//! `BSSY B, after` notes which threads are there, `BSYNC B` lets them wait for each other, threads that have exited excepted. As ptxas
-//! does it, `BSSY` names the instruction behind the `BSYNC`; so the block where the ways meet is cut in two: the first keeps the
-//! phis and ends with the `BSYNC`, the second has the rest.
+//! `BSSY B, after` records the active threads in barrier register `B`. `BSYNC B` makes a thread wait until all recorded threads that have
+//! not exited are at the `BSYNC`. As in ptxas' code, `BSSY` names the instruction after the `BSYNC`. The reconvergence block is therefore
+//! split in two: the first half keeps the phis and ends with the `BSYNC`, the second half has the rest.
 //!
-//! **Where.** Each divergent branch meets again at its immediate post-dominator *P*. All branches with the same *P* share a barrier.
-//! It is set in *D*, their closest common dominator, taken out of every loop that *P* is not in: threads leave such a loop at
-//! different times and wait behind it. *D* must dominate *P*, *P* post-dominate *D*, no loop around *P* may leave *D* out,
-//! and no way may lead from *D* back to *D* past *P*; then every thread that sets the barrier comes to wait for it once, and no other does. Where ways meet at the header of a loop, those
-//! that enter it and those that go round get blocks of their own to meet in. Otherwise there is no barrier, which costs time only: operations that need the
-//! whole warp bring their own `WARPSYNC`.
+//! ```text
+//! bb0:  @P0 BRA bb2 ; BRA bb1                bb0:  B = BSSY bb4 ; @P0 BRA bb2 ; BRA bb1
+//! bb1:  ... ; BRA bb3                        bb1:  ... ; BRA bb3
+//! bb2:  ... ; BRA bb3            becomes     bb2:  ... ; BRA bb3
+//! bb3:  x = PHI ... ; rest                   bb3:  x = PHI ... ; BSYNC B ; BRA bb4
+//!                                            bb4:  rest
+//! ```
 //!
-//! Threads that would only end together do not wait for that. Nor do any wait for threads that may be waiting for the whole warp in
-//! between, at a `barrier` without `.aligned`: the others may have to come to the next one for that.
+//! **Placement.** The reconvergence point *P* of a divergent branch is its immediate post-dominator. All branches with the same *P* share
+//! one barrier. The barrier is set at *D*, the nearest common dominator of these branches, hoisted out of every loop that does not contain
+//! *P*: threads leave such a loop in different iterations and wait after it. For example, a loop `bb1` with the divergent branch `bb1 ->
+//! bb1, bb2` has its `BSSY` in the block before the loop and its `BSYNC` in `bb2`.
 //!
-//! **Limits.** There are 16 barrier registers and none is spilled; of regions nested deeper than [`NESTING_AT_MOST`] the outermost go
-//! without.
+//! A barrier is inserted only if every thread that executes the `BSSY` executes the `BSYNC` exactly once, and no other thread executes it:
 //!
-//! No pass after this one may join the two halves of a block, or move code between them.
+//! - *D* dominates *P*: no thread waits on a barrier that it has not set;
+//! - *P* post-dominates *D*: every thread that sets the barrier waits on it, unless it exits;
+//! - every loop that contains *P* contains *D*: no thread waits twice after setting the barrier once;
+//! - no path leads from *D* back to *D* around *P*: no thread sets the barrier twice before it waits.
+//!
+//! If the reconvergence point is a loop header, the edges that enter the loop and the back edges first get separate blocks to reconverge
+//! in. A region that still violates a condition gets no barrier. That only costs time: operations that need the whole warp have their own
+//! `WARPSYNC`.
+//!
+//! There is no barrier in two more cases. Threads that would only exit together need not wait for each other. Threads also must not wait
+//! for threads that may be blocked inside the region until the whole warp arrives (`barrier` without `.aligned`): the blocked threads may
+//! need the waiting ones to reach their next barrier, which would be a deadlock.
+//!
+//! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
+//! [`NESTING_AT_MOST`], the outermost ones get no barrier.
+//!
+//! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
+//! case, otherwise linear in the size of the function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,29 +48,30 @@ use rustc_hash::FxHashSet;
 
 use crate::meet::meet_before;
 
-/// Barriers that may be in use at one place.
+/// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
 pub const NESTING_AT_MOST: usize = 14;
 
-/// What was inserted.
+/// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Regions with a barrier.
+    /// Number of regions with a barrier.
     pub barriers: usize,
-    /// Places where divergent ways meet without one.
+    /// Number of reconvergence points without a barrier, and of divergent branches whose paths never meet again.
     pub skipped: usize,
-    /// `WARPSYNC` that were not needed.
+    /// Number of redundant `WARPSYNC` instructions deleted.
     pub synchronizations_removed: usize,
 }
 
-/// Threads that diverge at `entry` or behind it meet at `exit`.
+/// A single-entry region: threads that diverge at or after the end of `entry` reconverge at `exit`. `entry` gets the `BSSY`, `exit` the
+/// `BSYNC`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Region {
     entry: Block,
     exit: Block,
 }
 
-/// Inserts convergence barriers and takes away synchronizations of warps that never diverged. `gathers` says of which functions, by name,
-/// a thread may not return before all others of its warp are there.
+/// Inserts convergence barriers and deletes `WARPSYNC` instructions in code that no diverged warp can reach. `gathers` returns, by name,
+/// whether a function blocks its caller until all other threads of the warp have called the function.
 pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
@@ -61,6 +81,7 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
     }
     let mut shape = Shape::compute(function, &flow);
     let divergent = divergent_branches(function, &flow, &shape);
+    // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid. The analyses do not.
     if divide_headers(function, &flow, &shape, &divergent) {
         flow = ControlFlow::compute(function);
         shape = Shape::compute(function, &flow);
@@ -73,6 +94,7 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
     let gathering: FxHashSet<Block> =
         flow.reverse_post_order().iter().copied().filter(|&block| gathers_in(function, block, gathers)).collect();
     let found = regions.len();
+    // A barrier around a call that waits for the whole warp could deadlock: see the module comment.
     regions.retain(|region| gathering.is_empty() || !leads_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
@@ -80,7 +102,7 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
     stats
 }
 
-/// Where ways part and meet, and which go round.
+/// Analyses of the control-flow graph that all steps share.
 struct Shape {
     dominators: Dominators,
     post_dominators: PostDominators,
@@ -97,16 +119,16 @@ impl Shape {
     }
 }
 
-/// Whether a branch depends on anything.
+/// Returns whether any branch reads a value. Without one, no warp can diverge and the analyses are not needed.
 fn has_conditions(function: &Function, flow: &ControlFlow) -> bool {
     let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
     flow.reverse_post_order().iter().any(has_condition)
 }
 
-/// Blocks that end in a branch which threads of a warp may take differently.
+/// Returns the blocks that end in a branch which threads of one warp may take differently, in reverse post order.
 fn divergent_branches(function: &Function, flow: &ControlFlow, shape: &Shape) -> Vec<Block> {
     let uniformity = Uniformity::compute_with(function, flow, &shape.dominators, &shape.post_dominators, &shape.loops);
-    // Both are in reverse post order.
+    // The analysis lists branches in reverse post order too, so one pass over both lists is enough.
     let mut branches = uniformity.divergent_branches().iter().peekable();
     let mut diverges = |block: &Block| {
         let before = branches.len();
@@ -116,13 +138,16 @@ fn divergent_branches(function: &Function, flow: &ControlFlow, shape: &Shape) ->
     flow.reverse_post_order().iter().copied().filter(|block| diverges(block)).collect()
 }
 
-/// Where divergent ways meet at the header of a loop, lets them meet before: on the way in, and on the way round.
+/// Gives divergent paths that meet at a loop header blocks of their own to meet in: one for the edges that enter the loop, one for the back
+/// edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop is not
+/// inside the loop, and a branch inside the loop does not dominate the header.
 fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block]) -> bool {
     let Shape { post_dominators, loops, .. } = shape;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();
     let mut changed = false;
     for header in meetings {
         let Some(around) = loops.innermost(header).filter(|&around| loops.get(around).header == header) else { continue };
+        // An irreducible loop has more than one entry block, so the header does not see all entering edges.
         if loops.get(around).is_irreducible {
             continue;
         }
@@ -130,6 +155,7 @@ fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, di
         predecessors.sort_unstable();
         predecessors.dedup();
         let (inside, outside): (Vec<Block>, Vec<Block>) = predecessors.into_iter().partition(|&block| loops.contains(around, block));
+        // A single edge already is a separate path.
         for group in [inside, outside].into_iter().filter(|group| group.len() > 1) {
             meet_before(function, header, &group);
             changed = true;
@@ -138,10 +164,13 @@ fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, di
     changed
 }
 
+/// Returns the regions that get a barrier, with the placement rules of the module comment.
 fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
     let Shape { dominators, post_dominators, loops } = shape;
+    // Reconvergence point -> nearest common dominator of the branches that reconverge there.
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
     for &branch in divergent {
+        // No post-dominator: the paths end at different exits, or one of them never ends.
         let Some(exit) = post_dominators.immediate(branch) else {
             stats.skipped += 1;
             continue;
@@ -152,6 +181,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergen
     let mut regions = Vec::new();
     for (exit, entry) in entries {
         let entry = outside_loops(dominators, loops, entry, exit);
+        // The conditions of the module comment. If the innermost loop around the exit contains the entry, the outer loops do too.
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
             entry != exit
@@ -160,6 +190,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergen
                 && post_dominators.dominates(exit, entry)
                 && in_same_loop
         };
+        // The graph search comes last because it is the expensive test; outside loops no path can come back.
         let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !comes_back(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
             Some(entry) => regions.push(Region { entry, exit }),
@@ -169,7 +200,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergen
     limit_nesting(dominators, regions, stats)
 }
 
-/// Whether a block calls a function that waits for the whole warp.
+/// Returns whether a block calls a function that waits for the whole warp.
 fn gathers_in(function: &Function, block: Block, gathers: &dyn Fn(&str) -> bool) -> bool {
     function.blocks[block]
         .insts
@@ -177,7 +208,7 @@ fn gathers_in(function: &Function, block: Block, gathers: &dyn Fn(&str) -> bool)
         .any(|&inst| function.insts[inst].is_machine(Opcode::CALL) && function.callee(inst).is_some_and(gathers))
 }
 
-/// Whether a way through a region leads through one of some blocks.
+/// Returns whether a path from the entry of a region to its exit contains one of `blocks`.
 fn leads_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
@@ -192,14 +223,14 @@ fn leads_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) 
     false
 }
 
-/// Whether nothing is left to do for threads that meet in a block.
+/// Returns whether a block does nothing but exit.
 fn only_ends(function: &Function, block: Block) -> bool {
     let insts = &function.blocks[block].insts[function.phis(block).len()..];
     matches!(insts, [inst] if function.insts[*inst].is_machine(Opcode::EXIT))
 }
 
-/// Whether a way from the entry leads back to it without passing the exit. Loops that share a header look like one loop, so this
-/// cannot be told from the loops.
+/// Returns whether a path leads from the entry back to it without passing the exit. The loop analysis cannot answer this: natural loops
+/// with the same header are one loop there, and the exit may be on only one of their back edges.
 fn comes_back(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(entry).to_vec();
@@ -214,9 +245,10 @@ fn comes_back(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
     false
 }
 
-/// The closest block that dominates both.
+/// Returns the nearest common dominator of two blocks.
 fn common(dominators: &Dominators, mut one: Block, mut other: Block) -> Block {
     while one != other {
+        // The deeper block cannot dominate the other one, so it is the one to move up the tree.
         if dominators.depth(one) < dominators.depth(other) {
             std::mem::swap(&mut one, &mut other);
         }
@@ -226,10 +258,11 @@ fn common(dominators: &Dominators, mut one: Block, mut other: Block) -> Block {
     one
 }
 
-/// The closest dominator that is in no loop without the exit.
+/// Hoists `entry` to its nearest dominator that is in no loop without `exit`. Returns `None` if there is none.
 fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit: Block) -> Option<Block> {
     while let Some(around) = loops.innermost(entry).filter(|&around| !loops.contains(around, exit)) {
         let above = dominators.immediate(loops.get(around).header)?;
+        // The dominator of the header of an irreducible loop may be inside the loop; moving up would not leave it.
         if loops.contains(around, above) {
             return None;
         }
@@ -238,9 +271,11 @@ fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit:
     Some(entry)
 }
 
-/// Leaves out the outermost of regions that are nested too deeply. A region is open from its entry to its exit; both are seen on the
-/// way down the dominator tree.
+/// Drops the outermost regions where regions are nested too deeply. A region is open from its entry to its exit. Its entry dominates its
+/// exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block are those of its immediate dominator,
+/// minus the one that ends there, plus those that start there.
 fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
+    // The common case: too few regions to exceed the limit.
     if regions.len() <= NESTING_AT_MOST {
         return regions;
     }
@@ -251,7 +286,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
         closed.insert(region.exit, number);
     }
     for numbers in opened.values_mut() {
-        // The one that lasts longer is further out.
+        // Of two regions with the same entry, the one whose exit is deeper in the dominator tree contains the other. It comes first.
         numbers.sort_by_key(|&number| std::cmp::Reverse(dominators.depth(regions[number].exit)));
     }
     let mut dropped = vec![false; regions.len()];
@@ -261,6 +296,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
         here.retain(|&number| !dropped[number] && closed.get(&block) != Some(&number));
         here.extend(opened.get(&block).into_iter().flatten());
         while here.len() > NESTING_AT_MOST {
+            // `here` lists the open regions from the outermost to the innermost.
             dropped[here.remove(0)] = true;
         }
         open.insert(block, here);
@@ -269,6 +305,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
     regions.into_iter().zip(dropped).filter(|(_, dropped)| !dropped).map(|(region, _)| region).collect()
 }
 
+/// Inserts the `BSSY` of every region before the terminators of its entry, and splits its exit.
 fn insert(function: &mut Function, regions: &[Region]) {
     let mut waits: BTreeMap<Block, (Block, Operand)> = BTreeMap::new();
     for region in regions {
@@ -283,6 +320,7 @@ fn insert(function: &mut Function, regions: &[Region]) {
         let at = insts.iter().position(|&inst| inst == first).unwrap_or(insts.len());
         insts.insert(at, set);
     }
+    // The second half of a block directly follows the first, so that the branch between them becomes a fall-through.
     let layout = std::mem::take(&mut function.layout);
     for block in layout {
         function.layout.push(block);
@@ -293,7 +331,7 @@ fn insert(function: &mut Function, regions: &[Region]) {
     }
 }
 
-/// Cuts a block behind its phis: the first half waits.
+/// Moves everything after the phis of `block` to `after`, and ends `block` with the `BSYNC` and a branch to `after`.
 fn split(function: &mut Function, block: Block, after: Block, barrier: Operand) {
     let phis = function.phis(block).len();
     let rest = function.blocks[block].insts.split_off(phis);
@@ -305,6 +343,7 @@ fn split(function: &mut Function, block: Block, after: Block, barrier: Operand) 
         function.insts[inst].location = location;
         function.blocks[block].insts.push(inst);
     }
+    // The successors are now reached from the second half; their phis must name it.
     for next in function.successors(after) {
         for inst in function.phis(next).to_vec() {
             for source in function.sources_mut(inst) {
@@ -316,7 +355,8 @@ fn split(function: &mut Function, block: Block, after: Block, barrier: Operand) 
     }
 }
 
-/// Takes away `WARPSYNC` of all threads where no thread can have gone another way before: no divergent branch and no call leads there.
+/// Deletes each `WARPSYNC` of all threads in code that no divergent branch and no call leads to: there the warp is still converged. Returns
+/// the number of instructions deleted.
 fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergent: &[Block]) -> usize {
     let mut may_be_diverged = vec![false; function.blocks.len()];
     let calls = flow.reverse_post_order().iter().copied().filter(|&block| has_call(function, block));
@@ -326,11 +366,13 @@ fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergen
             work.extend(flow.successors(block));
         }
     }
+    // A function other than a kernel may be called by a diverged warp.
     if function.kind != oriole_ir::FunctionKind::Kernel {
         return 0;
     }
     let mut removed = 0;
     for &block in flow.reverse_post_order() {
+        // A call may return a diverged warp in the middle of the block.
         if may_be_diverged[block.position()] || has_call(function, block) {
             continue;
         }
@@ -347,7 +389,8 @@ fn has_call(function: &Function, block: Block) -> bool {
     function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL))
 }
 
-/// One that also orders memory (`bar.warp.sync`) is described as an access, and stays.
+/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads that has no other purpose. A `WARPSYNC` that also orders memory
+/// (`bar.warp.sync`) has a memory access attached and must stay.
 fn is_full_synchronization(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_full = match function.operands(inst) {

@@ -1,8 +1,9 @@
-//! Removes instructions whose results nobody reads.
+//! Dead-code elimination by marking from the roots.
 //!
-//! What must stay (stores, branches, barriers, volatile and acquiring loads) is the root; whatever it reads, directly or not, stays
-//! too. Everything else goes, cycles of phis included. Results of staying instructions that nobody reads become the zero register
-//! where that is free: predicates always, registers of atomics.
+//! The roots are instructions with side effects: stores, branches, barriers, volatile and acquiring loads. Everything that a root reads,
+//! directly or through other instructions, is live. All other instructions are deleted, including cycles of phis that only feed each other.
+//! Unread results of live instructions are replaced by the zero register where that costs nothing: predicates always, general registers for
+//! atomics. The cost is linear in the size of the function.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value};
 use oriole_isa::{Effect, File};
@@ -12,16 +13,16 @@ use smallvec::SmallVec;
 use crate::definitions::Definitions;
 use crate::machine;
 
-/// What was removed.
+/// Counts of what the pass removed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Instructions that are gone.
+    /// Number of instructions deleted.
     pub removed: usize,
-    /// Results that are not written any more.
+    /// Number of results of live instructions that are no longer written.
     pub unwanted_results: usize,
 }
 
-/// Removes what has no effect.
+/// Deletes dead instructions and unread results of a function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let live = Live::find(function);
     let mut stats = Stats::default();
@@ -39,13 +40,14 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     stats
 }
 
-/// Instructions that stay and values that are read.
+/// Liveness marks by index: instructions that stay and values that are read.
 struct Live {
     insts: Vec<bool>,
     values: Vec<bool>,
 }
 
 impl Live {
+    /// Marks from the roots with a worklist.
     fn find(function: &Function) -> Live {
         let definitions = Definitions::compute(function);
         let mut live = Live { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
@@ -77,7 +79,7 @@ impl Live {
     }
 }
 
-/// Whether an instruction does something beyond its results.
+/// Returns whether an instruction has an effect other than writing its results.
 fn must_stay(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
@@ -90,7 +92,7 @@ fn must_stay(function: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Results of a staying instruction that nobody reads; returns how many are not written any more.
+/// Replaces unread results of a live instruction by the zero register. Returns the number of results dropped.
 fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target) -> usize {
     let is_dead = |operand: &Operand| operand.value().is_some_and(|value| !live.has(value));
     if !function.results(inst).iter().any(is_dead) {
@@ -116,6 +118,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
                     dropped.push(at);
                 }
             }
+            // An operand tied to a dropped result supplies the result's old content, which is no longer needed.
             operands.retain(|operand| !matches!(operand.role, Role::Tied(result) if dropped.contains(&usize::from(result))));
             function.set_operands(inst, &operands, count);
             if !machine::fits(function, inst, target) {
@@ -127,7 +130,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
     }
 }
 
-/// Copies of a parallel copy to values that nobody reads.
+/// Deletes the unread destinations of a parallel copy. Returns the number of destinations deleted.
 fn drop_copies(function: &mut Function, inst: Inst, live: &Live) -> usize {
     let count = function.insts[inst].result_count();
     let is_simple = function.sources(inst).len() == count && function.sources(inst).iter().all(|source| source.role == Role::Plain);

@@ -1,4 +1,11 @@
-//! Where values come from, seen through copies and packs.
+//! Finds the definition of a value, looking through copies, moves and packs register by register.
+//!
+//! ```text
+//! %2:R2 = PACK %0, %1      the origin of %2[0] is %0
+//! %3:R  = MOV %2[1]        the origin of %3 is %1
+//! %4:R  = MOV 0x7          the known content of %4 is the number 7
+//! %5:R2 = PACK %6[0], %6[1]      the origin of both registers of %5 is %6, if %6 is aligned
+//! ```
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_isa::{File, Opcode, Symbol};
@@ -6,22 +13,25 @@ use oriole_support::Index;
 
 use crate::rewrite::piece;
 
-/// Copies that are looked through at most.
+/// Maximum number of copies to look through.
 const COPIES_AT_MOST: usize = 16;
 
-/// The instruction that defines each value.
+/// The defining instruction of each value; `None` for a value that no instruction in the layout defines.
 pub(crate) struct Definitions {
     insts: Vec<Option<Inst>>,
 }
 
-/// A register whose content is known when the program starts.
+/// The content of one 32-bit register that is known at compile time or at kernel launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Word {
+    /// A number.
     Integer(u32),
+    /// A word of a constant bank; `offset` is in bytes.
     Constant { bank: u8, offset: u32 },
 }
 
 impl Definitions {
+    /// Builds the table in one pass over the function.
     pub(crate) fn compute(function: &Function) -> Definitions {
         let mut insts = vec![None; function.values.len()];
         for &block in &function.layout {
@@ -34,16 +44,17 @@ impl Definitions {
         Definitions { insts }
     }
 
+    /// Returns the instruction that defines a value.
     pub(crate) fn of(&self, value: Value) -> Option<Inst> {
         self.insts.get(value.position()).copied().flatten()
     }
 
-    /// The instruction that defines a value, if it does so whatever its guard.
+    /// Returns the instruction that defines a value, unless that instruction is guarded.
     pub(crate) fn unguarded(&self, function: &Function, value: Value) -> Option<Inst> {
         self.of(value).filter(|&inst| function.insts[inst].guard.is_none())
     }
 
-    /// The instruction that makes a value, if that may be a copy and has no guard.
+    /// Returns the instruction that defines a value if it is an unguarded copy, pack or move.
     fn copy_of(&self, function: &Function, value: Value) -> Option<Inst> {
         let inst = self.of(value)?;
         let data = &function.insts[inst];
@@ -51,7 +62,7 @@ impl Definitions {
         (may_copy && data.guard.is_none()).then_some(inst)
     }
 
-    /// What one register of a value is a copy of: an operand of the instruction that made it.
+    /// Returns the operand that the first register of `part` is a copy of, if the defining instruction copies it unchanged.
     fn source_of(&self, function: &Function, part: Part) -> Option<Operand> {
         let inst = self.copy_of(function, part.value)?;
         let data = &function.insts[inst];
@@ -77,13 +88,14 @@ impl Definitions {
         None
     }
 
-    /// Whether a value is made in a register that the instruction fixes. Such values are copied at once; the copy is what is used.
+    /// Returns whether a value is defined in a fixed register. Such a value is copied right after its definition, and only the copy is
+    /// used, so copies of it are not looked through.
     fn is_fixed(&self, function: &Function, value: Value) -> bool {
         let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
         self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
     }
 
-    /// One register, seen through copies: the register that was copied first.
+    /// Follows copies within one register file from one register back to the register that was copied first.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..COPIES_AT_MOST {
@@ -99,7 +111,7 @@ impl Definitions {
         part
     }
 
-    /// The known content of one register.
+    /// Returns the known content of one register. Unlike [`Definitions::origin`] it also follows copies between register files.
     pub(crate) fn word(&self, function: &Function, part: Part) -> Option<Word> {
         let mut part = part;
         for _ in 0..COPIES_AT_MOST {
@@ -115,7 +127,7 @@ impl Definitions {
         None
     }
 
-    /// A register that was loaded from a fixed place in a constant bank.
+    /// Returns the constant-bank word that a register was loaded from, if the load has a fixed address and loads whole words.
     fn loaded(&self, function: &Function, part: Part) -> Option<Word> {
         let inst = self.of(part.value)?;
         let data = &function.insts[inst];
@@ -133,13 +145,14 @@ impl Definitions {
 }
 
 impl Definitions {
-    /// Consecutive registers, seen through copies and packs, where they are consecutive registers of one value again, aligned as a
-    /// group of their size must be.
+    /// Follows copies and packs from consecutive registers back to their origin. Returns `part` unchanged unless all origins are
+    /// consecutive registers of one value, aligned as a group of this size requires.
     #[inline]
     pub(crate) fn origin_of_all(&self, function: &Function, part: Part) -> Part {
         if self.copy_of(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
     }
 
+    /// Does the work of [`Definitions::origin_of_all`] for a value that is a copy; a separate function so that the common case is inlined.
     fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
         let needed = Class::new(File::General, part.count).align;
@@ -152,7 +165,7 @@ impl Definitions {
     }
 }
 
-/// One register of an operand without signs.
+/// Returns the 32-bit register `number` of an operand, or `None` if the operand has signs or no such register.
 fn within(operand: Operand, number: u8) -> Option<Operand> {
     if !operand.signs.is_empty() {
         return None;

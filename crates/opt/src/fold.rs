@@ -1,12 +1,13 @@
-//! Folds constants into instructions and sums into addresses.
+//! Folds known constants into instructions and constant additions into address offsets.
 //!
-//! A register that is known to hold a number or a word of a constant bank is replaced by that wherever a form takes it; kernel
-//! parameters thus become operands in the constant bank. Bases of addresses that are sums of a register and a number are replaced
-//! by the register, the number goes into the offset. Sums of sums with numbers are added up. The contest of forms decides about
-//! each change; sources may change places to make it possible. What was folded away is left for the removal of dead code.
+//! A register that is known to hold a number or a word of a constant bank is replaced by that constant in every instruction that has an
+//! encoding form for it; kernel parameters thus become constant-bank operands. If the base of an address is a register plus a number, the
+//! register becomes the base and the number is added to the offset: `x = a + 16; load [x + 4]` becomes `load [a + 20]`. Chains of additions
+//! with numbers are combined. Each change is checked against the encoding forms of the target, and sources may be swapped to make it fit.
+//! Definitions that are no longer read are left to dead-code elimination.
 //!
-//! **64-bit addresses** are pairs: the lower sum sets a carry that the upper sum adds. Only if both halves come from such a pair of
-//! additions to one register pair is the whole sum exact, and only then is it folded.
+//! **64-bit addresses** are register pairs: the addition of the low halves writes a carry that the addition of the high halves reads. The
+//! 64-bit sum is folded only if both halves come from such a pair of additions to one register pair, because only then is it exact.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs, Target};
 use oriole_isa::{Effect, File, Memory, Opcode, Pipe, Symbol};
@@ -16,21 +17,21 @@ use crate::definitions::{Definitions, Word};
 use crate::legalize::{Judge, order};
 use crate::rewrite::{Draft, piece};
 
-/// What was folded.
+/// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Operands that became numbers, constants or the zero register.
+    /// Number of operands that became numbers, constant-bank words or the zero register.
     pub constants: usize,
-    /// Numbers that went into offsets.
+    /// Number of additions folded into address offsets.
     pub offsets: usize,
-    /// Sums that were joined.
+    /// Number of additions combined with another addition.
     pub sums: usize,
 }
 
-/// Additions that are looked through at most for one address.
+/// Maximum number of additions to look through for one address.
 const SUMS_AT_MOST: usize = 8;
 
-/// Folds in a whole function.
+/// Folds constants and additions in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let mut folder = Folder { definitions: Definitions::compute(function), judge: Judge::recall(target), stats: Stats::default() };
     for at in 0..function.layout.len() {
@@ -46,19 +47,21 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     folder.stats
 }
 
+/// The state of the pass.
 struct Folder {
     definitions: Definitions,
     judge: Judge,
     stats: Stats,
 }
 
-/// A register and a number that is added to it.
+/// A register plus a number; `base` is `None` if the sum is only the number.
 struct Sum {
     base: Option<Part>,
     number: i64,
 }
 
 impl Folder {
+    /// Applies all foldings to one instruction.
     fn fold(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         self.join_sums(function, inst, opcode);
         let takes_numbers = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
@@ -75,7 +78,8 @@ impl Folder {
         }
     }
 
-    /// Replaces one operand by what it is known to be, wide ones first: they save most.
+    /// Replaces one operand by its known content and returns whether a replacement was possible. Wide operands are tried first because they
+    /// free the most registers.
     fn fold_constant(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_numbers: bool) -> bool {
         let results = function.insts[inst].result_count();
         let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
@@ -96,7 +100,8 @@ impl Folder {
         })
     }
 
-    /// What an operand is known to be, as the instruction would read it.
+    /// Returns the known content of operand `at` in the notation that the instruction reads, or `None` if it is unknown or has no such
+    /// notation.
     fn constant(&self, function: &Function, inst: Inst, opcode: Opcode, at: usize, part: Part, takes_numbers: bool) -> Option<Operand> {
         let operand = function.operands(inst)[at];
         let file = function.values[part.value].file;
@@ -106,7 +111,7 @@ impl Folder {
         let words: Option<SmallVec<[Word; 4]>> =
             (0..part.count).map(|number| self.definitions.word(function, piece(part, number))).collect();
         let words = words?;
-        // The text of a compare-and-swap on Turing has no name for a zero register; ptxas puts the zero into a register everywhere.
+        // On Turing the assembly text of a compare-and-swap cannot name the zero register. ptxas moves zero to a register on all targets.
         let is_swap = function.insts[inst].modifiers.contains(&Symbol::CAS);
         if is_swap {
             return None;
@@ -115,15 +120,16 @@ impl Folder {
             return Some(Operand { kind: OperandKind::Zero(file), ..operand });
         }
         let is_half = opcode.properties().pipe == Pipe::Half;
-        // The sign of such a result is made of the signs under the bars, which an immediate would lose.
+        // `.XORSIGN` takes the sign of the result from the source under the absolute-value bars; an immediate would lose that sign.
         let keeps_sign = function.insts[inst].modifiers.contains(&Symbol::XORSIGN) && operand.signs.has(Signs::ABSOLUTE);
-        // The least number is its own negative, but a saturated difference is not a saturated sum.
+        // -2^31 is its own negative in 32 bits, so folding the sign would turn `x - -2^31` into `x + -2^31`, which saturates differently.
         let has_no_negative = function.insts[inst].modifiers.contains(&Symbol::ISAT)
             && operand.signs.has(Signs::NEGATE)
             && words.as_slice() == [Word::Integer(1 << 31)];
         if has_no_negative || keeps_sign || !takes_numbers || is_half || operand.suffixes().next().is_some() {
             return None;
         }
+        // Only 64-bit operands can be a pair of constant-bank words.
         let is_wide = opcode.properties().pipe == Pipe::Double || opcode == Opcode::IMAD && is_wide_addend(function, inst, at);
         let kind = match words.as_slice() {
             [Word::Integer(number)] => OperandKind::Integer(i64::from(*number)),
@@ -139,7 +145,7 @@ impl Folder {
         Some(Operand { kind, ..operand }.with_signs_folded(opcode))
     }
 
-    /// Puts an operand in if a form takes it, in any order of the sources.
+    /// Replaces operand `at` if the target has a form for the result, with the sources in the given or another order.
     fn try_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
         let mut draft = Draft::of(function, inst, opcode);
         draft.operands[at] = operand;
@@ -151,11 +157,11 @@ impl Folder {
         fitting.map(|draft| draft.store(function, inst)).is_some()
     }
 
-    /// Takes numbers out of the base of an address.
+    /// Moves numbers from the base of an address to its offset.
     fn fold_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..SUMS_AT_MOST {
             let operand = function.operands(inst)[at];
-            // A narrow base in a wide address is extended first: its sum may wrap.
+            // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
             let is_extended = operand.part().is_some_and(|part| part.count == 1) && !is_narrow(opcode, &operand);
             let Some(sum) = operand.part().filter(|_| !is_extended).and_then(|part| self.sum(function, part)) else { return };
             let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) else { return };
@@ -167,7 +173,7 @@ impl Folder {
         }
     }
 
-    /// A register or an aligned pair as a sum of another and a number.
+    /// Returns a register or an aligned register pair as the sum of another one and a number.
     fn sum(&self, function: &Function, part: Part) -> Option<Sum> {
         if function.values[part.value].file != File::General {
             return None;
@@ -186,7 +192,7 @@ impl Folder {
         }
     }
 
-    /// `lower + number` with its carry, and `upper + number + carry`.
+    /// Matches a 64-bit sum: `low + number` with its carry, and `high + number + carry`.
     fn wide_sum(&self, function: &Function, part: Part) -> Option<Sum> {
         let (lower, low, carry) = self.addition(function, piece(part, 0))?;
         let origin = self.definitions.origin(function, piece(part, 1));
@@ -205,7 +211,7 @@ impl Folder {
         Some(Sum { base: Some(base), number: (u64::from(high) << 32 | u64::from(low)) as i64 })
     }
 
-    /// One register as a sum, with the predicate that has its carry.
+    /// Matches a 32-bit addition of a register and a number. Returns the register, the number, and the predicate with the carry.
     fn addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
         let origin = self.definitions.origin(function, part);
         let inst = self.definitions.unguarded(function, origin.value)?;
@@ -220,7 +226,7 @@ impl Folder {
         Some((base, number, carry))
     }
 
-    /// Three summands of which one is a register and the others are numbers.
+    /// Returns the register and the number of three summands of which one is a register and at most one is a nonzero number.
     fn register_and_number(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
         let mut register = None;
         let mut number = None;
@@ -239,7 +245,7 @@ impl Folder {
             };
             match (known, summand.part()) {
                 (Some(0), _) => {}
-                // Two numbers could carry twice.
+                // Two nonzero numbers could carry twice, which one 64-bit number cannot express.
                 (Some(known), _) => number = Some(known).filter(|_| number.is_none()).map(Some)?,
                 (None, Some(part)) if function.values[part.value].file == File::General && register.is_none() => {
                     register = Some(self.definitions.origin(function, part));
@@ -250,7 +256,7 @@ impl Folder {
         Some((register?, number.unwrap_or(0)))
     }
 
-    /// `(a + 4) + 8` is `a + 12`, if nobody asks for the carry.
+    /// Combines additions: `(a + 4) + 8` becomes `a + 12`, unless the carry is read.
     fn join_sums(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         let data = &function.insts[inst];
         let wants_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
@@ -273,18 +279,18 @@ impl Folder {
     }
 }
 
-/// Whether addresses are 32-bit numbers, and the base is not scaled.
+/// Returns whether an instruction has 32-bit addresses and the base is not scaled.
 fn is_narrow(opcode: Opcode, base: &Operand) -> bool {
     matches!(opcode.properties().memory, Memory::Shared | Memory::Local | Memory::Constant) && base.suffixes().next().is_none()
 }
 
-/// Whether an operand is the 64-bit summand of a wide product.
+/// Returns whether an operand is the 64-bit addend of a wide product.
 fn is_wide_addend(function: &Function, inst: Inst, at: usize) -> bool {
     let is_wide = function.insts[inst].modifiers.contains(&Symbol::WIDE);
     is_wide && function.operands(inst)[at].part().is_some_and(|part| part.count == 2)
 }
 
-/// An address with another base, and what was taken out of it added to its offset.
+/// Returns the draft with the base of an address replaced and the number added to its offset, or `None` if the offset overflows.
 fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
     let role = draft.operands[at].role;
     let offset = (0..draft.operands.len()).find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());

@@ -1,8 +1,8 @@
-//! Reads of copies become reads of what was copied.
+//! Copy propagation: redirects reads of a copy to the value that was copied.
 //!
-//! Copies, moves between registers of one file and packs are looked through, register by register. A read of several registers is
-//! redirected if these turn out to be consecutive and aligned again: a pack of all parts of a value in order is that value. The
-//! copies themselves stay; whatever nobody reads any more is removed as dead code.
+//! Copies, moves within one register file, and packs are looked through register by register. A read of several registers is redirected
+//! only if their origins are again consecutive and aligned. For example, a pack of all parts of a value in order is that value. The copies
+//! stay in place; dead-code elimination removes those without readers.
 
 use oriole_ir::{Function, Guard, OperandKind, Part, Pseudo, Role, Target};
 
@@ -10,14 +10,14 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// What was redirected.
+/// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Operands and guards that read something else now.
+    /// Number of operands and guards redirected to another value.
     pub redirected: usize,
 }
 
-/// Redirects reads of copies.
+/// Redirects reads of copies in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats::default();
@@ -49,7 +49,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Phis read whole values only, so that the variable they stand for can be one.
+/// Returns whether an instruction may read `origin`. A phi reads whole values only, so that its operands and its result can be one
+/// variable.
 fn is_allowed(function: &Function, inst: oriole_ir::Inst, origin: Part) -> bool {
     !function.insts[inst].is(Pseudo::Phi) || origin == function.whole(origin.value)
 }

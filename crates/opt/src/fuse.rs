@@ -1,10 +1,18 @@
-//! A 64-bit sum of a wide product and something else is one multiply-add.
+//! Fuses a 32-by-32-bit wide product and a 64-bit addition into one multiply-add.
 //!
-//! Array accesses in PTX are `mul.wide` and `add.s64`. Selection makes them a product with the zero register and two additions with
-//! a carry between them. Where such a pair of sums is packed, and one summand is a product without addend, the pack becomes
-//! `IMAD.WIDE a, b, other`. The other summand is a register pair, or a pair of words in the constant bank: a kernel parameter.
-//! The result may have more operands that are no registers than one form takes, so this comes before legalization. The product stays
-//! for others who read it.
+//! Array accesses in PTX are `mul.wide` followed by `add.s64`. Instruction selection emits a product with a zero addend and two 32-bit
+//! additions connected by a carry:
+//!
+//! ```text
+//! %p:R2  = IMAD.WIDE %i, 4, RZ
+//! %l, %c = IADD3 %p[0], %b[0], RZ
+//! %h     = IADD3.X %p[1], %b[1], RZ, %c, !PT
+//! %a:R2  = PACK %l, %h                     becomes   %a:R2 = IMAD.WIDE %i, 4, %b
+//! ```
+//!
+//! The other summand is an aligned register pair, or an aligned pair of words in the constant bank (a kernel parameter). The result may
+//! have more non-register operands than any encoding form takes, so the pass runs before legalization. The product and the additions stay;
+//! dead-code elimination removes them if they have no other readers.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target};
 use oriole_isa::{File, Opcode, Symbol};
@@ -13,14 +21,14 @@ use smallvec::SmallVec;
 use crate::definitions::{Definitions, Word};
 use crate::rewrite::piece;
 
-/// What was fused.
+/// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Sums that became multiply-adds.
+    /// Number of 64-bit additions that became multiply-adds.
     pub fused: usize,
 }
 
-/// Fuses in a whole function.
+/// Fuses products and additions in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let mut stats = Stats::default();
@@ -41,7 +49,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// The product that a pack of two sums adds something to, and what it adds.
+/// Returns the wide product and the other summand of the 64-bit addition whose halves `pack` joins.
 fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst) -> Option<(Inst, Operand)> {
     if !function.insts[pack].is(Pseudo::Pack) || function.insts[pack].guard.is_some() {
         return None;
@@ -49,6 +57,7 @@ fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst
     let [low, high] = function.sources(pack) else { return None };
     let (low, carry) = addition(function, definitions, low, &[])?;
     let (high, _) = addition(function, definitions, high, &[carry?])?;
+    // Addition commutes, and each half may have its summands in either order: try the four combinations.
     for (first, other) in [(0, 1), (1, 0)] {
         for (upper_first, upper_other) in [(0, 1), (1, 0)] {
             let product = wide_product(function, definitions, &low[first], &high[upper_first]);
@@ -62,7 +71,8 @@ fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst
     None
 }
 
-/// The two summands of an addition, and the value with its carry. With carries given, one that adds the first of them.
+/// Returns the two summands of the 32-bit addition that computes `sum`, and the predicate with its carry. If `carries` is not empty, the
+/// addition must be an `IADD3.X` that adds the first of `carries`.
 fn addition(
     function: &Function,
     definitions: &Definitions,
@@ -92,7 +102,7 @@ fn addition(
     all_plain.then_some(([*first, *second], function.results(inst).get(1).and_then(Operand::value)))
 }
 
-/// The product without addend whose halves two operands are.
+/// Returns the wide product with a zero addend that defines `low` and `high` as its two halves.
 fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Inst> {
     let low = definitions.origin(function, low.part()?);
     let high = definitions.origin(function, high.part()?);
@@ -106,7 +116,7 @@ fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, h
     (is_product && has_no_addend && data.result_count() == 1).then_some(inst)
 }
 
-/// Two registers as one operand of 64 bits.
+/// Joins the two halves of a 64-bit summand into one operand, if they are adjacent and aligned.
 fn pair(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
     let word = |operand: &Operand| match operand.kind {
         OperandKind::Constant { bank, offset } => Some(Word::Constant { bank, offset }),

@@ -1,14 +1,14 @@
-//! Lets other threads of the warp run while some wait in a loop.
+//! Inserts `YIELD` into loops in which a thread may wait for another thread of its warp.
 //!
-//! A warp whose threads took different ways executes one way at a time. Threads that wait in a loop for something that others of
-//! their warp will do (a flag, a lock) must let those others run, or they wait forever. So a loop that looks at memory in a way others
-//! can change (atomic operations, volatile or strong accesses) starts with `YIELD`, as in ptxas' code.
+//! A diverged warp executes one group of threads at a time. Threads that spin in a loop until another thread of the same warp acts (sets a
+//! flag, releases a lock) must let that thread run, or the warp never makes progress. Therefore the header of every loop that reads memory
+//! which other threads may change (atomics, volatile or strong accesses) starts with `YIELD`, as in ptxas' code.
 
 use oriole_ir::analysis::{ControlFlow, Loops};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
 
-/// Inserts `YIELD` at the start of loops that may wait. Returns how many.
+/// Inserts `YIELD` at the start of loops that may wait for other threads. Returns the number of instructions inserted.
 pub fn run(function: &mut Function, _target: Target) -> usize {
     if !function.accesses.iter().any(is_strong) {
         return 0;
@@ -28,12 +28,13 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     waiting.len()
 }
 
-/// Whether others can change what an instruction reads.
+/// Returns whether an instruction reads memory that other threads may change in the meantime.
 fn may_wait(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.memory.is_some_and(|id| is_strong(&function.accesses[id])) && matches!(data.op.effect(), Effect::Reads | Effect::Updates)
 }
 
+/// Returns whether an access is volatile or has an ordering stronger than weak.
 fn is_strong(access: &MemoryAccess) -> bool {
     access.volatile || access.order != Order::Weak
 }

@@ -1,14 +1,18 @@
-//! Makes every machine instruction one that the target can encode.
+//! Legalization: rewrites every machine instruction into one that the target can encode.
 //!
-//! The contest of forms is the only judge. What it refuses is rewritten, cheapest way first:
+//! Form selection in `oriole_isa` decides what is legal; this module has no rules of its own about operands. An instruction without a form
+//! is rewritten by the cheapest of these steps that gives it one:
 //!
-//! 1. **Spellings** ([`spelling`]): the same instruction as this target writes it. Descriptors of global accesses, predicates that
-//!    must be named, mnemonics that changed.
-//! 2. **Order** ([`order`]): sources that may change places, comparisons mirrored.
-//! 3. **Moves** ([`supply`]): immediates, constants and uniform registers go through a register, signs are applied by an instruction
-//!    of their own, offsets that do not fit are added to the base.
+//! 1. **Spelling** ([`spelling`]): the same instruction as the target writes it. Descriptors of global accesses, predicate results that
+//!    must be named, mnemonics that changed between targets.
+//! 2. **Order** ([`order`]): exchanged sources, mirrored comparisons.
+//! 3. **Moves** ([`supply`]): immediates, constant-bank words and uniform registers are first moved to a register, signs are applied by a
+//!    separate instruction, and offsets that do not fit are added to the base.
 //!
-//! Whole shapes (opcode, modifiers, kinds of operands, size classes of numbers) are judged once and remembered.
+//! For example, on sm_80 `IADD3 R0, c[0x0][0x160], c[0x0][0x164], RZ` becomes a `MOV R1, c[0x0][0x160]` and `IADD3 R0, R1, c[0x0][0x164],
+//! RZ`, because a form takes at most one constant.
+//!
+//! The search is done once per shape (opcode, modifiers, kinds of operands, size classes of numbers). Its outcome is cached.
 
 pub(crate) mod order;
 mod spelling;
@@ -26,21 +30,21 @@ use self::spelling::{Spelling, Spellings};
 use crate::machine;
 use crate::rewrite::{Draft, Prelude};
 
-/// What legalization did.
+/// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Instructions that were rewritten.
+    /// Number of instructions rewritten.
     pub repaired: usize,
-    /// Instructions that were added.
+    /// Number of instructions inserted.
     pub added: usize,
 }
 
-/// An instruction that the target does not have in any way.
+/// An instruction that the target cannot encode in any spelling.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegalizeError {
-    /// What cannot be encoded, and why.
+    /// The instruction, and why it has no encoding.
     pub message: String,
-    /// Where it comes from.
+    /// Source location of the instruction.
     pub location: Location,
 }
 
@@ -68,55 +72,65 @@ pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeErr
     Ok(legalizer.stats)
 }
 
-/// Operands that are moved at most for one instruction.
+/// Maximum number of operands to move to registers for one instruction.
 const MOVES_AT_MOST: usize = 3;
 
-/// A move may need a repair itself, and that another one; nothing needs more.
+/// Maximum depth of the recursion: an inserted move may need legalization itself, and so may a move inserted for it. No deeper chain is
+/// known.
 const DEPTH_AT_MOST: usize = 3;
 
-/// Registers that stand for what will be moved.
+/// Number of the register that stands for the result of a move while a form is searched.
 const EXAMPLE_REGISTER: u16 = 8;
 
-/// Shapes that are remembered from one function to the next; real programs have some thousands.
+/// Maximum number of shapes to keep in the cache between functions; real programs have a few thousand.
 const SHAPES_AT_MOST: usize = 100_000;
 
 thread_local! {
+    /// The caches of this thread that are not in use, by target.
     static MEMORY: RefCell<FxHashMap<Target, Judge>> = RefCell::default();
 }
 
-/// Says whether the target has a form for a draft; remembers shapes.
+/// Answers whether the target has an encoding form for an instruction, with a cache by shape.
 pub(crate) struct Judge {
     target: Target,
+    /// By shape: whether the target has a form.
     verdicts: FxHashMap<Box<[u32]>, bool>,
-    /// For shapes that another spelling and order make legal, these.
+    /// By shape: the spelling and order that make it legal, if these are enough.
     plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
-    /// For those that need moves as well, how these are made; the shapes have the widths of values behind them, and what has a place.
+    /// The rewrite for shapes that also need moves. The key is the shape followed by the widths of the values, a flag for tied and fixed
+    /// operands, and the number of results.
     supplies: FxHashMap<Box<[u32]>, Supply>,
+    /// Buffer for the shape under test.
     shape: Vec<u32>,
 }
 
-/// A way to make an instruction legal that brings operands into registers.
+/// A rewrite that moves operands to registers.
 #[derive(Clone)]
 struct Supply {
     spelling: Spelling,
+    /// Index into the result of [`order::orders`].
     order: usize,
+    /// Positions of the operands to move.
     chosen: SmallVec<[usize; 4]>,
     manner: Manner,
 }
 
+/// The state of the pass.
 struct Legalizer {
     judge: Judge,
     stats: Stats,
 }
 
-/// How a moved operand gets into a register.
+/// How an operand is moved to a register.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
+    /// Register file of the new register.
     file: File,
-    /// Whether the signs are applied by the move.
+    /// Whether the moving instruction also applies the signs of the operand.
     signs: bool,
 }
 
+/// All kinds of moves, in the order in which they are tried.
 const MANNERS: [Manner; 4] = [
     Manner { file: File::General, signs: false },
     Manner { file: File::Uniform, signs: false },
@@ -125,6 +139,7 @@ const MANNERS: [Manner; 4] = [
 ];
 
 impl Legalizer {
+    /// Appends an instruction to `kept`, legalized and after the moves that it needs.
     fn legalize(&mut self, function: &mut Function, inst: Inst, depth: usize, kept: &mut Vec<Inst>) -> Result<(), LegalizeError> {
         let Some(opcode) = function.insts[inst].op.machine() else {
             kept.push(inst);
@@ -136,6 +151,8 @@ impl Legalizer {
             return Ok(());
         }
         let draft = Draft::of(function, inst, opcode);
+        // Where a form with a hidden descriptor exists, it is preferred even if the visible one has a form too: on sm_80 the visible form
+        // is meant for cache policies.
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
             && self.judge.fits(function, inst, &hidden)
         {
@@ -154,6 +171,7 @@ impl Legalizer {
         Ok(())
     }
 
+    /// Returns a legal version of an illegal draft and appends the moves that it reads to `prelude`.
     fn repair(
         &mut self,
         function: &mut Function,
@@ -181,6 +199,7 @@ impl Legalizer {
         {
             return Ok(supplied);
         }
+        // No cached rewrite: try spellings and orders without moves first, and remember every draft for the search with moves.
         let mut drafts: Vec<(Spelling, usize, Draft)> = Vec::new();
         let mut spellings = Spellings::of(draft);
         for spelling in Spelling::all() {
@@ -193,6 +212,7 @@ impl Legalizer {
                 drafts.push((spelling, order, ordered));
             }
         }
+        // The fewest moves first; of equally many, the earliest spelling and order.
         let moves = if depth == 0 { 0 } else { MOVES_AT_MOST };
         for count in 1..=moves {
             for (spelling, order, draft) in &drafts {
@@ -214,6 +234,7 @@ impl Legalizer {
         Err(self.refusal(function, inst))
     }
 
+    /// Returns the error for an instruction that cannot be made legal.
     fn refusal(&self, function: &Function, inst: Inst) -> LegalizeError {
         let instruction = machine::machine_instruction(function, inst, &|_| 0);
         let reason = oriole_isa::select(&instruction, self.judge.target).err().map(|error| error.to_string());
@@ -223,7 +244,7 @@ impl Legalizer {
     }
 }
 
-/// All ways to choose a number of positions, in order.
+/// Returns all subsets of `positions` with `count` members. Only the first 12 positions are used.
 fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
     let mut found = Vec::new();
     for bits in 0_u32..1 << positions.len().min(12) {
@@ -234,7 +255,8 @@ fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
     found
 }
 
-/// The draft with registers in the places of what would be moved; none if that would change nothing.
+/// Returns the draft with example registers instead of the operands to move, or `None` if the signs are to be applied and an operand has
+/// none.
 fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draft> {
     let mut example = draft.clone();
     for &at in chosen {
@@ -256,8 +278,8 @@ fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draf
 }
 
 impl Judge {
-    /// One that remembers what was judged before on this thread. Verdicts depend on shape and target alone, so nothing changes by
-    /// that but the time it takes.
+    /// Takes the cache for a target from this thread, or creates one. A cached answer depends on shape and target only, so the cache
+    /// changes the compile time and never the result.
     pub(crate) fn recall(target: Target) -> Judge {
         let known = MEMORY.with_borrow_mut(|memory| memory.remove(&target));
         known.unwrap_or_else(|| Judge {
@@ -269,23 +291,24 @@ impl Judge {
         })
     }
 
-    /// Leaves what it knows for others.
+    /// Returns the cache to the thread for later functions, unless it has grown too large.
     pub(crate) fn remember(self) {
         if self.verdicts.len() + self.plans.len() + self.supplies.len() < SHAPES_AT_MOST {
             MEMORY.with_borrow_mut(|memory| memory.insert(self.target, self));
         }
     }
 
-    /// Whether an instruction has a form as it is.
+    /// Returns whether an instruction has a form as it is.
     fn accepts(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
         self.judge(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
     }
 
-    /// Whether an instruction would have a form if it were as the draft says.
+    /// Returns whether an instruction would have a form if it were replaced by the draft.
     pub(crate) fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
         self.judge(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
+    /// Looks up or computes whether a form exists.
     fn judge(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         self.shape_of(function, inst, opcode, modifiers, operands);
         if let Some(&verdict) = self.verdicts.get(self.shape.as_slice()) {
@@ -297,6 +320,7 @@ impl Judge {
         verdict
     }
 
+    /// Computes the shape of an instruction, including its guard, into the buffer.
     fn shape_of(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> &[u32] {
         self.shape.clear();
         shape_of(function, opcode, modifiers, operands, &mut self.shape);
@@ -305,13 +329,13 @@ impl Judge {
         &self.shape
     }
 
-    /// The same for an unguarded instruction that does not exist yet. Asked rarely, so nothing is remembered.
+    /// Returns whether a form exists for an unguarded instruction that is not part of the function. Rarely needed, so not cached.
     fn has(&self, function: &Function, draft: &Draft) -> bool {
         machine::operands_fit(function, draft.opcode, &draft.modifiers, None, &draft.operands, self.target)
     }
 }
 
-/// What a verdict depends on.
+/// Appends everything to `shape` that the existence of a form depends on.
 fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
     shape.push(opcode as u32);
     shape.extend(modifiers.iter().map(|&modifier| symbol_number(modifier)));
@@ -329,7 +353,7 @@ fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: 
     }
 }
 
-/// Four bits.
+/// Returns the signs as four bits.
 fn shape_of_signs(signs: Signs) -> u32 {
     let bits = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(signs.has(sign)));
     bits.iter().fold(0, |bits, sign| bits << 1 | sign)
@@ -339,7 +363,8 @@ fn symbol_number(symbol: Symbol) -> u32 {
     u32::from(symbol.number())
 }
 
-/// A number below 2^20 for the kind of an operand, with what matters of its register or number.
+/// Returns a number below 2^20 for the kind of an operand and for what matters about its register or number: the register number, or the
+/// number of significant bits and of trailing zeros of an integer.
 #[inline]
 fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
     let register = |tag: u32, file: File, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
@@ -367,7 +392,7 @@ mod tests {
 
     use super::shape_of_kind;
 
-    /// A set of scoreboards has the shape of its highest member, plus one; the empty set has none.
+    /// The shape of a set of scoreboards is its highest member plus one, and 0 for the empty set.
     #[test]
     fn sets_differ_by_their_highest_member() {
         let function = Function::new("test", FunctionKind::Kernel);

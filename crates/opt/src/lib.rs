@@ -1,15 +1,17 @@
-//! Passes over Ori in SSA form.
+//! Optimization and legalization passes over Ori in SSA form.
 //!
-//! One pass is one file with one entry point, `run`. Their order:
+//! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`straighten`] joins blocks, [`fuse`] makes multiply-adds, legal or not;
-//! 2. [`legalize`] makes every instruction one that the target can encode;
-//! 3. [`forward`], [`merge`], [`fold`], [`forward`], [`dead`] clean up. They keep instructions legal: whatever they change, they ask
-//!    the contest of forms first ([`machine::fits`]);
-//! 4. [`converge`] inserts convergence barriers and cuts blocks that must stay apart, [`give_way`] lets waiting threads yield;
-//! 5. [`balance`] comes last: it looks at how much each unit has to do in a block, and nobody looks for sums any more.
+//! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet.
+//! 2. [`legalize`] rewrites every instruction into one that the target can encode.
+//! 3. [`forward`], [`merge`], [`fold`], [`forward`] again and [`dead`] clean up. These passes keep instructions legal: before a change they
+//!    check that the target has an encoding form for the result ([`machine::fits`]).
+//! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`give_way`] inserts `YIELD` into loops that may
+//!    wait for other threads.
+//! 5. [`balance`] runs last. It compares the load of the execution units per block, and it turns additions into forms that the other passes
+//!    no longer recognize as additions.
 //!
-//! Only legalization is needed for code to be right.
+//! Only legalization is needed for correct code.
 
 pub mod balance;
 pub mod converge;

@@ -1,42 +1,43 @@
-//! From an instruction of the IR to one of the machine, word for word.
+//! Translates an IR instruction into a machine instruction, operand by operand.
 //!
-//! The operands of the IR stand in the order of the machine's text, so nothing is decided here. Values that have no register yet get
-//! one that any of their class could have: that is enough to ask which form holds the instruction. Operands that only the allocator
-//! cares about (tied and fixed ones) are left out. References become 0; their relocation fills them in.
+//! IR operands are already in the order of the machine's assembly text, so this module makes no choices. A value that has no physical
+//! register yet is given a fixed example register of its class; that is enough to find out which encoding form can hold the instruction.
+//! Operands that only the register allocator needs (tied and fixed ones) are left out. A reference to a symbol becomes 0; its relocation
+//! fills in the address.
 //!
-//! **Branches by register.** Some machine operands are a register with a number behind it (`BRX`, `RET`, `CALL` with a register). In
-//! the IR these are two operands. `BRX` may leave out the number: its blocks are then the destinations that its register may hold,
-//! as distances from the function's first instruction.
+//! **Indirect branches.** Some machine operands are a register followed by a number (`BRX`, `RET`, and `CALL` through a register). In the
+//! IR these are two operands. `BRX` may omit the number: its block operands then list the possible targets, and its register holds the
+//! target's distance in bytes from the function's first instruction.
 
 use oriole_ir::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{self as isa, Address, AddressPart, AddressRegister, Control, File, Opcode, Place, Symbol, Symbols, Target, Value};
 use smallvec::SmallVec;
 
-/// The machine instruction that an instruction of the IR is. `distance` says how far a block is from the end of the instruction.
+/// Returns the machine instruction for an IR instruction. `distance` gives the number of bytes from the end of the instruction to a block.
 ///
 /// # Panics
 ///
-/// On pseudo operations, which are no machine instructions.
+/// Panics on pseudo operations, which have no machine instruction.
 pub fn machine_instruction(function: &Function, inst: Inst, distance: &dyn Fn(Block) -> i64) -> isa::Instruction {
     let data = &function.insts[inst];
     let Some(opcode) = data.op.machine() else { panic!("{} is no machine instruction", data.op.mnemonic()) };
     translate(function, opcode, &data.modifiers, data.guard, function.operands(inst), distance)
 }
 
-/// Whether the word of an instruction depends on where it and other blocks stand.
+/// Returns whether the encoding of an instruction depends on the addresses of the instruction and of other blocks.
 pub fn depends_on_place(function: &Function, inst: Inst) -> bool {
     let names_block = |operand: &Operand| matches!(operand.kind, OperandKind::Block(_));
     function.insts[inst].is_machine(Opcode::BRX) || function.operands(inst).iter().any(names_block)
 }
 
-/// Whether the target has a form for an instruction as it stands; pseudo operations fit everywhere.
+/// Returns whether the target has an encoding form for an instruction. Pseudo operations always fit.
 pub fn fits(function: &Function, inst: Inst, target: Target) -> bool {
     let data = &function.insts[inst];
     let Some(opcode) = data.op.machine() else { return true };
     operands_fit(function, opcode, &data.modifiers, data.guard, function.operands(inst), target)
 }
 
-/// Whether the target has a form for an instruction with other operands than it has.
+/// Returns whether the target has an encoding form for an instruction with these modifiers, guard and operands.
 pub(crate) fn operands_fit(
     function: &Function,
     opcode: Opcode,
@@ -49,7 +50,7 @@ pub(crate) fn operands_fit(
     isa::find_form(&instruction, target).is_some()
 }
 
-/// The text of an instruction, for messages.
+/// Returns the text of an instruction for error messages.
 pub fn describe(function: &Function, inst: Inst) -> String {
     let data = &function.insts[inst];
     let mut text = data.op.mnemonic().to_owned();
@@ -103,6 +104,7 @@ fn describe_operand(function: &Function, operand: &Operand) -> String {
     text
 }
 
+/// Builds the machine instruction. Operands inside brackets are added to the address operand before them.
 pub(crate) fn translate(
     function: &Function,
     opcode: Opcode,
@@ -139,7 +141,7 @@ pub(crate) fn translate(
     }
 }
 
-/// The register of an operand, or one that it could have.
+/// Returns the register file and number of an operand, `None` as the number for the zero register. A value gets an example register.
 fn register(function: &Function, kind: OperandKind) -> Option<(File, Option<u16>)> {
     match kind {
         OperandKind::Value(Part { value, first, .. }) => {
@@ -152,7 +154,7 @@ fn register(function: &Function, kind: OperandKind) -> Option<(File, Option<u16>
     }
 }
 
-/// A register that is aligned for every width a value may have.
+/// Returns the number of an example register, aligned for every width that a value may have.
 fn example(file: File) -> u16 {
     match file {
         File::General | File::Uniform => 8,
@@ -170,6 +172,7 @@ fn translated_guard(function: &Function, guard: Guard) -> isa::Guard {
     }
 }
 
+/// Translates an operand outside brackets.
 fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64) -> isa::Operand {
     let value = match operand.kind {
         OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_) => {
@@ -200,6 +203,7 @@ fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64
     }
 }
 
+/// Adds a register or an offset to bracket number `bracket` of the last translated operand, which is an address.
 fn add_to_address(function: &Function, translated: &mut [isa::Operand], bracket: usize, operand: &Operand) {
     let Some(isa::Operand { value: Value::Address(address), .. }) = translated.last_mut() else { return };
     while address.parts.len() <= bracket {
@@ -218,7 +222,7 @@ fn add_to_address(function: &Function, translated: &mut [isa::Operand], bracket:
     part.offset = Some(part.offset.unwrap_or_default().wrapping_add(number));
 }
 
-/// The machine's text has modifiers of an address behind its last bracket.
+/// Moves the modifiers of an address to its last bracket, which is where the machine's text prints them.
 fn suffixes_behind_bracket(operand: &mut isa::Operand) {
     if let isa::Operand { value: Value::Address(address), suffixes, .. } = operand
         && let Some(last) = address.parts.last_mut()
@@ -227,7 +231,7 @@ fn suffixes_behind_bracket(operand: &mut isa::Operand) {
     }
 }
 
-/// Makes one operand of a register and the number behind it, where the machine has such operands.
+/// Joins a register and the number after it into one operand, for the opcodes that have such operands.
 fn join_register_and_number(opcode: Opcode, operands: &mut SmallVec<[isa::Operand; 6]>) {
     if !matches!(opcode, Opcode::BRX | Opcode::RET | Opcode::CALL) {
         return;

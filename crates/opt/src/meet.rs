@@ -1,11 +1,12 @@
-//! A block of their own for some of the ways into a block.
+//! Inserts a new block on some of the incoming edges of a block.
 
 use oriole_ir::{Block, Function, Op, Operand, OperandKind, Pseudo};
 use oriole_isa::{Opcode, Symbols};
 use smallvec::SmallVec;
 
-/// Makes some predecessors of a block meet in a new block in front of it. Phis are divided accordingly. The new block stands in the
-/// layout behind the last of these predecessors.
+/// Redirects the edges from `predecessors` to `block` through a new block, and returns the new block. The phis of `block` are split: the
+/// new block gets a phi for the operands of the redirected edges, unless these are all the same. The new block is placed after the last of
+/// the predecessors in the layout.
 pub(crate) fn meet_before(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
     let meeting = function.new_block();
     let is_chosen = |source: Block| predecessors.contains(&source);

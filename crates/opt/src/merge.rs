@@ -1,9 +1,19 @@
-//! Computes the same thing once: common subexpressions along the dominator tree.
+//! Common-subexpression elimination along the dominator tree.
 //!
-//! Two unguarded instructions without effect, with the same modifiers and sources, have the same results; the later one becomes a
-//! copy of the earlier one if that dominates it. Special registers and words of constant banks
-//! never change while a thread runs, so reading them counts as such. Bare
-//! constants are merged within a block only: they are cheaper to make again than to keep.
+//! Two unguarded instructions without side effects that have the same opcode, modifiers and sources compute the same results. The later one
+//! becomes a copy of the earlier one if the earlier one dominates it. Loads from a constant bank, and reads of special registers that are
+//! constant for a thread, count as free of side effects. Instructions that only load a constant are merged within a block only: recomputing
+//! the constant is cheaper than keeping it in a register across blocks.
+//!
+//! ```text
+//! %2 = IADD3 %0, %1, RZ              %2 = IADD3 %0, %1, RZ
+//! %3 = COPY %1             becomes   %3 = COPY %1
+//! %4 = IADD3 %0, %3, RZ              %4 = COPY %2             // %3 counts as %1, which it copies
+//! ```
+//!
+//! The dominator tree is walked in preorder with one hash table that keeps a single candidate per hash, so the cost is linear in the number
+//! of instructions. The table is not scoped: a candidate whose block does not dominate the current block is overwritten. A match may be
+//! missed for this reason; a wrong match cannot occur.
 
 use std::hash::{Hash, Hasher};
 
@@ -16,14 +26,14 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// What was merged.
+/// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Instructions that became copies.
+    /// Number of instructions that became copies.
     pub merged: usize,
 }
 
-/// Turns repeated computations into copies.
+/// Turns repeated computations of a function into copies.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let flow = ControlFlow::compute(function);
     let dominators = Dominators::compute(function, &flow);
@@ -36,15 +46,17 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     merger.stats
 }
 
+/// The state of the pass.
 struct Merger {
     definitions: Definitions,
-    /// By the hash of what it computes, the last instruction of each kind, and its block. One in a block that does not dominate the
-    /// current one is replaced, and so is one that only has the same hash.
+    /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the
+    /// current block, or if its computation differs and only the hash is the same.
     known: FxHashMap<u64, (Block, Inst)>,
     stats: Stats,
 }
 
 impl Merger {
+    /// Merges the instructions of one block. All dominators of the block must have been visited.
     fn block(&mut self, function: &mut Function, dominators: &Dominators, block: Block) {
         for at in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
@@ -52,6 +64,7 @@ impl Merger {
                 continue;
             }
             let hash = self.hash_of(function, inst);
+            // Constants are only reused within their block, to keep their live ranges short.
             let reaches = |home: Block| home == block || dominators.dominates(home, block) && !is_bare(function, inst);
             let known = self.known.get(&hash).filter(|known| reaches(known.0));
             match known.filter(|known| self.are_same(function, known.1, inst)) {
@@ -64,7 +77,7 @@ impl Merger {
         }
     }
 
-    /// A hash of what makes two instructions the same.
+    /// Hashes everything that [`Merger::are_same`] compares.
     fn hash_of(&self, function: &Function, inst: Inst) -> u64 {
         let mut hasher = FxHasher::default();
         let data = &function.insts[inst];
@@ -79,7 +92,7 @@ impl Merger {
         hasher.finish()
     }
 
-    /// Whether two instructions, which are pure, compute the same.
+    /// Returns whether two pure instructions compute the same results.
     fn are_same(&self, function: &Function, one: Inst, other: Inst) -> bool {
         let (first, second) = (&function.insts[one], &function.insts[other]);
         let (results, sources) = (function.results(one), function.sources(one));
@@ -92,7 +105,7 @@ impl Merger {
             && sources.iter().zip(other_sources).all(|(a, b)| self.seen(function, a) == self.seen(function, b))
     }
 
-    /// An operand; copies count as what they copy.
+    /// Returns the operand with a copy replaced by the value that it copies.
     fn seen(&self, function: &Function, operand: &Operand) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_all(function, part)), ..*operand },
@@ -101,7 +114,7 @@ impl Merger {
     }
 }
 
-/// Hashes an operand in few steps.
+/// Hashes an operand with few calls of the hasher.
 fn hash_operand(operand: &Operand, hasher: &mut FxHasher) {
     match operand.kind {
         OperandKind::Value(part) => {
@@ -120,12 +133,12 @@ fn hash_operand(operand: &Operand, hasher: &mut FxHasher) {
     operand.signs.hash(hasher);
 }
 
-/// What must agree about results: those that nobody wants stay unwanted.
+/// Returns the class of a result, or `None` for one that is not written. Equal computations must agree on it.
 fn result_class(function: &Function, result: &Operand) -> Option<Class> {
     result.value().map(|value| function.values[value])
 }
 
-/// Whether an instruction computes the same from the same sources every time, and nothing else.
+/// Returns whether an instruction has no side effects and always computes the same results from the same sources.
 fn is_pure(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_pure = match data.op {
@@ -145,7 +158,7 @@ fn is_pure(function: &Function, inst: Inst) -> bool {
     is_pure && data.guard.is_none() && function.defined(inst).next().is_some() && function.operands(inst).iter().all(is_plain)
 }
 
-/// Special registers that have one value as long as the thread runs.
+/// Returns whether an operand names a special register that is constant while the thread runs.
 fn is_constant_special(operand: &Operand) -> bool {
     let OperandKind::Name(name) = operand.kind else { return false };
     ["SR_TID.", "SR_CTAID.", "SR_NTID", "SR_LANEID", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_CgaCtaId"]
@@ -153,13 +166,13 @@ fn is_constant_special(operand: &Operand) -> bool {
         .any(|constant| name.spelling().starts_with(constant))
 }
 
-/// Whether an instruction only brings a constant into a register.
+/// Returns whether an instruction only loads a constant into a register.
 fn is_bare(function: &Function, inst: Inst) -> bool {
     let is_move = matches!(function.insts[inst].op, Op::Machine(Opcode::MOV | Opcode::UMOV | Opcode::LDC));
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }
 
-/// Makes an instruction a copy of an earlier one's results.
+/// Turns an instruction into a copy of the results of an earlier one. Results that are not written get no copy.
 fn make_copy(function: &mut Function, inst: Inst, earlier: Inst) {
     let pairs: SmallVec<[(Operand, Operand); 3]> = function
         .results(inst)

@@ -1,10 +1,10 @@
-//! Rewriting blocks: new instructions in front of others.
+//! Helpers for rewriting: editable copies of instructions, and lists of new instructions to insert before an instruction.
 
 use oriole_ir::{Class, Function, Inst, Location, Op, Operand, OperandKind, Part, Pseudo, Role};
 use oriole_isa::{File, Opcode, Symbol, Symbols};
 use smallvec::SmallVec;
 
-/// An instruction while it is being changed.
+/// An editable copy of a machine instruction, not yet stored in the function.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) opcode: Opcode,
@@ -14,21 +14,21 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// A copy of a machine instruction.
+    /// Copies a machine instruction.
     pub(crate) fn of(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();
         Draft { opcode, modifiers: data.modifiers.clone(), operands, result_count: data.result_count() }
     }
 
-    /// Makes an instruction what the draft says.
+    /// Overwrites `inst` with the draft.
     pub(crate) fn store(self, function: &mut Function, inst: Inst) {
         function.insts[inst].op = Op::Machine(self.opcode);
         function.insts[inst].modifiers = self.modifiers;
         function.set_operands(inst, &self.operands, self.result_count);
     }
 
-    /// Positions of plain sources, as the machine counts them.
+    /// Returns the operand positions of the plain sources, in the order in which the machine numbers them.
     pub(crate) fn plain_sources(&self) -> SmallVec<[usize; 6]> {
         (self.result_count..self.operands.len()).filter(|&at| self.operands[at].role == Role::Plain).collect()
     }
@@ -38,13 +38,14 @@ impl Draft {
     }
 }
 
-/// New instructions that will stand in front of one.
+/// New instructions to insert before an instruction, in order. All get the source location of that instruction.
 pub(crate) struct Prelude {
     location: Location,
     pub(crate) insts: SmallVec<[Inst; 4]>,
 }
 
 impl Prelude {
+    /// Starts an empty list for the given instruction.
     pub(crate) fn before(function: &Function, inst: Inst) -> Prelude {
         Prelude { location: function.insts[inst].location, insts: SmallVec::new() }
     }
@@ -56,7 +57,7 @@ impl Prelude {
         self.insts.push(inst);
     }
 
-    /// Appends an instruction whose only result is a new value.
+    /// Appends an instruction whose only result is a new value; returns that value as an operand.
     pub(crate) fn define(
         &mut self,
         function: &mut Function,
@@ -72,7 +73,7 @@ impl Prelude {
         result
     }
 
-    /// One value from parts; a single part stays as it is.
+    /// Appends a pack of several parts into one new value and returns that value. A single part is returned as it is.
     pub(crate) fn pack(&mut self, function: &mut Function, file: File, parts: &[Operand]) -> Operand {
         if let [single] = parts {
             return *single;
@@ -85,7 +86,7 @@ impl Prelude {
     }
 }
 
-/// The register file of an operand that is a register.
+/// Returns the register file of an operand, or `None` if the operand is not a register.
 pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<File> {
     match operand.kind {
         OperandKind::Value(part) => Some(function.values[part.value].file),
@@ -94,7 +95,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<File> {
     }
 }
 
-/// One register of a part.
+/// Returns the single register `number` of a part.
 pub(crate) fn piece(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }

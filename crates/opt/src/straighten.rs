@@ -1,16 +1,18 @@
-//! Joins blocks that always follow each other.
+//! Merges blocks that always execute one after the other.
 //!
-//! Selection starts a new block behind everything that might branch, whether it does or not; PTX has labels that nobody jumps to. What
-//! looks at blocks one by one (merging of equal expressions, scheduling) sees more when such blocks are one. A block is appended to
-//! the one before it if that ends with a plain branch to it and nothing else names it. Its phis have one operand then and become copies.
+//! Instruction selection starts a new block after every instruction that may branch, and at every PTX label, whether or not a branch goes
+//! there. Passes that work on one block at a time (common subexpressions, scheduling) find more in longer blocks. A block is appended to
+//! its predecessor if the predecessor ends with an unconditional branch to it and nothing else refers to it. Its phis then have one operand
+//! and become copies. The cost is linear in the size of the function.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Target};
 use oriole_isa::Opcode;
 use oriole_support::{Index, IndexVec};
 use smallvec::SmallVec;
 
-/// Joins blocks. Returns how many are gone.
+/// Merges blocks. Returns the number of blocks removed.
 pub fn run(function: &mut Function, _target: Target) -> usize {
+    // Number of references to each block by non-phi instructions. The entry has one more, so that it is never appended to another block.
     let mut mentions: IndexVec<Block, u32> = IndexVec::filled(function.blocks.len(), 0);
     mentions[function.entry()] += 1;
     for &block in &function.layout {
@@ -22,7 +24,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
             }
         }
     }
-    // The block that each block became a part of.
+    // The block that each block was merged into; the block itself if it was not merged.
     let mut place: IndexVec<Block, Block> = IndexVec::filled(function.blocks.len(), function.entry());
     function.blocks.indices().for_each(|block| place[block] = block);
     let mut joined = 0;
@@ -36,6 +38,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
                 break;
             }
             let tail = std::mem::take(&mut function.blocks[next].insts);
+            // The branch at the end of `block` is replaced by the instructions of `next`.
             function.blocks[block].insts.pop();
             function.blocks[block].insts.extend(tail);
             place[next] = block;
@@ -49,7 +52,7 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     joined
 }
 
-/// The block that follows, if the block ends with a branch without conditions.
+/// Returns the target of the unconditional branch that ends a block, or `None` if the block ends otherwise.
 fn only_successor(function: &Function, block: Block) -> Option<Block> {
     let [branch] = function.terminators(block) else { return None };
     let data = &function.insts[*branch];
@@ -62,7 +65,7 @@ fn only_successor(function: &Function, block: Block) -> Option<Block> {
     }
 }
 
-/// Makes copies of phis with one operand. Does nothing and says so if one is undefined.
+/// Turns phis with one operand into copies. Returns false and changes nothing if an operand is not a value.
 fn phis_to_copies(function: &mut Function, block: Block) -> bool {
     let phis: SmallVec<[Inst; 8]> = function.phis(block).iter().copied().collect();
     let is_simple = |inst: &Inst| matches!(function.sources(*inst), [source, _] if matches!(source.kind, OperandKind::Value(_)));
@@ -77,10 +80,10 @@ fn phis_to_copies(function: &mut Function, block: Block) -> bool {
     true
 }
 
-/// Phis name the block that an operand comes from: those that are gone are now parts of others.
+/// Updates the predecessor blocks named in phis: a merged block is replaced by the block that now contains it.
 fn rename_in_phis(function: &mut Function, place: &mut IndexVec<Block, Block>) {
     for number in 0..place.len() {
-        // A block joins one that may itself have joined another before; following the chain once shortens it for all behind.
+        // A block may be merged into one that was itself merged later. Path compression, as in union-find, keeps the chains short.
         let mut root = Block::new(number);
         while place[root] != root {
             root = place[root];

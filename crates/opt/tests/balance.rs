@@ -1,10 +1,10 @@
-//! Sums and shifts that move to the unit for multiplication.
+//! Tests of moving additions and shifts from the integer unit to the multiply unit.
 
 use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
 use oriole_isa::{encode, print};
 use oriole_opt::{balance, machine};
 
-/// A block of logic operations, sums and shifts on unknown values; its text after balancing.
+/// Builds a block of the given instructions on unknown values and returns the mnemonics after balancing.
 fn balanced(target: &str, lines: &[&str]) -> Vec<String> {
     let target = Target::parse(target).unwrap();
     let mut function = Function::new("test", FunctionKind::Kernel);
@@ -42,7 +42,7 @@ fn half_of_the_work_moves() {
     assert_eq!(balanced("sm_80", &[LOGIC, SUM, LOGIC, SUM]), ["LOP3.LUT", "IMAD.IADD", "LOP3.LUT", "IMAD.IADD"]);
     assert_eq!(balanced("sm_90a", &[SUM_WITH_NUMBER, LOGIC]), ["VIADD", "LOP3.LUT"]);
     assert_eq!(balanced("sm_90a", &[SHIFT, LOGIC]), ["IMAD.SHL.U32", "LOP3.LUT"]);
-    // Four sums: two are enough, evenly spread.
+    // Moving two of four sums balances the units; the moved ones are spread evenly.
     assert_eq!(balanced("sm_90a", &[SUM; 4]), ["IADD3", "VIADD", "IADD3", "VIADD"]);
 }
 
@@ -55,8 +55,8 @@ fn what_has_to_stay_stays() {
     assert_eq!(balanced("sm_90a", &[with_carry, LOGIC, three, LOGIC]), ["IADD3", "LOP3.LUT", "IADD3", "LOP3.LUT"]);
     let right = "SHF.R.U32.HI $, RZ, 0x5, {}";
     assert_eq!(balanced("sm_90a", &[right, LOGIC]), ["SHF.R.U32.HI", "LOP3.LUT"]);
-    // A product has one place for a number, and the factor 1 takes it.
+    // `IMAD` takes one immediate, and the factor 1 needs it.
     assert_eq!(balanced("sm_80", &[SUM_WITH_NUMBER, LOGIC]), ["IADD3", "LOP3.LUT"]);
-    // There both units add.
+    // On this target both units add, so nothing moves.
     assert_eq!(balanced("sm_120a", &[LOGIC, SUM]), ["LOP3.LUT", "IADD3"]);
 }

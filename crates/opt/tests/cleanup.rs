@@ -1,4 +1,4 @@
-//! Folding, forwarding, merging and dead code, on small functions.
+//! Tests of constant folding, copy propagation, common subexpressions and dead-code elimination on small functions.
 
 use oriole_ir::{Builder, Class, Function, FunctionKind, Op, Operand, Pseudo, Target};
 use oriole_isa::{encode, print};
@@ -8,6 +8,7 @@ fn target(name: &str) -> Target {
     Target::parse(name).unwrap()
 }
 
+/// A function under construction.
 struct Test {
     builder: Builder,
     inputs: Vec<Operand>,
@@ -20,7 +21,7 @@ impl Test {
         Test { builder: Builder::new(function), inputs: Vec::new() }
     }
 
-    /// A value that nothing is known about.
+    /// Returns a new value with unknown content.
     fn input(&mut self, class: Class) -> Operand {
         let value = self.builder.value(class);
         let whole = self.builder.whole(value);
@@ -28,15 +29,17 @@ impl Test {
         whole
     }
 
+    /// Returns the first register of a pair.
     fn low(&self, pair: Operand) -> Operand {
         self.builder.part(pair.value().unwrap(), 0, 1)
     }
 
+    /// Returns the second register of a pair.
     fn high(&self, pair: Operand) -> Operand {
         self.builder.part(pair.value().unwrap(), 1, 1)
     }
 
-    /// The text after all passes; each value is shown as its number behind the example register.
+    /// Returns the machine text of the function after all passes. Values print as example registers.
     fn optimized(mut self, name: &str) -> Vec<String> {
         self.builder.emit("EXIT", &[]);
         let mut function = self.builder.function;
@@ -66,7 +69,7 @@ impl Test {
     }
 }
 
-/// A load of a 64-bit kernel parameter, as selection writes it.
+/// Loads a 64-bit kernel parameter, with the instructions that selection emits.
 fn parameter(test: &mut Test, offset: u32) -> Operand {
     let b = &mut test.builder;
     let low = b.define(Class::R, "MOV $, c[0x0][{}]", &[offset.into()]);
@@ -74,6 +77,7 @@ fn parameter(test: &mut Test, offset: u32) -> Operand {
     b.pack(Class::R2, &[low, high])
 }
 
+/// Stores a value to global memory.
 fn store(test: &mut Test, address: Operand, value: Operand) {
     let descriptor = test.input(Class::UR2);
     test.builder.emit("STG.E desc[{}][{}.64], {}", &[descriptor, address, value]);
@@ -104,7 +108,7 @@ fn wide_addends_and_doubles_come_from_the_constant_bank() {
     let product = test.builder.define(Class::R2, "DMUL $, {}, {}", &[scale, d]);
     let descriptor = test.input(Class::UR2);
     test.builder.emit("STG.E.64 desc[{}][{}.64], {}", &[descriptor, address, product]);
-    // Only one operand of the product can be no register.
+    // At most one operand of the multiply-add can be a non-register.
     let texts = test.optimized("sm_80");
     assert_eq!(texts.last().unwrap(), "STG.E.64 [R8.64], R8");
     assert!(texts.contains(&"DMUL R8, R8, c[0x0][0x218]".to_owned()), "{texts:?}");
@@ -156,6 +160,7 @@ fn exact_sums_go_into_offsets() {
     assert_eq!(test.optimized("sm_90"), ["LDG.E R8, desc[UR8][R8.64+-0xc]", "STG.E desc[UR8][R8.64], R8"]);
 }
 
+/// Without a carry into the upper half, the sum of the lower half is not a 64-bit sum and must not become an offset.
 #[test]
 fn a_lower_sum_that_may_wrap_stays() {
     let mut test = Test::new();
@@ -249,6 +254,7 @@ fn unwanted_results_and_dead_loads_go() {
     );
 }
 
+/// `x - 0` writes a carry of 1 and `x + 0` a carry of 0, so the sign of the zero must stay.
 #[test]
 fn subtracting_zero_still_carries() {
     let mut test = Test::new();
@@ -282,7 +288,7 @@ fn fused_products_are_counted() {
     assert_eq!(fuse::run(&mut function, target("sm_90")).fused, 0, "nothing is left to fuse");
 }
 
-/// The words of a wide copy of a number or of the constant bank are known one by one.
+/// In a 64-bit copy of a number or of a constant-bank pair, each 32-bit word is known.
 #[test]
 fn each_word_of_a_wide_copy_is_known() {
     let mut test = Test::new();
@@ -305,7 +311,7 @@ fn each_word_of_a_wide_copy_is_known() {
     assert_eq!(sums, expected);
 }
 
-/// The negative of -2^31 is no 32-bit number, so x - -2^31 saturates and x + -2^31 must not take its place.
+/// -2^31 has no negative in 32 bits, so the saturating difference `x - -2^31` must not become the sum `x + -2^31`.
 #[test]
 fn a_saturated_difference_with_the_least_number_stays_a_difference() {
     for (number, expected) in [(0x8000_0000_u32, "VIADD.S32.ISAT R8, R8, -R8"), (5, "VIADD.S32.ISAT R8, R8, 0xfffffffb")] {

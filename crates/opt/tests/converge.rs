@@ -1,4 +1,4 @@
-//! Convergence barriers: known shapes, and warps that walk through random graphs.
+//! Tests of convergence barriers: small graphs with known placements, and simulated warps on random graphs.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ fn target(name: &str) -> Target {
     Target::parse(name).unwrap()
 }
 
-/// A function from the successors of each block: none exits, one branches, two branch where a fresh predicate holds.
+/// Builds a function from the successors of each block. A block without successors exits, a block with one branches to it, and a block with
+/// two branches on a predicate of its own.
 fn graph(edges: &[&[usize]]) -> Function {
     let mut function = Function::new("graph", FunctionKind::Kernel);
     function.is_ssa = true;
@@ -39,7 +40,7 @@ fn graph(edges: &[&[usize]]) -> Function {
     builder.function
 }
 
-/// `BSSY` and `BSYNC` of each block, and its successors, by position in the layout.
+/// Describes each block by its `BSSY` ("set for") and `BSYNC` ("wait") and its successors, as positions in the layout.
 fn shape(function: &Function) -> Vec<String> {
     let name = |block: Block| function.layout.iter().position(|&other| other == block).unwrap();
     function
@@ -62,6 +63,7 @@ fn shape(function: &Function) -> Vec<String> {
         .collect()
 }
 
+/// Runs the pass on a graph.
 fn converged(edges: &[&[usize]]) -> (Vec<String>, converge::Stats) {
     let mut function = graph(edges);
     let stats = converge::run(&mut function, target("sm_90"), &|_| false);
@@ -83,7 +85,7 @@ fn threads_wait_behind_a_loop() {
 
 #[test]
 fn two_ways_out_of_a_loop_meet_behind_it() {
-    // 1: loop, may break to 5; 2..3: condition inside; 4: latch, leaves to 6; 7: both ways meet.
+    // 1: loop header, may break to 5; 2 and 3: condition inside the loop; 4: latch, leaves to 6; 7: the two exits meet.
     let (shape, stats) = converged(&[&[1], &[5, 2], &[3, 4], &[4], &[1, 6], &[7], &[7], &[]]);
     assert_eq!(shape, ["set for 9 1", "6,2", "set for 5 3,4", "4", "wait 5", "1,7", "8", "8", "wait 9", ""]);
     assert_eq!(stats.barriers, 2);
@@ -91,9 +93,9 @@ fn two_ways_out_of_a_loop_meet_behind_it() {
 
 #[test]
 fn ways_that_meet_at_the_header_of_a_loop_meet_before_it() {
-    // 0 branches around 1; both go to the loop 2. Block 3 goes back from two places.
+    // 0 branches around 1, and both paths reach the loop header 2. The loop has two back edges, from 3 and 4.
     let (shape, stats) = converged(&[&[1, 2], &[2], &[3, 5], &[2, 4], &[2], &[]]);
-    // The new blocks: 2 enters the loop, 7 goes round.
+    // The pass adds a block for the edges that enter the loop and one for the back edges.
     assert_eq!(stats.barriers, 3, "{shape:?}");
     assert_eq!(stats.skipped, 0, "{shape:?}");
 }
@@ -135,7 +137,7 @@ fn threads_do_not_wait_to_end_together() {
 #[test]
 fn deep_nests_leave_the_outermost_out() {
     let depth = 20;
-    // Block 2i branches to the next condition or past its own; the conditions close in reverse order.
+    // Block `level` branches to the next condition or to the end of its own; the conditions end in reverse order.
     let mut edges: Vec<Vec<usize>> = Vec::new();
     for level in 0..depth {
         edges.push(vec![level + 1, 2 * depth - level]);
@@ -149,7 +151,7 @@ fn deep_nests_leave_the_outermost_out() {
     assert_eq!((stats.barriers, stats.skipped), (converge::NESTING_AT_MOST, depth - converge::NESTING_AT_MOST));
 }
 
-/// Numbers that look random, the same in every run.
+/// A deterministic xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -161,18 +163,18 @@ impl Random {
     }
 }
 
-/// Threads that are at the same instruction together.
+/// Threads of a warp that execute together, and their next instruction.
 struct Group {
     threads: Vec<usize>,
     block: Block,
     at: usize,
 }
 
-/// A warp of threads that choose their ways at random.
+/// A simulated warp whose threads take each branch at random.
 struct Warp<'f> {
     function: &'f Function,
     groups: Vec<Group>,
-    /// For each thread the barriers it has set: which, and with which threads.
+    /// For each thread, the barriers that it has set, with the threads that were active then.
     set: Vec<Vec<(oriole_ir::Value, Vec<usize>)>>,
     exited: BTreeSet<usize>,
 }
@@ -180,13 +182,14 @@ struct Warp<'f> {
 const THREADS: usize = 5;
 
 impl Warp<'_> {
+    /// Returns the barrier that a group waits on, if its next instruction is a `BSYNC`.
     fn barrier(&self, group: &Group) -> Option<oriole_ir::Value> {
         let inst = self.function.blocks[group.block].insts[group.at];
         let is_wait = self.function.insts[inst].is_machine(Opcode::BSYNC);
         is_wait.then(|| self.function.operands(inst)[0].value().unwrap())
     }
 
-    /// Whether a group waits for threads that are elsewhere.
+    /// Returns whether a group waits for threads that have not arrived at its barrier.
     fn is_blocked(&self, group: &Group) -> bool {
         let Some(barrier) = self.barrier(group) else { return false };
         let Some((_, mask)) = self.set[group.threads[0]].iter().find(|entry| entry.0 == barrier) else {
@@ -202,7 +205,7 @@ impl Warp<'_> {
         !mask.iter().all(|thread| self.exited.contains(thread) || waiting.contains(thread))
     }
 
-    /// One instruction of a group that is not blocked.
+    /// Executes one instruction of a group that is not blocked.
     fn step(&mut self, random: &mut Random, number: usize) {
         let mut group = self.groups.swap_remove(number);
         let inst = self.function.blocks[group.block].insts[group.at];

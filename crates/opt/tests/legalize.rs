@@ -1,4 +1,4 @@
-//! Legalization against what ptxas 13.0.88 writes for the same things on each target, and against the contest for many shapes.
+//! Tests of legalization: expected text as ptxas 13.0.88 writes it on each target, and many shapes that must get an encoding form.
 
 use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
 use oriole_isa::{encode, print};
@@ -12,7 +12,7 @@ fn function() -> Builder {
     Builder::new(Function::new("test", FunctionKind::Kernel))
 }
 
-/// The machine text of all instructions; values that have no register print as the example registers.
+/// Returns the machine text of all instructions. Values without a register print as the example registers.
 fn texts(function: &Function, target: Target) -> Vec<String> {
     let mut texts = Vec::new();
     for &block in &function.layout {
@@ -29,6 +29,7 @@ fn texts(function: &Function, target: Target) -> Vec<String> {
     texts
 }
 
+/// Returns the machine text of the instructions that `write` builds, after legalization.
 fn legalized(target: Target, write: impl Fn(&mut Builder)) -> Vec<String> {
     let mut builder = function();
     write(&mut builder);
@@ -37,6 +38,7 @@ fn legalized(target: Target, write: impl Fn(&mut Builder)) -> Vec<String> {
     texts(&function, target)
 }
 
+/// Values of each kind to use as operands.
 struct Inputs {
     r: Operand,
     s: Operand,
@@ -168,7 +170,7 @@ fn operands_go_where_a_form_takes_them() {
             write(b, i);
         })
     };
-    // The immediate belongs into the second place.
+    // The immediate must be the second source.
     assert_eq!(one(&|b, i| _ = b.define(Class::R, "IADD3 $, {}, {}, RZ", &[5.into(), i.r])), ["IADD3 R8, R8, 0x5, RZ"]);
     assert_eq!(
         one(&|b, i| _ = b.define(Class::P, "ISETP.LT.AND $, PT, {}, {}, PT", &[5.into(), i.r])),
@@ -179,7 +181,7 @@ fn operands_go_where_a_form_takes_them() {
         one(&|b, i| _ = b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0x30, !PT", &[0xff.into(), i.r])),
         ["LOP3.LUT R8, R8, 0xff, RZ, 0xc, !PT"]
     );
-    // Only one operand may be something else than a register.
+    // At most one operand may be a non-register.
     assert_eq!(
         one(&|b, _| _ = b.define(Class::R, "IADD3 $, {}, c[0x0][{}], RZ", &[5.into(), 0x210.into()])),
         ["MOV R8, 0x5", "IADD3 R8, R8, c[0x0][0x210], RZ"]
@@ -188,9 +190,9 @@ fn operands_go_where_a_form_takes_them() {
         one(&|b, _| _ = b.define(Class::R2, "DADD $, c[0x0][{}], {}", &[0x210.into(), 0x3ff0_0000.into()])),
         ["MOV R8, c[0x0][0x210]", "MOV R8, c[0x0][0x214]", "PACK", "DADD R8, R8, 1"]
     );
-    // A sign that the form does not have.
+    // The form has no negation for this operand.
     assert_eq!(one(&|b, i| _ = b.define(Class::R, "IMAD $, -{}, {}, RZ", &[i.r, i.s])), ["IADD3 R8, -R8, RZ, RZ", "IMAD R8, R8, R8, RZ"]);
-    // Zero needs no move.
+    // Zero needs no move because the zero register holds it.
     assert_eq!(one(&|b, i| _ = b.emit("STS [{}], {}", &[i.r, 0.into()])), ["STS [R8], RZ"]);
 }
 
@@ -231,7 +233,7 @@ fn later_targets_name_predicates_and_load_constants() {
     );
 }
 
-/// Shapes that selection writes, with every kind of operand in every place.
+/// The shapes that instruction selection emits, with every kind of operand in every position.
 #[test]
 fn every_shape_becomes_legal_on_every_target() {
     let templates = [
@@ -300,7 +302,7 @@ fn what_cannot_be_repaired_is_named() {
     assert!(error.message.contains("REDUX.SUM") && error.message.contains("sm_75"), "{error}");
 }
 
-/// All values print as one register, so the text does not show which one the address reads.
+/// All values print as the same register, so this test checks the operands instead of the text.
 #[test]
 fn the_sum_of_base_and_offset_is_the_new_base() {
     let mut b = function();
@@ -314,7 +316,7 @@ fn the_sum_of_base_and_offset_is_the_new_base() {
     assert!(function.sources(load).iter().all(|source| source.value() != i.r.value()));
 }
 
-/// A number of 64 bits is stored as 128 bits with an upper half of zeros.
+/// A 64-bit number that is stored as 128 bits gets an upper half of zeros.
 #[test]
 fn a_number_fills_a_wide_store_with_zeros() {
     let texts = legalized(target("sm_90"), |b| {

@@ -1,4 +1,7 @@
-//! From the parts of a module to a [`Cubin`].
+//! Assembles a [`Cubin`] from the parts of a module.
+//!
+//! Sections and symbols are first listed as roles, in ptxas' order. Then every role has an index, and headers and contents are generated
+//! with these indices.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,12 +25,13 @@ use crate::relocation::{Relocation, RelocationType};
 use crate::section::{Content, Section, TextInfo};
 use crate::target::{Flags, Style, Variant};
 
-/// `.nv.rel.action` of every executable file for Turing to Ada.
+/// Content of `.nv.rel.action` in every executable file for Turing to Ada.
 const RELOCATION_ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 0x05, 0x36];
 
-/// What relocates the start of an FDE in a Mercury twin, seen in every file.
+/// Relocation type of the start address of an FDE in a Mercury section; the same in every file seen.
 const MERCURY_FRAME_RELOCATION: RelocationType = RelocationType(0x1003d);
 
+/// Builds the file.
 pub(super) fn assemble(module: &Module) -> Result<Cubin> {
     module.check()?;
     let maker = Maker::new(module);
@@ -52,7 +56,7 @@ pub(super) fn assemble(module: &Module) -> Result<Cubin> {
 }
 
 impl Module {
-    /// Refuses what cannot be built.
+    /// Rejects modules that cannot be built.
     fn check(&self) -> Result<()> {
         if matches!(self.file_type, FileType::Other(_)) {
             return Err(Error::new("only executable and relocatable files are built"));
@@ -83,19 +87,23 @@ impl Module {
     }
 }
 
+/// The indices of all sections and symbols of the file under construction.
 pub(super) struct Maker<'a> {
     pub module: &'a Module,
     pub symbols: Vec<SymbolRole>,
+    /// Sections in file order.
     roles: Vec<Role>,
+    /// Relocation sections.
     groups: Vec<Group>,
     group_indices: HashMap<(Patched, Addends), usize>,
     prototypes: Prototypes,
     section_indices: HashMap<Role, u32>,
     symbol_indices: HashMap<SymbolRole, u32>,
+    /// Indices of the symbols by name.
     named: HashMap<String, u32>,
 }
 
-/// The index of each role, for lookup.
+/// Returns the index of each role.
 fn numbered<R: Copy + Eq + Hash>(roles: &[R]) -> HashMap<R, u32> {
     roles.iter().zip(0..).map(|(&role, index)| (role, index)).collect()
 }
@@ -117,16 +125,17 @@ impl Maker<'_> {
         Maker { module, symbols, roles, groups, group_indices, prototypes, section_indices, symbol_indices, named }
     }
 
-    /// Index of a section; 0 if the file does not have it.
+    /// Returns the index of a section; 0 if the file does not have it.
     pub(super) fn index(&self, role: Role) -> u32 {
         self.section_indices.get(&role).copied().unwrap_or(0)
     }
 
+    /// Returns the index of a symbol; 0 if the file does not have it.
     pub(super) fn symbol_index(&self, role: SymbolRole) -> u32 {
         self.symbol_indices.get(&role).copied().unwrap_or(0)
     }
 
-    /// Index of the symbol that somebody refers to by name. No name is no symbol: some relocations need none.
+    /// Returns the index of the symbol with this name. The empty name stands for no symbol, which some relocations need.
     pub(super) fn find(&self, name: &str) -> Result<u32> {
         if name.is_empty() {
             return Ok(0);
@@ -135,10 +144,12 @@ impl Maker<'_> {
         self.named.get(name).copied().ok_or_else(missing)
     }
 
+    /// Returns the index of the symbol of function `k`.
     fn function(&self, k: usize) -> u32 {
         self.symbol_index(SymbolRole::Function(k))
     }
 
+    /// Returns a section with header and content.
     fn section(&self, role: Role) -> Result<Section> {
         let shape = role.shape(self.module.target.style, self.module.is_relocatable());
         let alignment = match role {
@@ -156,6 +167,7 @@ impl Maker<'_> {
         Ok(section)
     }
 
+    /// Returns `sh_link` and `sh_info` of a section.
     fn link_and_info(&self, role: Role) -> (u32, u32) {
         let symbols = self.index(Role::Symbols);
         let mercury = self.index(Role::MercurySymbols);
@@ -180,6 +192,7 @@ impl Maker<'_> {
         }
     }
 
+    /// Returns the content of a section.
     fn content(&self, role: Role) -> Result<Content> {
         let module = self.module;
         let style = module.target.style;
@@ -238,7 +251,7 @@ impl Maker<'_> {
         })
     }
 
-    /// The variables of a section.
+    /// Returns the variables of a section.
     fn variables(&self, role: Role) -> impl Iterator<Item = &Variable> {
         self.module.variables.iter().filter(move |variable| variable.home.role() == Some(role))
     }
@@ -247,6 +260,7 @@ impl Maker<'_> {
         self.variables(role).map(|variable| variable.alignment).max().unwrap_or(1)
     }
 
+    /// Returns the initial values of all variables of a section.
     fn initial_values(&self, role: Role) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         for variable in self.variables(role) {
@@ -272,7 +286,7 @@ impl Maker<'_> {
         frame::encode(capsules.map(|capsule| (0, &capsule.frame)), MERCURY_UNIT, false)
     }
 
-    /// Last function first.
+    /// Returns the relocations of the Mercury frames, last function first.
     fn mercury_frame_relocations(&self) -> Vec<Relocation> {
         let relocation = |(k, places): (usize, frame::Places)| Relocation {
             offset: places.address,
@@ -283,7 +297,7 @@ impl Maker<'_> {
         self.mercury_frames().places.into_iter().enumerate().rev().map(relocation).collect()
     }
 
-    /// With symbols as numbers, last first.
+    /// Returns the relocations of a group with symbols as indices, the last one first.
     fn resolve(&self, group: &Group) -> Result<Vec<Relocation>> {
         let mut list = Vec::with_capacity(group.patches.len());
         for patch in group.patches.iter().rev() {
@@ -297,8 +311,8 @@ impl Maker<'_> {
         Ok(list)
     }
 
-    /// Registers and frames of the last function first, then stacks of the first kernel first. In relocatable files the
-    /// linker works out the stacks.
+    /// Returns the attributes of `.nv.info`: registers and frames from the last function to the first, then stacks from the first kernel to
+    /// the last. In relocatable files the linker computes the stacks.
     fn module_attributes(&self) -> Vec<Attribute> {
         let module = self.module;
         let mut list = Vec::new();
@@ -322,6 +336,7 @@ impl Maker<'_> {
         list
     }
 
+    /// Returns the attributes of a function, with symbol indices filled in.
     fn function_attributes(&self, k: usize) -> Result<Vec<Attribute>> {
         let function = &self.module.functions[k];
         let mut attributes = function.attributes.clone();
@@ -339,7 +354,7 @@ impl Maker<'_> {
         Ok(attributes)
     }
 
-    /// `.nv.prototype`: a symbol and the place of a text in `.strtab`.
+    /// Returns the content of `.nv.prototype`: pairs of a symbol and the offset of a prototype in `.strtab`.
     fn prototype_pairs(&self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         for (name, text) in self.module.prototyped() {
@@ -349,6 +364,7 @@ impl Maker<'_> {
         Ok(out)
     }
 
+    /// Returns the attributes of `.nv.compat`.
     fn compat(&self) -> Vec<CompatAttribute> {
         let target = self.module.target;
         let words: Vec<u8> = [target.fastpath_finalize, 0].into_iter().flat_map(u32::to_le_bytes).collect();
@@ -369,6 +385,7 @@ impl Maker<'_> {
         .into()
     }
 
+    /// Returns the order of the parts in the file.
     fn layout(&self) -> Vec<Piece> {
         let names = self.index(Role::SectionNames) as usize;
         let room = self.module.room_for_names();
@@ -386,7 +403,7 @@ impl Maker<'_> {
 }
 
 impl Module {
-    /// The frames of all functions, each followed by those of its subroutines: function, offset, frame.
+    /// Returns the frames of all functions, each followed by those of its subroutines: function, offset in its code, frame.
     pub(super) fn frames(&self) -> Vec<(usize, u64, &Frame)> {
         let mut list = Vec::new();
         for (k, function) in self.functions.iter().enumerate() {
@@ -397,6 +414,7 @@ impl Module {
         list
     }
 
+    /// Encodes `.debug_frame`.
     pub(super) fn encode_frames(&self) -> frame::Encoded {
         frame::encode(self.frames().into_iter().map(|(_, offset, frame)| (offset, frame)), SASS_UNIT, self.is_relocatable())
     }

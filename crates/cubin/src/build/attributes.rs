@@ -1,12 +1,12 @@
-//! The attributes that a function needs, in the order in which ptxas writes them.
+//! The attributes of a function, in the order in which ptxas writes them.
 
 use crate::info::{Attribute, Code, Parameter, ParameterBank, ParameterV2, Value};
 use crate::target::{SMALL_PARAMETER_BYTES, Style, Target};
 
-/// Version of the CUDA API, ten times: `EIATTR_CUDA_API_VERSION`.
+/// Ten times the version of the CUDA API, for `EIATTR_CUDA_API_VERSION`.
 pub const API_VERSION: u32 = 130;
 
-/// Order on Turing to Ada. No two attributes were seen the other way round in the cubins of the corpus.
+/// Order on Turing to Ada. No file of the corpus has two attributes in the opposite order.
 const AMPERE: &[Code] = &[
     Code::SW_WAR,
     Code::CUDA_API_VERSION,
@@ -73,7 +73,7 @@ const HOPPER: &[Code] = &[
     Code::SW_WAR,
 ];
 
-/// Where an attribute stands among those of a function.
+/// Returns the position of an attribute in the order of a target; unknown attributes come last.
 pub(super) fn rank(target: &Target, code: Code) -> usize {
     let order = match target.style {
         Style::Ampere => AMPERE,
@@ -82,11 +82,10 @@ pub(super) fn rank(target: &Target, code: Code) -> usize {
     order.iter().position(|&other| other == code).unwrap_or(order.len())
 }
 
-/// What every kernel has, and what follows from its parameters; the rest is `extra`. In ptxas' order.
+/// Returns the attributes of a kernel, in ptxas' order: those that every kernel has, those that follow from its parameters, and `extra`.
 ///
-/// `parameters` come in the order of declaration. What is in `extra` takes the place of what is usual, for example
-/// `EIATTR_MAXREG_COUNT` of a kernel with `.maxnreg`. The builder fills in the symbol of `EIATTR_PARAM_CBANK` and adds
-/// `EIATTR_EXTERNS`.
+/// `parameters` are in the order of declaration. An attribute in `extra` replaces the default one with the same code, for example
+/// `EIATTR_MAXREG_COUNT` of a kernel with `.maxnreg`. The builder fills in the symbol of `EIATTR_PARAM_CBANK` and adds `EIATTR_EXTERNS`.
 pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<Attribute>) -> Vec<Attribute> {
     let mut list = vec![Attribute::new(Code::MAXREG_COUNT, Value::Half(NO_LIMIT))];
     if target.reserved_variable.is_some() {
@@ -100,14 +99,14 @@ pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<A
         let bank = ParameterBank { symbol: 0, offset: target.style.parameter_base(size), size };
         list.push(Attribute::new(Code::PARAM_CBANK, Value::ParameterBank(bank)));
         list.push(Attribute::new(Code::CBANK_PARAM_SIZE, Value::Half(size)));
-        // Last parameter first.
+        // ptxas writes the last parameter first.
         list.extend(parameters.iter().rev().map(|parameter| parameter_attribute(parameter, size)));
     }
     function_attributes(target, or_given(list, extra))
 }
 
-/// The attribute of one parameter of a kernel that has `total` bytes of them. ptxas 13.0.88 uses the second form for all parameters of a
-/// kernel that has more than [`SMALL_PARAMETER_BYTES`], also for those whose size would fit the first.
+/// Returns the attribute of one parameter of a kernel with `total` bytes of parameters. ptxas 13.0.88 uses the second form for all
+/// parameters of a kernel with more than [`SMALL_PARAMETER_BYTES`], also for those whose size would fit the first form.
 fn parameter_attribute(parameter: &Parameter, total: u16) -> Attribute {
     if total > SMALL_PARAMETER_BYTES {
         return Attribute::new(Code::KPARAM_INFO_V2, Value::ParameterV2(ParameterV2::from(*parameter)));
@@ -115,10 +114,10 @@ fn parameter_attribute(parameter: &Parameter, total: u16) -> Attribute {
     Attribute::new(Code::KPARAM_INFO, Value::Parameter(*parameter))
 }
 
-/// `EIATTR_MAXREG_COUNT` of a kernel without limit.
+/// `EIATTR_MAXREG_COUNT` of a kernel without a register limit.
 const NO_LIMIT: u16 = 0xff;
 
-/// What is given, and of the usual what is not among it.
+/// Returns the given attributes, and those of the default ones whose code is not among them.
 fn or_given(usual: Vec<Attribute>, given: Vec<Attribute>) -> Vec<Attribute> {
     let is_missing = |attribute: &Attribute| given.iter().all(|other| other.code != attribute.code);
     let mut list: Vec<Attribute> = usual.into_iter().filter(is_missing).collect();
@@ -126,7 +125,7 @@ fn or_given(usual: Vec<Attribute>, given: Vec<Attribute>) -> Vec<Attribute> {
     list
 }
 
-/// What every function has, kernel or not; the rest is `extra`. In ptxas' order.
+/// Returns the attributes of any function, in ptxas' order: those that every function has, and `extra`.
 pub fn function_attributes(target: &Target, extra: Vec<Attribute>) -> Vec<Attribute> {
     let mut list = vec![
         Attribute::words(Code::CUDA_API_VERSION, [API_VERSION]),

@@ -1,8 +1,8 @@
-//! `.nv.callgraph` and `.nv.prototype`: what the linker and the driver know of calls.
+//! `.nv.callgraph` and `.nv.prototype`: what the linker and the driver know about calls.
 //!
-//! The call graph has four lists, each behind its mark: direct calls (caller, callee); functions whose address is taken
-//! (function, prototype); indirect calls (caller, prototype); and addresses taken (by whom, of which function). A
-//! prototype is the offset of its text in `.strtab`, where all of them come first.
+//! The call graph has four lists, each after its marker: direct calls (caller, callee); functions whose address is taken (function,
+//! prototype); indirect calls (caller, prototype); and taken addresses (function that takes it, function whose address is taken). A
+//! prototype is given by the offset of its text in `.strtab`, where all prototypes come first.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::callgraph::{CallEdge, NO_CALLS};
 pub(super) type Prototypes = BTreeMap<String, u32>;
 
 impl Module {
-    /// All prototypes, in the order of the string table.
+    /// Returns all prototypes, in the order of the string table.
     pub(super) fn prototypes(&self) -> Vec<&str> {
         let mut list: Vec<&str> = self.functions.iter().filter_map(|function| function.prototype.as_deref()).collect();
         list.extend(self.functions.iter().flat_map(|function| function.indirect_calls.iter().map(String::as_str)));
@@ -23,6 +23,7 @@ impl Module {
         list
     }
 
+    /// Returns the offset of each prototype in `.strtab`.
     pub(super) fn prototype_offsets(&self) -> Prototypes {
         let mut at = 1;
         let place = |text: &str| {
@@ -33,7 +34,7 @@ impl Module {
         self.prototypes().into_iter().map(place).collect()
     }
 
-    /// Functions that others can call by name, with their prototypes.
+    /// Returns the functions that other files can call by name, with their prototypes.
     pub(super) fn prototyped(&self) -> impl Iterator<Item = (&str, &str)> {
         let own = self.functions.iter().filter(|function| function.linkage != Linkage::Local && !function.is_address_taken);
         let own = own.filter_map(|function| Some((function.name.as_str(), function.prototype.as_deref()?)));
@@ -41,7 +42,7 @@ impl Module {
         own.chain(others.filter_map(|external| Some((external.name.as_str(), external.prototype.as_deref()?))))
     }
 
-    /// `find` gives the index of a symbol.
+    /// Returns the content of `.nv.callgraph`. `find` returns the index of a symbol.
     pub(super) fn call_graph<E>(&self, prototypes: &Prototypes, find: &impl Fn(&str) -> Result<u32, E>) -> Result<Vec<CallEdge>, E> {
         let mut lists: [Vec<CallEdge>; 4] = Default::default();
         let edge = |caller: &str, callee: u32| Ok(CallEdge { caller: find(caller)?, callee: callee.cast_signed() });

@@ -1,55 +1,55 @@
-//! `.debug_frame`: how to unwind, one pair of CIE and FDE for each function.
+//! `.debug_frame`: unwinding information, one CIE and one FDE for each function.
 //!
-//! ptxas writes one of three CIEs (64-bit DWARF, stack pointer in R1), and an FDE with the size of the code and a short
-//! program. The start address in the FDE has a relocation. In relocatable files the pointer to the CIE and the size have
-//! one too, so that the linker can drop functions.
+//! ptxas writes one of three CIEs (64-bit DWARF, stack pointer in R1), and an FDE with the size of the code and a short program. The start
+//! address in the FDE has a relocation. In relocatable files the pointer to the CIE and the size have one too, so that the linker can drop
+//! functions.
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
-/// How to unwind out of one function.
+/// The unwinding information of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub cie: Cie,
     /// Size of the code, in bytes.
     pub range: u64,
-    /// Instructions of the FDE with padding; the whole must be a multiple of eight bytes.
+    /// Instructions of the FDE with padding; the size of the FDE must be a multiple of eight bytes.
     pub unwind: Vec<u8>,
 }
 
-/// What holds at the entry of a function.
+/// The unwinding rules at the entry of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cie {
-    /// Nobody to return to.
+    /// A kernel, which has no caller.
     Kernel,
-    /// The return address is in R20 and R21.
+    /// A device function; the return address is in R20 and R21.
     Function,
-    /// Within a kernel: the return address, counted from the kernel's start, is in this register and the next. The kept
-    /// registers, mostly just that one, have their values at entry.
+    /// A subroutine inside a kernel. The return address, relative to the kernel's start, is in `return_register` and the next one. The
+    /// registers in `kept`, usually only that one, have their values at entry.
     Subroutine { return_register: u8, kept: Vec<u8> },
-    /// The bytes behind the length.
+    /// Any other CIE: the bytes after the length.
     Other(Vec<u8>),
 }
 
-/// Size of the field before a length in 64-bit DWARF, and of the length.
+/// Size in bytes of the length field of 64-bit DWARF: an escape of four bytes and the length itself.
 const LENGTH: u64 = 12;
-/// From the start of an FDE to the pointer to its CIE, its start address and the size of the code.
+/// Offsets in an FDE: the pointer to its CIE, the start address, the size of the code.
 const CIE_POINTER: u64 = LENGTH;
 const ADDRESS: u64 = LENGTH + 8;
 const RANGE: u64 = LENGTH + 16;
-/// Of an FDE behind its length: pointer to the CIE, start, range.
+/// Size in bytes of the fixed part of an FDE after its length: pointer to the CIE, start, range.
 const FDE_FIXED: u64 = 24;
 
-/// Code is counted in units of this many bytes.
+/// Code alignment factors in bytes.
 pub(super) const SASS_UNIT: u8 = 4;
 pub(super) const MERCURY_UNIT: u8 = 1;
 
-/// Number of a register as LEB128. Numbers of general registers have 5 in their top byte.
+/// Returns the number of a register as LEB128. Numbers of general registers have 5 in their top byte.
 fn register(number: u16) -> [u8; 4] {
     [number as u8 | 0x80, (number >> 7) as u8 | 0x80, 0x80, 0x28]
 }
 
-/// Where the return address of a subroutine is computed to.
+/// The register number that stands for the computed return address of a subroutine.
 const RETURN_ADDRESS: u16 = 256;
 const DW_CFA_SAME_VALUE: u8 = 0x08;
 const DW_CFA_DEF_CFA: u8 = 0x0c;
@@ -59,9 +59,9 @@ const DW_OP_PLUS: u8 = 0x22;
 const DW_OP_BREGX: u8 = 0x92;
 
 impl Cie {
-    /// The bytes behind the length, and where among them the address of the kernel is.
+    /// Returns the bytes after the length, and the offset in them of the kernel's address if they contain it.
     fn body(&self, unit: u8) -> (Vec<u8>, Option<u64>) {
-        // Not a pointer to a CIE; version 3, no augmentation, the unit, data alignment -4.
+        // The CIE marker; version 3, no augmentation, the code alignment factor, data alignment factor -4.
         let mut out = vec![0xff; 8];
         out.extend([3, 0, unit, 0x7c]);
         let same_value = |out: &mut Vec<u8>, number| {
@@ -98,19 +98,20 @@ impl Cie {
             }
             Cie::Kernel | Cie::Other(_) => {}
         }
-        // The whole is a multiple of eight bytes.
+        // The size of the CIE must be a multiple of eight bytes.
         let length = LENGTH as usize;
         out.resize((out.len() + length).next_multiple_of(8) - length, 0);
         (out, address)
     }
 
+    /// Returns the CIE with these bytes.
     fn of(body: &[u8]) -> Cie {
         let known = [Cie::Kernel, Cie::Function].into_iter().chain(Cie::subroutine(body));
         let fits = |cie: &Cie| [SASS_UNIT, MERCURY_UNIT].iter().any(|&unit| cie.body(unit).0 == body);
         known.into_iter().find(fits).unwrap_or_else(|| Cie::Other(body.to_vec()))
     }
 
-    /// What the body of a subroutine's CIE seems to say.
+    /// Parses the body as the CIE of a subroutine. The caller checks the result by encoding it again.
     fn subroutine(body: &[u8]) -> Option<Cie> {
         let empty = Cie::Subroutine { return_register: 0, kept: Vec::new() }.body(SASS_UNIT).0;
         let start = empty.iter().position(|&byte| byte == DW_CFA_VAL_EXPRESSION)?;
@@ -125,35 +126,36 @@ impl Cie {
 }
 
 impl Frame {
-    /// A kernel's frame that says only that the stack pointer does not move.
+    /// Returns the frame of a kernel whose stack pointer does not move.
     pub fn plain(range: u64) -> Frame {
         Frame { cie: Cie::Kernel, ..Frame::function(range) }
     }
 
-    /// A function's frame that says only that the stack pointer does not move.
+    /// Returns the frame of a device function whose stack pointer does not move.
     pub fn function(range: u64) -> Frame {
-        // Advance by 0; CFA is R1 + 0; nothing.
+        // DW_CFA_advance_loc4 by 0; DW_CFA_def_cfa R1 + 0; padding.
         Frame { cie: Cie::Function, range, unwind: vec![0x04, 0, 0, 0, 0, 0x0c, 0x81, 0x80, 0x80, 0x28, 0, 0] }
     }
 }
 
-/// The section, and where in it addresses are.
+/// The content of the section, and the offsets of the relocated fields.
 pub(super) struct Encoded {
     pub bytes: Vec<u8>,
     pub places: Vec<Places>,
 }
 
-/// Of one function.
+/// Offsets in the section of the fields of one frame.
 pub(super) struct Places {
     pub cie: u64,
-    /// The kernel's address in the CIE.
+    /// The kernel's address in the CIE, if it has one.
     pub cie_address: Option<u64>,
     pub cie_pointer: u64,
     pub address: u64,
     pub range: u64,
 }
 
-/// `frames` with their offsets in their sections. In relocatable files the pointers to the CIEs are relocated, and 0.
+/// Encodes frames, given with their offsets in their code sections. In relocatable files, the pointers to the CIEs have relocations and are
+/// 0.
 pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a Frame)>, unit: u8, is_relocatable: bool) -> Encoded {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for (offset, frame) in frames {
@@ -180,17 +182,17 @@ pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a Frame)>, unit: u
     Encoded { bytes, places }
 }
 
-/// A frame in a section.
+/// A frame with its position in a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedFrame {
     pub frame: Frame,
-    /// Where the function starts, from the start of its code section.
+    /// Offset of the function in its code section.
     pub offset: u64,
-    /// Where in `.debug_frame` its start address is.
+    /// Offset of the start address in `.debug_frame`.
     pub address: u64,
 }
 
-/// Takes a section apart in which each function has its own CIE.
+/// Decodes a section in which each function has its own CIE.
 pub fn decode(bytes: &[u8]) -> Result<Vec<PlacedFrame>> {
     let data = Bytes::new(bytes);
     let mut frames = Vec::new();

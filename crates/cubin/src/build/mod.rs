@@ -1,11 +1,10 @@
-//! Making a cubin from its parts.
+//! Builds a cubin from its parts.
 //!
-//! [`Module::build`] arranges functions and variables the way ptxas 13.0.88 does for the target: which sections, in which
-//! order, with which symbols, names, alignments, relocations and program headers. `tests/rebuild.rs` and
-//! `tests/linkage.rs` compare with ptxas' own files, `docs/abi.md` says what the code inside has to look like.
+//! [`Module::build`] arranges functions and variables as ptxas 13.0.88 does for the target: the sections, their order, symbols, names,
+//! alignments, relocations and program headers. `tests/rebuild.rs` and `tests/linkage.rs` compare the result with ptxas' files.
+//! `docs/abi.md` describes the conventions for the code inside.
 //!
-//! Everything refers to everything else by name, as PTX does; names are resolved when the module is built, and one that
-//! is missing is an error.
+//! Parts refer to each other by name, as in PTX. Names are resolved when the module is built; an unknown name is an error.
 //!
 //! A kernel that exits:
 //!
@@ -98,41 +97,41 @@ use crate::note::ToolInfo;
 use crate::relocation::Relocation;
 use crate::target::Target;
 
-/// All that goes into a cubin.
+/// The parts of a cubin.
 #[derive(Clone, Debug)]
 pub struct Module {
     pub target: &'static Target,
-    /// Ready to load, or for nvlink.
+    /// Executable, or relocatable for nvlink.
     pub file_type: FileType,
-    /// The SM in the PTX' `.target`.
+    /// The SM in the `.target` of the PTX source.
     pub virtual_sm: u16,
-    /// Ten times the version of the toolkit.
+    /// Ten times the toolkit version.
     pub toolkit: u32,
     pub tool: ToolInfo,
-    /// In the order of the file, which for ptxas is the reverse of the source's.
+    /// Functions in file order, which for ptxas is the reverse of the source order.
     pub functions: Vec<Function>,
-    /// In any order; ptxas has those with [`Linkage::Global`] first.
+    /// Variables in any order; ptxas has those with [`Linkage::Global`] first.
     pub variables: Vec<Variable>,
     /// Functions and variables that are used here and defined elsewhere.
     pub externs: Vec<Extern>,
-    /// For `.nv.compat`, in place of the usual: which newer instructions the code uses. From Hopper on.
+    /// Attributes of `.nv.compat` that replace the default ones: the newer instructions that the code uses. Hopper and later.
     pub compat: Vec<CompatAttribute>,
-    /// What constant bank 4 holds, eight bytes each: addresses of variables and functions.
+    /// Names of the variables and functions whose addresses constant bank 4 holds, eight bytes each.
     pub addresses: Vec<String>,
 }
 
-/// Who can see a symbol.
+/// The visibility of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linkage {
-    /// This module only.
+    /// Visible in this module only.
     Local,
     /// `.visible`
     Global,
-    /// `.weak`: one of several equal definitions.
+    /// `.weak`: the linker keeps one of several equal definitions.
     Weak,
 }
 
-/// A kernel, or a function with a code section of its own.
+/// A kernel, or a device function with its own code section.
 #[derive(Clone, Debug)]
 pub struct Function {
     pub name: String,
@@ -141,66 +140,67 @@ pub struct Function {
     pub code: Vec<u8>,
     pub registers: u8,
     pub frame_size: u32,
-    /// Stack with everything that is called, of kernels in executable files; [`UNKNOWN_STACK`] if calls are recursive or
+    /// Stack size of a kernel in an executable file, including everything that it calls; [`UNKNOWN_STACK`] if calls are recursive or
     /// indirect.
     pub min_stack_size: u32,
-    /// For `.nv.info.NAME`; see [`kernel_attributes`] and [`function_attributes`].
+    /// Content of `.nv.info.NAME`; see [`kernel_attributes`] and [`function_attributes`].
     pub attributes: Vec<Attribute>,
-    /// Functions without definition that it calls, for `EIATTR_EXTERNS`.
+    /// Names of the undefined functions that it calls, for `EIATTR_EXTERNS`.
     pub externs: Vec<String>,
-    /// Size of the parameters in constant bank 0; kernels only.
+    /// Size in bytes of the parameters in constant bank 0; kernels only.
     pub parameter_bytes: u16,
     pub shared: Option<Shared>,
-    /// Constant bank 2: tables of branch targets.
+    /// Content of constant bank 2: tables of branch targets.
     pub constants: Option<Constants>,
     pub relocations: Vec<CodeRelocation>,
-    /// Relocations were applied to the code; their section remains, empty. Hopper and later.
+    /// Whether relocations were already applied to the code, so that an empty relocation section remains. Hopper and later.
     pub had_relocations: bool,
-    /// Functions within the code of this one.
+    /// Functions inside the code of this one.
     pub subroutines: Vec<Subroutine>,
-    /// Functions that it calls by name.
+    /// Names of the functions that it calls directly.
     pub calls: Vec<String>,
     /// Prototypes of the functions that it calls through pointers.
     pub indirect_calls: Vec<String>,
-    /// Functions whose addresses it takes, in code or through variables that it uses.
+    /// Names of the functions whose addresses it takes, in code or through variables that it uses.
     pub takes_address_of: Vec<String>,
-    /// For the linker: `#` and letters for result and parameters, see `docs/abi.md`.
+    /// Prototype for the linker: `#` and letters for result and parameters, see `docs/abi.md`.
     pub prototype: Option<String>,
-    /// Something holds its address.
+    /// Whether its address is taken.
     pub is_address_taken: bool,
     pub frame: Frame,
-    /// The Mercury form, on Blackwell. Without it in every kernel, the file has SASS only.
+    /// The Mercury form, on Blackwell. The file has SASS only unless every kernel has a capsule.
     pub capsule: Option<Capsule>,
 }
 
-/// `min_stack_size` of a kernel whose stack nobody knows.
+/// `min_stack_size` of a kernel whose stack size is unknown.
 pub const UNKNOWN_STACK: u32 = u32::MAX;
 
-/// A function in the code section of a kernel: ptxas puts a copy of each into every kernel that calls it.
+/// A function inside the code section of a kernel: ptxas puts a copy of each function into every kernel that calls it.
 #[derive(Clone, Debug)]
 pub struct Subroutine {
-    /// As a symbol: `$KERNEL$NAME`.
+    /// Name of the symbol: `$KERNEL$NAME`.
     pub name: String,
     pub linkage: Linkage,
     pub offset: u64,
     pub size: u64,
-    /// For `EIATTR_FRAME_SIZE`.
+    /// Value of `EIATTR_FRAME_SIZE`.
     pub frame_size: Option<u32>,
     pub frame: Option<Frame>,
 }
 
-/// Shared memory that a function declares.
+/// The shared memory that a function declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// Without what the system reserves.
+    /// Size in bytes, without the part that the system reserves.
     ///
-    /// A kernel with dynamic shared memory only has a `Shared` of size 0, in executable files.
+    /// In executable files, a kernel with dynamic shared memory only has a `Shared` of size 0.
     pub size: u64,
     pub alignment: u64,
-    /// In relocatable files, where the linker places them.
+    /// The variables, in relocatable files, where the linker assigns their addresses.
     pub variables: Vec<SharedVariable>,
 }
 
+/// A variable in the shared memory of a function; sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedVariable {
     pub name: String,
@@ -208,14 +208,14 @@ pub struct SharedVariable {
     pub alignment: u64,
 }
 
-/// Constants of the compiler's own for one function, in bank 2.
+/// Compiler-generated constants of one function, in constant bank 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constants {
     pub bytes: Vec<u8>,
     pub alignment: u64,
-    /// Parts of it that code refers to: name, offset, size.
+    /// Parts that the code refers to: name, offset, size.
     pub symbols: Vec<(String, u64, u64)>,
-    /// An empty section for its relocations remains. Hopper and later.
+    /// Whether an empty section for relocations remains. Hopper and later.
     pub had_relocations: bool,
 }
 
@@ -224,67 +224,68 @@ pub struct Constants {
 pub struct Variable {
     pub name: String,
     pub home: Home,
-    /// In its section; see [`Module::place_variables`].
+    /// Offset in its section; see [`Module::place_variables`].
     pub offset: u64,
     pub size: u64,
     pub alignment: u64,
     pub linkage: Linkage,
     pub is_managed: bool,
-    /// Addresses among its first bytes.
+    /// Addresses in its initial value.
     pub relocations: Vec<DataRelocation>,
 }
 
-/// The section that a variable lives in, with its first bytes.
+/// The section of a variable, with its initial value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// `.nv.global`: zero at the start.
+    /// `.nv.global`: initialized to zero.
     Zero,
     /// `.nv.global.init`
     Initialized(Vec<u8>),
     /// `.nv.constant3`
     Constant(Vec<u8>),
-    /// Shared memory outside any function, which functions of a relocatable file use.
+    /// Shared memory outside any function, used by functions of a relocatable file.
     Shared,
-    /// `.common`: the linker picks the largest of all definitions and places it.
+    /// `.common`: the linker keeps the largest of all definitions and assigns its address.
     Common,
 }
 
-/// A function or variable that another file, or the driver, defines.
+/// A function or variable that is defined in another file or by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extern {
     pub name: String,
     pub kind: ExternKind,
-    /// Of a function.
+    /// Prototype of a function.
     pub prototype: Option<String>,
-    /// Of a function: something holds its address.
+    /// Whether the address of a function is taken.
     pub is_address_taken: bool,
 }
 
+/// The kind of an external symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternKind {
     Function,
-    /// In global memory, with its size.
+    /// A variable in global memory, with its size in bytes.
     Global(u64),
-    /// In constant bank 3, with its size.
+    /// A variable in constant bank 3, with its size in bytes.
     Constant(u64),
-    /// Shared memory whose size the launch gives: `.extern .shared`.
+    /// Shared memory whose size is given at launch: `.extern .shared`.
     DynamicShared,
 }
 
-/// The Mercury form of a kernel. Its meaning is not public; it is carried.
+/// The Mercury form of a kernel. Its format is not public; it is copied unchanged.
 #[derive(Clone, Debug)]
 pub struct Capsule {
     pub bytes: Vec<u8>,
-    /// Of the function in Mercury terms; not the size of `bytes`.
+    /// Size of the function in the Mercury symbol table; not the size of `bytes`.
     pub size: u64,
     pub attributes: Vec<Attribute>,
-    /// With indices in the Mercury symbol table.
+    /// Relocations, with indices of the Mercury symbol table.
     pub relocations: Vec<Relocation>,
     pub frame: Frame,
 }
 
 impl Module {
-    /// An executable module that says that it was made by Oriole.
+    /// Returns an executable module that names Oriole as its producer.
     pub fn new(target: &'static Target, functions: Vec<Function>) -> Module {
         Module {
             target,
@@ -307,7 +308,7 @@ impl Module {
         }
     }
 
-    /// Gives each variable an offset in its section, those with the largest alignment first.
+    /// Assigns each variable an offset in its section, those with the largest alignment first.
     pub fn place_variables(&mut self) {
         let mut order: Vec<usize> = (0..self.variables.len()).collect();
         order.sort_by_key(|&v| std::cmp::Reverse(self.variables[v].alignment));
@@ -324,17 +325,19 @@ impl Module {
         }
     }
 
+    /// Builds the file.
     pub fn build(&self) -> Result<Cubin> {
         assemble::assemble(self)
     }
 
+    /// Returns whether the file is relocatable.
     pub(crate) fn is_relocatable(&self) -> bool {
         self.file_type == FileType::Relocatable
     }
 }
 
 impl Function {
-    /// A visible kernel without code.
+    /// Returns a visible kernel without code.
     pub fn kernel(name: impl Into<String>) -> Function {
         Function {
             name: name.into(),
@@ -362,14 +365,14 @@ impl Function {
         }
     }
 
-    /// A visible function that is called, without code.
+    /// Returns a visible device function without code.
     pub fn device(name: impl Into<String>) -> Function {
         Function { is_kernel: false, frame: Frame::function(0), ..Function::kernel(name) }
     }
 }
 
 impl Variable {
-    /// A visible variable.
+    /// Returns a visible variable.
     pub fn new(name: impl Into<String>, home: Home, size: u64, alignment: u64) -> Variable {
         Variable {
             name: name.into(),
@@ -389,6 +392,7 @@ impl Extern {
         Extern { name: name.into(), kind, prototype: None, is_address_taken: false }
     }
 
+    /// Returns an external function without a prototype.
     pub fn function(name: impl Into<String>) -> Extern {
         Extern::new(name, ExternKind::Function)
     }

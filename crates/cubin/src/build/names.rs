@@ -1,9 +1,9 @@
 //! Names of sections and symbols, and the string tables.
 //!
-//! ptxas' tables list names in the order in which its linker came across them, also of sections that stayed empty and
-//! were left out. Names of capsules that Hopper's files do not have leave their room behind, as zeros. That is imitated
-//! for executable files of kernels that call nothing. Other files get the names that they need, in the order of use, behind
-//! the prototypes, which other sections refer to by their place.
+//! ptxas' tables list names in the order in which its linker found them, including the names of sections that stayed empty and were
+//! dropped. In files for Hopper, the space for the names of Mercury capsules remains as zeros. This is reproduced for executable files of
+//! kernels without calls. Other files get only the names that they need, in the order of use, after the prototypes, which other sections
+//! refer to by offset.
 
 use super::roles::{Addends, Role};
 use super::symbols::{SymbolRole, UNIFIED};
@@ -16,11 +16,13 @@ const RESERVED_OFFSET: &str = ".nv.reservedSmem.offset0";
 const RESERVED_ALIAS: &str = "__nv_reservedSMEM_offset_0_alias";
 const RESERVED_END: &str = ".nv.reservedSmem.cap";
 
-/// What both tables start and go on with.
+/// The first names of both tables.
 const HEAD: [&str; 7] = [".shstrtab", ".strtab", ".symtab", ".symtab_shndx", ".note.nv.tkinfo", ".note.nv.cuinfo", ".nv.info"];
+/// The names after those of the functions.
 const TAIL: [&str; 5] = [".debug_frame", ".rel.debug_frame", ".rela.debug_frame", ".nv.callgraph", ".nv.prototype"];
 
 impl Module {
+    /// Returns the name of a section.
     pub(super) fn section_name(&self, role: Role) -> String {
         let function = |k: usize| &self.functions[k].name;
         let fixed = match role {
@@ -61,6 +63,7 @@ impl Module {
         fixed.to_owned()
     }
 
+    /// Returns the name of a symbol.
     pub(super) fn symbol_name(&self, role: SymbolRole) -> String {
         match role {
             SymbolRole::Null => String::new(),
@@ -86,7 +89,7 @@ impl Module {
         }
     }
 
-    /// Has the file nothing but kernels and variables, so that the order of ptxas' names is known?
+    /// Returns whether the file has only kernels without calls, and variables, so that the order of ptxas' names is known.
     fn is_plain(&self) -> bool {
         let only_kernel = |function: &Function| {
             let nothing_called = function.calls.is_empty() && function.subroutines.is_empty() && function.indirect_calls.is_empty();
@@ -96,13 +99,14 @@ impl Module {
         !self.is_relocatable() && self.externs.is_empty() && self.functions.iter().all(only_kernel) && self.variables.iter().all(plain)
     }
 
+    /// Returns a string table with the prototypes.
     fn prototype_table(&self) -> StringTable {
         let mut table = StringTable::new();
         self.prototypes().into_iter().for_each(|text| table.push(text));
         table
     }
 
-    /// `.shstrtab`
+    /// Returns the content of `.shstrtab`.
     pub(super) fn section_names(&self, sections: &[Role]) -> StringTable {
         if !self.is_plain() {
             return StringTable::new();
@@ -122,7 +126,7 @@ impl Module {
         table
     }
 
-    /// `.strtab`
+    /// Returns the content of `.strtab`.
     pub(super) fn strings(&self) -> StringTable {
         if !self.is_plain() {
             return self.prototype_table();
@@ -137,12 +141,14 @@ impl Module {
         table
     }
 
+    /// Appends the names of one section of every function.
     fn push_all(&self, table: &mut StringTable, role: fn(usize) -> Role) {
         for k in 0..self.functions.len() {
             table.push(&self.section_name(role(k)));
         }
     }
 
+    /// Returns the common part of both tables, in ptxas' order.
     fn table(&self, kind: Table) -> StringTable {
         let mut table = StringTable::new();
         let early = self.target.style == Style::Ampere;
@@ -196,6 +202,7 @@ impl Module {
         table
     }
 
+    /// Appends the names for reserved shared memory.
     fn reserved_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
         if kind == Table::Sections {
             return push(".nv.shared.reserved.0");
@@ -208,7 +215,8 @@ impl Module {
         }
     }
 
-    /// Sections and symbols of variables. On Hopper the numbered banks stand over longer names of an earlier stage.
+    /// Appends the names of sections and symbols of variables. From Hopper on, the names of numbered banks overwrite longer names of an
+    /// earlier stage.
     fn declared_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
         let late = self.target.style != Style::Ampere;
         for role in self.declarations() {
@@ -223,6 +231,7 @@ impl Module {
         }
     }
 
+    /// Appends the names of the relocation sections for constant bank 4.
     fn address_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
         if self.target.style == Style::Ampere {
             return push(".rel.nv.constant4");
@@ -234,7 +243,7 @@ impl Module {
         }
     }
 
-    /// Zeros behind `.shstrtab`.
+    /// Returns the number of zero bytes after `.shstrtab`.
     pub(super) fn room_for_names(&self) -> usize {
         match self.target.style {
             _ if !self.is_plain() => 0,
@@ -245,12 +254,12 @@ impl Module {
     }
 }
 
-/// A shorter name in the place of a longer one.
+/// Returns a name padded with zeros to the length of the longer name that it overwrites.
 fn over(longer: &str, name: &str) -> String {
     format!("{name}{}", "\0".repeat(longer.len().saturating_sub(name.len())))
 }
 
-/// Which of the two tables.
+/// One of the two string tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
     Sections,

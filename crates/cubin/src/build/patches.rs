@@ -1,40 +1,40 @@
-//! What the linker or the driver has to fill in, by meaning.
+//! Relocations by meaning: what the linker or the driver has to fill in.
 //!
-//! The same meaning has different relocation types on different targets: a call is `ABS47_34` to Ada and `ABS55_16_34`
-//! from Hopper on. Addresses of functions go through a table of unified functions in relocatable files from Hopper on.
+//! The same meaning has different relocation types on different targets: a call is `ABS47_34` up to Ada and `ABS55_16_34` from Hopper on.
+//! In relocatable files from Hopper on, addresses of functions go through a table of unified functions.
 //!
-//! In executable files the driver applies addresses and calls. Offsets in shared and constant memory are the linker's to
-//! fill in: whoever builds an executable file knows them and puts them into the code.
+//! In executable files, the driver fills in addresses and calls. Offsets in shared and constant memory are filled in by the linker; the
+//! builder of an executable file knows these offsets and must put them into the code.
 
 use crate::cubin::FileType;
 use crate::relocation::RelocationType;
 use crate::target::{Style, Target};
 
-/// A place in code: the instruction at `offset` gets the address of `symbol` plus `addend`.
+/// A relocation of code: a field of the instruction at `offset` gets the address of `symbol` plus `addend`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeRelocation {
-    /// Of the instruction, in the function.
+    /// Offset of the instruction in the function, in bytes.
     pub offset: u64,
     pub kind: CodePatch,
-    /// A function, variable, extern, or part of the function's constants.
+    /// Name of a function, a variable, an external symbol, or a part of the function's constants.
     pub symbol: String,
     pub addend: i64,
 }
 
-/// Which field of an instruction, and what of the address.
+/// The field of an instruction, and the part of the address that it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodePatch {
     /// Low half of an address, in a 32-bit immediate.
     AddressLow,
-    /// High half.
+    /// High half of an address.
     AddressHigh,
-    /// Low half of the address of a function that is called through it later.
+    /// Low half of the address of a function, for an indirect call.
     FunctionLow,
     FunctionHigh,
     /// Target of `CALL.ABS`.
     Call,
-    /// Immediate of `CALL.ABS R`, in relocatable files from Hopper on, for the symbol `__UFT_OFFSET`. Executable files
-    /// have 0 there, and no relocation.
+    /// Immediate of `CALL.ABS R`, for the symbol `__UFT_OFFSET`, in relocatable files from Hopper on. Executable files have 0 there, and no
+    /// relocation.
     IndirectCall,
     /// Offset of a variable in shared memory, in a 32-bit immediate.
     SharedOffset,
@@ -51,31 +51,32 @@ pub enum CodePatch {
     Other(RelocationType),
 }
 
-/// A place in the first bytes of a variable.
+/// A relocation of the initial value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataRelocation {
-    /// In the variable.
+    /// Offset in the variable, in bytes.
     pub offset: u64,
     pub kind: DataPatch,
     pub symbol: String,
     pub addend: i64,
 }
 
+/// What a relocated part of an initial value gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPatch {
-    /// 64-bit generic address of a variable; for global memory it is the address itself, and what ptxas uses for both.
+    /// 64-bit generic address of a variable. For global memory it equals the address; ptxas uses this type for both.
     Generic,
     /// 64-bit address.
     Address,
     /// 64-bit address of a function.
     Function,
-    /// One byte of the generic address, 0 the lowest: PTX' `0xff00(x)`.
+    /// One byte of the generic address, 0 for the lowest: `0xff00(x)` in PTX.
     GenericByte(u8),
     Other(RelocationType),
 }
 
 impl CodePatch {
-    /// None where no relocation is needed.
+    /// Returns the relocation type, or `None` if no relocation is needed.
     pub(super) fn relocation_type(self, target: &Target, file_type: FileType) -> Option<RelocationType> {
         let early = target.style == Style::Ampere;
         let unified = !early && file_type == FileType::Relocatable;
@@ -98,7 +99,7 @@ impl CodePatch {
         })
     }
 
-    /// Only a linker can fill this in.
+    /// Returns whether only a linker can fill in this relocation.
     pub(super) fn needs_linker(self) -> bool {
         matches!(
             self,
@@ -111,7 +112,7 @@ impl CodePatch {
         )
     }
 
-    /// What a relocation of a cubin means.
+    /// Returns the meaning of a relocation type in code.
     pub fn of(relocation_type: RelocationType) -> CodePatch {
         match relocation_type {
             RelocationType::R_CUDA_UNIFIED32_LO_32 => CodePatch::FunctionLow,
@@ -132,6 +133,7 @@ impl CodePatch {
 }
 
 impl DataPatch {
+    /// Returns the relocation type.
     pub(super) fn relocation_type(self, target: &Target, file_type: FileType) -> RelocationType {
         match self {
             DataPatch::Function if target.style != Style::Ampere && file_type == FileType::Relocatable => RelocationType::R_CUDA_UNIFIED,
@@ -142,7 +144,7 @@ impl DataPatch {
         }
     }
 
-    /// What a relocation of a cubin means.
+    /// Returns the meaning of a relocation type in data.
     pub fn of(relocation_type: RelocationType) -> DataPatch {
         let bytes = RelocationType::R_CUDA_G8_0.0..RelocationType::R_CUDA_G8_0.0 + 8;
         match relocation_type {

@@ -1,4 +1,4 @@
-//! The relocations of a file, in groups that become sections.
+//! Collects the relocations of a file into groups, one for each relocation section.
 
 use super::Module;
 use super::roles::{Addends, Patched, Role};
@@ -10,20 +10,21 @@ use crate::target::Style;
 pub(super) struct Group {
     pub patched: Patched,
     pub addends: Addends,
-    /// First place first.
+    /// The relocations, sorted by offset.
     pub patches: Vec<Patch>,
 }
 
+/// A relocation whose symbol has no index yet.
 #[derive(Clone)]
 pub(super) struct Patch {
     pub offset: u64,
     pub relocation_type: RelocationType,
-    /// A role, or a name that is still to be found.
+    /// A symbol role, or a name that is resolved later.
     pub symbol: Result<SymbolRole, String>,
     pub addend: i64,
 }
 
-/// All relocation sections in the order of the file, also those that are empty but there.
+/// Returns all relocation sections in file order, including the empty ones that ptxas keeps.
 pub(super) fn groups(module: &Module) -> Vec<Group> {
     let mut list = Vec::new();
     let mut of_constants = Vec::new();
@@ -44,7 +45,8 @@ pub(super) fn groups(module: &Module) -> Vec<Group> {
     list
 }
 
-/// From Hopper on, one section. Before, one for each kind of addend, the kind of the first relocation first.
+/// Splits the relocations of a section into groups. From Hopper on there is one group. Before, there is one group for each kind of addend;
+/// the kind of the first relocation comes first. `is_there` asks for a group even if it is empty.
 fn split(module: &Module, patched: Patched, patches: Vec<Patch>, is_there: bool) -> Vec<Group> {
     let early = module.target.style == Style::Ampere;
     if !early {
@@ -64,6 +66,7 @@ fn split(module: &Module, patched: Patched, patches: Vec<Patch>, is_there: bool)
 }
 
 impl Module {
+    /// Returns the relocations of the code of function `k`.
     fn code_patches(&self, k: usize) -> Vec<Patch> {
         let patch = |relocation: &super::CodeRelocation| {
             let relocation_type = relocation.kind.relocation_type(self.target, self.file_type)?;
@@ -74,6 +77,7 @@ impl Module {
         list
     }
 
+    /// Returns the relocations of the address table in constant bank 4.
     fn address_patches(&self) -> Vec<Patch> {
         let patch = |(slot, name): (usize, &String)| Patch {
             offset: slot as u64 * 8,
@@ -84,7 +88,7 @@ impl Module {
         self.addresses.iter().enumerate().map(patch).collect()
     }
 
-    /// Of the variables of a section.
+    /// Returns the relocations of the initial values in a section of variables.
     fn data_patches(&self, role: Role) -> Vec<Patch> {
         let mut list = Vec::new();
         for variable in self.variables.iter().filter(|variable| variable.home.role() == Some(role)) {
@@ -99,7 +103,7 @@ impl Module {
         list
     }
 
-    /// Of each function the addresses in its CIEs, then those in its FDEs.
+    /// Returns the relocations of `.debug_frame`: for each function the addresses in its CIEs, then those in its FDEs.
     fn frame_patches(&self) -> Vec<Patch> {
         let early = self.target.style == Style::Ampere;
         let (mut list, mut starts) = (Vec::new(), Vec::new());
@@ -112,7 +116,7 @@ impl Module {
                 let section = SymbolRole::Section(Role::Frames);
                 starts.push(patch(places.cie_pointer, RelocationType::R_CUDA_64, section, places.cie.cast_signed()));
             }
-            // Without an addend, the offset is in the place itself.
+            // A relocation without addend adds to the value in the section, which is the offset.
             let addend = if early { 0 } else { offset.cast_signed() };
             starts.push(patch(places.address, RelocationType::R_CUDA_64, function, addend));
             if self.is_relocatable() {

@@ -1,4 +1,4 @@
-//! Which sections a file has, in ptxas' order, before any of them has a number.
+//! The sections of a file in ptxas' order, before they have indices.
 
 use super::symbols::SymbolRole;
 use super::{Home, Linkage, Module};
@@ -6,7 +6,7 @@ use crate::section::SectionType;
 use crate::section::flags;
 use crate::target::Style;
 
-/// A section by its duty; numbers are indices of functions.
+/// A section by its purpose. Numbers are indices of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
     Null,
@@ -33,7 +33,7 @@ pub(super) enum Role {
     ZeroVariables,
     InitializedVariables,
     ConstantVariables,
-    /// `.nv_debug.shared`, of no function.
+    /// `.nv_debug.shared`: shared variables outside any function.
     SharedVariables,
     Addresses,
     Capsule(usize),
@@ -46,7 +46,7 @@ pub(super) enum Role {
     MercurySymbols,
 }
 
-/// What relocations are for.
+/// The section that relocations apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Patched {
     Text(usize),
@@ -78,6 +78,7 @@ impl Patched {
 }
 
 impl Module {
+    /// Returns whether the file has Mercury sections.
     pub(super) fn has_mercury(&self) -> bool {
         self.target.has_mercury() && self.functions.iter().all(|function| function.capsule.is_some())
     }
@@ -86,15 +87,17 @@ impl Module {
         0..self.functions.len()
     }
 
+    /// Returns the indices of the kernels.
     pub(super) fn kernels(&self) -> impl Iterator<Item = usize> {
         self.indices().filter(|&k| self.functions[k].is_kernel)
     }
 
+    /// Returns the functions with shared memory.
     pub(super) fn sharing(&self) -> impl Iterator<Item = usize> {
         self.indices().filter(|&k| self.functions[k].shared.is_some())
     }
 
-    /// `relocated` are the sections with relocations, in order.
+    /// Returns all sections in file order. `relocated` are the relocation sections, in order.
     pub(super) fn sections(&self, relocated: &[Role]) -> Vec<Role> {
         use Role::{CallGraph, Compat, Constants, CudaNote, Frames, FunctionInfo, Info, Null, Parameters, RelocationActions};
         use Role::{SectionNames, Shared, Strings, Symbols, Text, ToolNote};
@@ -115,7 +118,7 @@ impl Module {
         }
         list.extend(self.indices().map(Text));
         list.extend(having(&[Role::InitializedVariables]));
-        // Reserved shared memory and variables belong to the first function and come behind its own.
+        // Reserved shared memory and variables belong to the first function and come after its own shared memory.
         list.extend(self.sharing().filter(|&k| k == 0).map(Shared));
         list.extend(self.has_reserved_section().then_some(Role::ReservedShared));
         list.extend(having(&[Role::SharedVariables, Role::ZeroVariables]));
@@ -129,16 +132,16 @@ impl Module {
         list
     }
 
-    /// Executable files from Hopper on have a section for the shared memory that the system reserves; relocatable ones
-    /// where there is a variable in it.
+    /// Returns whether the file has a section for the shared memory that the system reserves. Executable files from Hopper on always have
+    /// it, relocatable files only if there is a variable in it.
     pub(super) fn has_reserved_section(&self) -> bool {
         self.target.style != Style::Ampere && (!self.is_relocatable() || self.target.reserved_variable.is_some())
     }
 
-    /// What the declarations of variables bring into being, in order: sections, and symbols that do not come at the end.
+    /// Returns what the declarations of variables create, in order: sections, and the symbols that are not listed at the end.
     pub(super) fn declarations(&self) -> Vec<SymbolRole> {
         let mut list = Vec::new();
-        // The few sections that are in the list already.
+        // Sections that are in the list already; there are only a few.
         let mut sections: Vec<Role> = Vec::new();
         let mut add_section = |list: &mut Vec<SymbolRole>, section: Role| {
             if !sections.contains(&section) {
@@ -150,7 +153,7 @@ impl Module {
             let Some(home) = variable.home.role() else { continue };
             add_section(&mut list, home);
             list.extend((variable.linkage != Linkage::Global).then_some(SymbolRole::Variable(v)));
-            // The table of addresses comes with the first variable in global memory.
+            // The address table is listed with the first variable in global memory.
             let in_global = [Role::ZeroVariables, Role::InitializedVariables].contains(&home);
             if in_global && !self.addresses.is_empty() {
                 add_section(&mut list, Role::Addresses);
@@ -162,6 +165,7 @@ impl Module {
         list
     }
 
+    /// Returns the sections of variables, in order.
     fn homes(&self) -> Vec<Role> {
         let home = |role| match role {
             SymbolRole::Section(role) => Some(role),
@@ -170,6 +174,7 @@ impl Module {
         self.declarations().into_iter().filter_map(home).collect()
     }
 
+    /// Returns the Mercury sections in file order.
     fn mercury_sections(&self) -> Vec<Role> {
         let relocated = |k: &usize| self.functions[*k].capsule.as_ref().is_some_and(|capsule| !capsule.relocations.is_empty());
         let mut list: Vec<Role> = self.indices().map(Role::Capsule).collect();
@@ -182,7 +187,7 @@ impl Module {
 }
 
 impl Home {
-    /// The section; none for variables that the linker places.
+    /// Returns the section of the variable; `None` if the linker places it.
     pub(super) fn role(&self) -> Option<Role> {
         match self {
             Home::Zero => Some(Role::ZeroVariables),
@@ -194,7 +199,7 @@ impl Home {
     }
 }
 
-/// What of a section's header depends on its duty only.
+/// The fields of a section header that depend on the role only.
 pub(super) struct Shape {
     pub section_type: SectionType,
     pub flags: u64,
@@ -203,9 +208,10 @@ pub(super) struct Shape {
 }
 
 impl Role {
+    /// Returns the header fields of a section with this role.
     pub fn shape(self, style: Style, is_relocatable: bool) -> Shape {
         let early = style == Style::Ampere;
-        // The linker tells memories apart by section type.
+        // In relocatable files, the section type tells the linker which memory a section is for.
         let typed = |for_linker, plain| if is_relocatable { for_linker } else { plain };
         let bank = |number: u32| typed(SectionType(SectionType::CUDA_CONSTANT_B0.0 + number), SectionType::PROGBITS);
         let (section_type, flags, alignment, entry_size) = match self {
@@ -246,7 +252,7 @@ impl Role {
         Shape { section_type, flags, alignment, entry_size }
     }
 
-    /// The twin that stands for this section in the Mercury symbol table.
+    /// Returns the Mercury counterpart that represents this section in the Mercury symbol table.
     pub fn mercury(self) -> Role {
         match self {
             Role::Text(k) => Role::Capsule(k),

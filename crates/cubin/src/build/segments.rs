@@ -6,8 +6,8 @@ use crate::section::Section;
 use crate::segment::{Cover, Segment, access, is_loaded};
 use crate::target::Style;
 
-/// The table, and a segment for each run of sections with the same access. On Turing to Ada, what is read and what is
-/// executed go together, and the table comes last.
+/// Returns the program headers: the table itself, and a segment for each run of sections with the same access rights. On Turing to Ada,
+/// readable and executable sections share a segment, and the table comes last.
 pub(super) fn segments(style: Style, sections: &[Section]) -> Vec<Segment> {
     let early = style == Style::Ampere;
     let widened = |section: &Section| match access(section) {

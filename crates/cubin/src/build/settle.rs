@@ -1,5 +1,11 @@
-//! What calls cost a kernel: in an executable file, registers, barriers and stack of a kernel are those of everything that it
-//! may call. nvlink works this out for relocatable files; whoever builds an executable file calls [`Module::settle_calls`].
+//! Computes the resources of kernels including their callees.
+//!
+//! In an executable file, the registers, barriers and stack of a kernel include everything that it may call. nvlink computes this for
+//! relocatable files; for an executable file, call [`Module::settle_calls`]. The strongly connected components of the call graph are
+//! visited in reverse topological order, so the cost is linear in the size of the call graph.
+//!
+//! For example, a kernel with a frame of 8 bytes calls `middle` (16 bytes) and `deep` (32 bytes), and `middle` calls `deep`. The stack of
+//! the kernel is 8 + 16 + 32 = 56 bytes.
 
 use std::collections::HashMap;
 
@@ -9,11 +15,11 @@ use super::{Function, Module, UNKNOWN_STACK};
 use crate::info::{Attribute, Code, Value};
 
 impl Module {
-    /// Gives each kernel the registers and barriers of the most demanding function that it may call, and the stack of the
-    /// deepest chain of calls: [`UNKNOWN_STACK`] if there is recursion or a call through a pointer.
+    /// Gives each kernel the maximum registers and barriers of all functions that it may call, and the stack of the deepest call chain:
+    /// [`UNKNOWN_STACK`] if there is recursion or an indirect call.
     ///
-    /// A call through a pointer may reach every function whose address is taken and whose prototype fits; one without
-    /// prototype fits always. Functions that are defined elsewhere count for nothing, as with nvlink.
+    /// An indirect call may reach every function whose address is taken and whose prototype matches; a function without prototype always
+    /// matches. Functions that are defined elsewhere count as nothing, as with nvlink.
     pub fn settle_calls(&mut self) {
         let costs = Graph::new(&self.functions).costs(&self.functions);
         for (function, cost) in self.functions.iter_mut().zip(costs).filter(|(function, _)| function.is_kernel) {
@@ -25,7 +31,7 @@ impl Module {
 }
 
 impl Function {
-    /// Named barriers, as its attributes say.
+    /// Returns the number of named barriers according to the attributes.
     pub fn barriers(&self) -> u8 {
         let number = |attribute: &Attribute| match (attribute.code, &attribute.value) {
             (Code::NUM_BARRIERS, Value::Byte(number)) => Some(*number),
@@ -34,6 +40,7 @@ impl Function {
         self.attributes.iter().find_map(number).unwrap_or(0)
     }
 
+    /// Sets the number of named barriers in the attributes.
     fn set_barriers(&mut self, number: u8) {
         let wanted = Attribute::new(Code::NUM_BARRIERS, Value::Byte(number));
         match self.attributes.iter_mut().find(|attribute| attribute.code == Code::NUM_BARRIERS) {
@@ -47,24 +54,25 @@ impl Function {
     }
 }
 
-/// Of a function with all that it calls.
+/// The resources of a function with everything that it calls.
 #[derive(Clone, Copy)]
 struct Cost {
     registers: u8,
     barriers: u8,
-    /// None if it is not known before the program runs.
+    /// Stack size in bytes; `None` if it is unknown at compile time.
     stack: Option<u32>,
 }
 
 impl Cost {
     const NOTHING: Cost = Cost { registers: 0, barriers: 0, stack: Some(0) };
 
+    /// Returns the resources of a function without its callees. The stack is unknown if it has indirect calls.
     fn of(function: &Function) -> Cost {
         let stack = function.indirect_calls.is_empty().then_some(function.frame_size);
         Cost { registers: function.registers, barriers: function.barriers(), stack }
     }
 
-    /// What two functions need of which one or the other runs.
+    /// Combines two functions of which either may run: the maximum of each resource.
     fn either(self, other: Cost) -> Cost {
         Cost {
             registers: self.registers.max(other.registers),
@@ -73,20 +81,22 @@ impl Cost {
         }
     }
 
-    /// What a function needs that calls another.
+    /// Combines a caller and a callee: the stacks add up.
     fn calling(self, callee: Cost) -> Cost {
         let stack = self.stack.zip(callee.stack).map(|(own, callee)| own.saturating_add(callee));
         Cost { stack, ..self.either(callee) }
     }
 }
 
-/// The call graph, by index. Nodes after the functions stand for what a call through a pointer may reach: one for each prototype, and one for
-/// the functions without prototype. So its size is that of the program, however many functions have their addresses taken.
+/// The call graph, by index. Nodes after the functions stand for the possible targets of indirect calls: one node for each prototype, and
+/// one for the functions without prototype. The graph therefore grows linearly with the program, however many functions have their address
+/// taken.
 struct Graph {
     callees: Vec<Vec<usize>>,
 }
 
 impl Graph {
+    /// Builds the call graph.
     fn new(functions: &[Function]) -> Graph {
         let by_name: HashMap<&str, usize> = functions.iter().enumerate().map(|(k, function)| (function.name.as_str(), k)).collect();
         let of_unknown = functions.len();
@@ -112,13 +122,13 @@ impl Graph {
         Graph { callees }
     }
 
-    /// Returns the cost of each function with everything that it may call. Functions that call each other are settled together, after
-    /// all functions that they call; how deep their stack grows is not known.
+    /// Returns the resources of each function with everything that it may call. Mutually recursive functions share one result, computed
+    /// after all functions that they call; their stack size is unknown.
     fn costs(&self, functions: &[Function]) -> Vec<Cost> {
         let mut costs = vec![Cost::NOTHING; self.callees.len()];
         for group in strongly_connected(&self.callees) {
             let mut cost = Cost::NOTHING;
-            // Costs of callees inside the group are still nothing here.
+            // The costs of callees inside the component are still `NOTHING` here.
             for &node in &group {
                 let callees = self.callees[node].iter().fold(Cost::NOTHING, |sum, &callee| sum.either(costs[callee]));
                 cost = cost.either(functions.get(node).map_or(callees, |function| Cost::of(function).calling(callees)));

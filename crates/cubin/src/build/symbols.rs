@@ -1,4 +1,4 @@
-//! The symbols of a file, in ptxas' order as far as it is known, and what they say.
+//! The symbols of a file, in ptxas' order as far as it is known, and their fields.
 
 use object::elf;
 
@@ -8,44 +8,44 @@ use super::{ExternKind, Home, Linkage, Module};
 use crate::symbol::{STT_CUDA_OBJECT, Symbol, SymbolSection, other};
 use crate::target::Style;
 
-/// A symbol by its duty.
+/// A symbol by its purpose. Numbers are indices of functions, variables and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SymbolRole {
     Null,
     Section(Role),
-    /// One of [`UNIFIED`].
+    /// An entry of [`UNIFIED`].
     Unified(usize),
     ReservedOffset,
     ReservedAlias,
     ReservedVariable,
-    /// End of the reserved shared memory. Hopper's files have an empty entry in its place.
+    /// End of the reserved shared memory. Files for Hopper have an empty symbol instead.
     ReservedEnd,
     Function(usize),
-    /// Of a function, by its index there.
+    /// Function and index of the subroutine in it.
     Subroutine(usize, usize),
     SharedVariable(usize, usize),
     Constant(usize, usize),
-    /// The parameters of a kernel, or what is before them if there are none; relocatable files to Ada.
+    /// The parameters of a kernel, or the area before them if there are none; in relocatable files up to Ada.
     Parameters(usize),
     Variable(usize),
     Extern(usize),
 }
 
-/// Tables of functions and data that the linker may make for relocatable files; every one of them from Hopper on names them.
+/// Tables of functions and data that the linker may create. Every relocatable file from Hopper on names them.
 pub(super) const UNIFIED: [&str; 8] =
     ["__UDT_OFFSET", "__UFT_OFFSET", "__UFT_CANONICAL", "__UDT_CANONICAL", "__UFT", "__UDT", "__UFT_END", "__UDT_END"];
 
-/// Of a variable in reserved shared memory.
+/// Alignment in bytes of the variable in reserved shared memory.
 pub(super) const RESERVED_ALIGNMENT: u64 = 16;
 
 impl Module {
-    /// The symbols of `.symtab`, where what is local or weak comes with its code, and what is global at the end. The
-    /// Mercury table has the same without those of parameters.
+    /// Returns the symbols of `.symtab`: local and weak symbols are listed with their code, global ones at the end. The Mercury table has
+    /// the same symbols without those of parameters.
     pub(super) fn symbols(&self) -> Vec<SymbolRole> {
         use SymbolRole::{Function, Section};
         let early = self.target.style == Style::Ampere;
         let mut list = vec![SymbolRole::Null, Section(Role::ToolNote), Section(Role::CudaNote)];
-        // The end of reserved memory comes with the first function that has shared memory.
+        // The end of reserved memory is listed with the first function that uses shared memory.
         let outside = self.variables.iter().any(|variable| variable.home == Home::Shared);
         let dynamic = self.externs.iter().any(|external| external.kind == ExternKind::DynamicShared);
         let sharing = self.sharing().next().or((outside || dynamic).then_some(0));
@@ -86,7 +86,7 @@ impl Module {
         list
     }
 
-    /// Those that every file has, and those of variables.
+    /// Returns the symbols that every file has and those of variables.
     fn module_symbols(&self) -> Vec<SymbolRole> {
         let mut list = Vec::new();
         if self.target.style != Style::Ampere {
@@ -103,12 +103,13 @@ impl Module {
         list
     }
 
+    /// Returns the subroutines of function `k` with the wanted linkage.
     fn subroutines(&self, k: usize, wanted: fn(Linkage) -> bool) -> impl Iterator<Item = SymbolRole> {
         let all = self.functions[k].subroutines.iter().enumerate();
         all.filter(move |(_, subroutine)| wanted(subroutine.linkage)).map(move |(i, _)| SymbolRole::Subroutine(k, i))
     }
 
-    /// Global symbols: functions, with the variables behind the first of them, then what is defined elsewhere.
+    /// Returns the global symbols: functions, with the variables after the first of them, then external symbols.
     pub(super) fn visible(&self) -> Vec<SymbolRole> {
         let variables = self.variables.iter().enumerate().filter(|(_, variable)| variable.linkage == Linkage::Global);
         let mut variables = variables.map(|(v, _)| SymbolRole::Variable(v)).collect();
@@ -135,12 +136,13 @@ impl Linkage {
 }
 
 impl Maker<'_> {
-    /// One more than the index of the last local symbol.
+    /// Returns the index of the last local symbol plus one.
     pub(super) fn locals(&self, symbols: &[SymbolRole]) -> u32 {
         let is_local = |&role: &SymbolRole| self.symbol(role).binding == elf::STB_LOCAL;
         symbols.iter().rposition(is_local).map_or(0, |last| last as u32 + 1)
     }
 
+    /// Returns the symbol for a role.
     pub(super) fn symbol(&self, role: SymbolRole) -> Symbol {
         let style = self.module.target.style;
         let defined = |role| SymbolSection::Section(self.index(role));
@@ -208,8 +210,8 @@ impl Maker<'_> {
         }
     }
 
-    /// In relocatable files the type says that `st_other` holds the memory; what the linker places has its alignment
-    /// for a value.
+    /// Returns the symbol of a variable. In relocatable files, the symbol type says that `st_other` holds the memory. The value of a
+    /// variable that the linker places is its alignment.
     fn variable_symbol(&self, v: usize) -> Symbol {
         let variable = &self.module.variables[v];
         let section = match variable.home.role() {
@@ -231,6 +233,7 @@ impl Maker<'_> {
         Symbol { value, size: variable.size, other: memory | managed, ..symbol }
     }
 
+    /// Returns the symbol of an external function or variable.
     fn extern_symbol(&self, i: usize) -> Symbol {
         let external = &self.module.externs[i];
         let (memory, size) = match external.kind {
@@ -243,16 +246,18 @@ impl Maker<'_> {
         Symbol { size, other, ..Symbol::new(&external.name, elf::STB_GLOBAL, symbol_type, SymbolSection::Undefined) }
     }
 
+    /// Returns the type of a variable's symbol, and the bits of `st_other` for its memory.
     fn object_type(&self, memory: u8) -> (u8, u8) {
         if self.module.is_relocatable() { (STT_CUDA_OBJECT, memory) } else { (elf::STT_OBJECT, 0) }
     }
 
+    /// Returns the symbols of the Mercury table.
     pub(super) fn mercury_symbols(&self) -> Vec<SymbolRole> {
         let in_both = |role: &&SymbolRole| !matches!(role, SymbolRole::Section(Role::Parameters(_)));
         self.symbols.iter().filter(in_both).copied().collect()
     }
 
-    /// The same symbol in the Mercury table: with the twin's section, and no values yet.
+    /// Returns the same symbol for the Mercury table: in the Mercury section, with value 0.
     pub(super) fn mercury_symbol(&self, role: SymbolRole) -> Symbol {
         let mut symbol = self.symbol(role);
         symbol.value = 0;

@@ -1,4 +1,4 @@
-//! Static libraries: `ar` files of host objects.
+//! Static libraries: `ar` archives of host objects.
 
 use super::Image;
 use crate::bytes::Bytes;
@@ -8,6 +8,7 @@ pub(super) const MAGIC: &[u8] = b"!<arch>\n";
 
 const HEADER_SIZE: u64 = 60;
 
+/// Returns the images of all members that are ELF files.
 pub(super) fn images(file: Bytes<'_>) -> Result<Vec<Image>> {
     let mut images = Vec::new();
     let mut long_names = Bytes::new(&[]);
@@ -30,13 +31,14 @@ pub(super) fn images(file: Bytes<'_>) -> Result<Vec<Image>> {
     Ok(images)
 }
 
+/// Returns a text field of a member header without trailing spaces.
 fn field(head: Bytes<'_>, offset: u64, size: u64) -> Result<&str> {
     let bytes = head.window(offset, size, "the header of a member")?;
     let text = std::str::from_utf8(bytes.data()).map_err(|_| Error::at(bytes.place(0), "the header of a member is not text"))?;
     Ok(text.trim_end())
 }
 
-/// `NAME/`, or `/OFFSET` in the table of long names.
+/// Returns the name of a member: `NAME/`, or `/OFFSET` into the table of long names.
 fn member_name(name: &str, long_names: Bytes<'_>) -> String {
     let long = name.strip_prefix('/').and_then(|offset| offset.parse().ok()).and_then(|offset| long_names.rest(offset, "a name").ok());
     match long {
@@ -47,6 +49,7 @@ fn member_name(name: &str, long_names: Bytes<'_>) -> String {
     }
 }
 
+/// Prepends the name of the member to the name of an image.
 fn named(mut image: Image, member: &str) -> Image {
     image.name = Some(match image.name {
         Some(name) => format!("{member}:{name}"),

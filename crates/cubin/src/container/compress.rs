@@ -1,10 +1,11 @@
-//! Compressed images: a bare LZ4 block or a zstd frame.
+//! Decompression of images: a bare LZ4 block or a zstd frame.
 
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
+/// The compression of an image in a fatbin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     None,
@@ -14,16 +15,16 @@ pub enum Compression {
     Zstd,
 }
 
-/// LZ4 needs one byte for 255 bytes of output at best.
+/// Maximum expansion factor of LZ4: one byte becomes at most 255 bytes.
 const LZ4_LIMIT: u64 = 255;
 
-/// How much of a zstd frame is decoded at a time.
+/// Number of bytes of a zstd frame to decode at a time.
 const STEP: usize = 1 << 20;
 
-/// Bytes of the largest image that is decompressed: more than any cubin has.
+/// Maximum size in bytes of a decompressed image, larger than any cubin.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Gives `size` bytes or an error; memory is bounded by what really comes out, not by what the file says.
+/// Decompresses an image to exactly `size` bytes, or fails. Memory is bounded by the actual output, not by what the file claims.
 pub(super) fn decompress(method: Compression, data: Bytes<'_>, size: u64) -> Result<Vec<u8>> {
     if method != Compression::None && size > MOST_BYTES {
         return Err(Error::at(data.place(0), format!("the image has {size:#x} bytes when decompressed, more than {MOST_BYTES:#x}")));

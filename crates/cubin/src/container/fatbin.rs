@@ -1,54 +1,56 @@
 //! Fatbins: images for several targets in one block.
 //!
-//! A fatbin is a header and entries, each a header and a payload padded to eight bytes. All numbers are little-endian.
+//! A fatbin is a header followed by entries. Each entry is a header and a payload padded to eight bytes. All numbers are little-endian.
 //!
 //! ```text
 //! fatbin   0  u32  magic 0xba55ed50        entry   0  u16  kind: 1 PTX, 2 cubin
 //!          4  u16  version 1                       2  u16  version 0x101
-//!          6  u16  size of this header             4  u32  size of this header with what belongs to it
+//!          6  u16  size of this header             4  u32  size of this header and the data that belongs to it
 //!          8  u64  size of the entries             8  u64  size of the payload with padding
 //!                                                 16  u32  size of the payload when compressed, else 0
-//!                                                 20  u32  place of the options (see below), or 0
+//!                                                 20  u32  offset of the options (see below), or 0
 //!                                                 24  u16  minor version, u16 major: of PTX, or 1.8 for a cubin
 //!                                                 28  u32  SM
-//!                                                 32  u32  place of the name, u32 its length; or 0
+//!                                                 32  u32  offset of the name, u32 its length; or 0
 //!                                                 40  u64  flags
 //!                                                 48  u64  0
 //!                                                 56  u64  size of the image when compressed, else 0
 //! ```
 //!
-//! Places count from the entry's header. The options are a place and a length again, in front of the text: for PTX the
-//! command line for ptxas, for a cubin a copy of its `.nv.compat`.
+//! Offsets are relative to the entry's header. At the offset of the options there is another offset and a length, those of the text: for
+//! PTX the command line for ptxas, for a cubin a copy of its `.nv.compat`.
 
 use super::compress::{Compression, decompress};
 use super::{Image, ImageKind};
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
+/// The first word of a fatbin.
 pub const MAGIC: u32 = 0xba55_ed50;
 
+/// Minimum size in bytes of an entry header.
 const ENTRY_SIZE: u64 = 64;
 
-/// Flags of an entry, found by giving `fatbinary` one option at a time.
+/// Flags of an entry, found by running `fatbinary` with one option at a time.
 pub mod flags {
     pub const BITS_64: u64 = 0x1;
     pub const DEBUG: u64 = 0x2;
     pub const LINUX: u64 = 0x10;
     pub const LZ4: u64 = 0x2000;
     pub const ZSTD: u64 = 0x8000;
-    /// The letter `a`.
+    /// The suffix `a` of the target.
     pub const SPECIFIC: u64 = 0x10_0000;
-    /// The letter `f`.
+    /// The suffix `f` of the target.
     pub const FAMILY: u64 = 0x20_0000;
     /// A cubin with Mercury code.
     pub const MERCURY: u64 = 0x100_0000;
 }
 
-/// What the header of an entry says.
+/// The header of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub kind: u16,
-    /// Major and minor.
+    /// Major and minor version.
     pub version: (u16, u16),
     pub sm: u32,
     pub flags: u64,
@@ -58,6 +60,7 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns the compression of the payload.
     pub fn compression(&self) -> Compression {
         match (self.flags & flags::ZSTD != 0, self.flags & flags::LZ4 != 0) {
             (true, _) => Compression::Zstd,
@@ -66,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// `sm_90a`
+    /// Returns the name of the target, for example `sm_90a`.
     pub fn target(&self) -> String {
         let letter = match (self.flags & flags::SPECIFIC != 0, self.flags & flags::FAMILY != 0) {
             (true, _) => "a",
@@ -85,7 +88,7 @@ impl Entry {
     }
 }
 
-/// All images of one fatbin or several in a row, with zeros between them.
+/// Returns all images of one fatbin, or of several in a row with zeros between them.
 pub(super) fn images(data: Bytes<'_>) -> Result<Vec<Image>> {
     let mut images = Vec::new();
     let mut at = 0;
@@ -114,11 +117,13 @@ pub(super) fn images(data: Bytes<'_>) -> Result<Vec<Image>> {
     Ok(images)
 }
 
-/// Bytes that all images of a file may have together when they are decompressed: this many for each byte of the file, or in all.
-/// Machine code shrinks to a third at best, so that more than this is no compiler's output.
+/// Maximum total size of the decompressed images per byte of the file. Machine code compresses to a third at best, so no compiler's output
+/// exceeds this.
 const MOST_GROWTH: u64 = 32;
+/// The limit in bytes for small files, for which the factor above would be too low.
 const LEAST_BUDGET: u64 = 512 << 20;
 
+/// Appends the images of one fatbin. `budget` is the number of decompressed bytes that are still allowed.
 fn entries(data: Bytes<'_>, images: &mut Vec<Image>, budget: &mut u64) -> Result<()> {
     let mut at = 0;
     while at < data.len() {
@@ -143,6 +148,7 @@ fn entries(data: Bytes<'_>, images: &mut Vec<Image>, budget: &mut u64) -> Result
     Ok(())
 }
 
+/// Decodes the header of an entry.
 fn entry(head: Bytes<'_>) -> Result<Entry> {
     let text = |at: u64, length: u64, what: &str| head.window(at, length, what).map(Bytes::data);
     let name = match (head.u32(32, "the name of an image")?, head.u32(36, "the name of an image")?) {
@@ -169,6 +175,7 @@ fn entry(head: Bytes<'_>) -> Result<Entry> {
     })
 }
 
+/// Returns the decompressed image of an entry.
 fn image(entry: Entry, head: Bytes<'_>, payload: Bytes<'_>) -> Result<Image> {
     let compression = entry.compression();
     let bytes = match compression {
@@ -184,7 +191,7 @@ fn image(entry: Entry, head: Bytes<'_>, payload: Bytes<'_>) -> Result<Image> {
     Ok(Image { kind: entry.kind(), target: entry.target(), name: entry.name.clone(), offset, compression, entry: Some(entry), bytes })
 }
 
-/// PTX text without the zeros behind it.
+/// Returns PTX text without the zeros after it.
 fn without_padding(text: &[u8]) -> &[u8] {
     let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     text.get(..end).unwrap_or_default()

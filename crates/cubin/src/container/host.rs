@@ -1,4 +1,4 @@
-//! Host ELF files: objects, executables and shared libraries with fatbins in sections of their own.
+//! Host ELF files: objects, executables and shared libraries with fatbins in special sections.
 
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, SectionHeader64};
@@ -7,9 +7,10 @@ use super::{Image, fatbin};
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 
-/// Linked and relocatable device code.
+/// Names of the sections with fatbins: linked and relocatable device code.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 
+/// Returns the images in all fatbin sections.
 pub(super) fn images(file: Bytes<'_>) -> Result<Vec<Image>> {
     let header: &FileHeader64<LE> = file.record(0, "an ELF header")?;
     if header.e_ident.class != elf::ELFCLASS64 || header.e_ident.data != elf::ELFDATA2LSB {
@@ -41,7 +42,7 @@ fn section_headers<'a>(file: Bytes<'a>, header: &FileHeader64<LE>) -> Result<Vec
         return Err(Error::at(file.place(58), format!("section headers have {} bytes instead of {size}", header.e_shentsize.get(LE))));
     }
     let first: &SectionHeader64<LE> = file.record(offset, "a section header")?;
-    // More than 65279 sections: the number is in the first header.
+    // With more than 65279 sections, the number is in the first section header.
     let count = match header.e_shnum.get(LE) {
         0 => first.sh_size.get(LE),
         count => u64::from(count),
@@ -50,7 +51,7 @@ fn section_headers<'a>(file: Bytes<'a>, header: &FileHeader64<LE>) -> Result<Vec
     (0..count).map(|index| table.record(index * size, "a section header")).collect()
 }
 
-/// Index of the section with the names.
+/// Returns the index of the section with the section names.
 fn name_table(header: &FileHeader64<LE>, headers: &[&SectionHeader64<LE>]) -> usize {
     match header.e_shstrndx.get(LE) {
         elf::SHN_XINDEX => headers.first().map_or(0, |first| first.sh_link.get(LE) as usize),

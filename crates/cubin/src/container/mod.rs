@@ -1,11 +1,11 @@
-//! Finding cubins and PTX in the files that carry them.
+//! Finds cubins and PTX in container files.
 //!
-//! [`open`] takes any of these and lists what is inside, decompressed:
+//! [`open`] accepts any of these files and returns the images inside, decompressed:
 //!
 //! - a cubin, or PTX text, by itself;
 //! - a fatbin, or several one after the other (`fatbinary`, `nvcc -fatbin`);
-//! - a host object, executable or shared library, whose sections `.nv_fatbin` (linked code) and `__nv_relfatbin`
-//!   (relocatable code) hold fatbins;
+//! - a host object, executable or shared library, whose sections `.nv_fatbin` (linked code) and `__nv_relfatbin` (relocatable code) hold
+//!   fatbins;
 //! - a static library of such objects.
 
 mod archive;
@@ -20,23 +20,24 @@ use crate::error::{Error, Result};
 pub use compress::Compression;
 use fatbin::{Entry, MAGIC};
 
-/// A piece of device code that was found in a file.
+/// A cubin or PTX text that was found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub kind: ImageKind,
-    /// `sm_90a`; for PTX, the target it was compiled for.
+    /// Name of the target, for example `sm_90a`; for PTX, the value of `.target`.
     pub target: String,
-    /// The name of the source, if the container tells it, with the member of the library in front.
+    /// Name of the source if the container has it, preceded by the member of the library.
     pub name: Option<String>,
-    /// Where the image, perhaps compressed, starts in the file that was opened.
+    /// Offset of the image, compressed or not, in the opened file.
     pub offset: u64,
     pub compression: Compression,
-    /// The header in the fatbin, if the image comes from one.
+    /// The entry header, if the image is from a fatbin.
     pub entry: Option<Entry>,
-    /// The image itself, decompressed.
+    /// The decompressed image.
     pub bytes: Vec<u8>,
 }
 
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
     Cubin,
@@ -46,12 +47,12 @@ pub enum ImageKind {
 }
 
 impl Image {
-    /// Takes the cubin apart. Places in errors are places in `bytes`.
+    /// Reads the image as a cubin. Positions in errors refer to `bytes`.
     pub fn cubin(&self) -> Result<Cubin> {
         Cubin::read(&self.bytes)
     }
 
-    /// A file name as cuobjdump makes them: `NAME.sm_90.cubin`, where `stem` stands in for a missing name.
+    /// Returns a file name in the form that cuobjdump uses: `NAME.sm_90.cubin`. `stem` replaces a missing name.
     pub fn file_name(&self, stem: &str) -> String {
         let name = self.name.as_deref().unwrap_or(stem);
         let base = name.rsplit(['/', '\\', ':']).next().unwrap_or(name);
@@ -65,7 +66,7 @@ impl Image {
     }
 }
 
-/// Lists the images in a file. A host file without device code is an empty list, not an error.
+/// Returns the images in a file. The list is empty for a host file without device code.
 pub fn open(data: &[u8]) -> Result<Vec<Image>> {
     let file = Bytes::new(data);
     if data.starts_with(&object::elf::ELFMAG) || data.starts_with(&MAGIC.to_le_bytes()) {
@@ -80,7 +81,7 @@ pub fn open(data: &[u8]) -> Result<Vec<Image>> {
     }
 }
 
-/// The images of a cubin, a fatbin or a host ELF file.
+/// Returns the images of a cubin, a fatbin or a host ELF file.
 fn images(file: Bytes<'_>) -> Result<Vec<Image>> {
     if !file.data().starts_with(&object::elf::ELFMAG) {
         return fatbin::images(file);
@@ -92,12 +93,13 @@ fn images(file: Bytes<'_>) -> Result<Vec<Image>> {
     host::images(file)
 }
 
+/// Returns a whole file as an image.
 fn plain(kind: ImageKind, target: String, file: Bytes<'_>) -> Image {
     let bytes = file.data().to_vec();
     Image { kind, target, name: None, offset: file.place(0), compression: Compression::None, entry: None, bytes }
 }
 
-/// The target in the header of PTX text, or nothing if the data is not PTX.
+/// Returns the target in the header of PTX text, or `None` if the data is not PTX.
 fn ptx_target(data: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(data).ok()?;
     let mut lines = text.lines().map(str::trim);

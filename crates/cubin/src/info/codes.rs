@@ -1,8 +1,8 @@
 //! The table of attribute codes.
 //!
-//! Codes and names are those that cuobjdump 13.2 prints (with `EIATTR_` in front) for a cubin in which an attribute was
-//! given each of the 256 codes; numbers that are missing here have no name there. The third column says how the value
-//! of the sized format is laid out; `Words` is also what offsets of instructions are.
+//! Codes and names are those that cuobjdump 13.2 prints (with the prefix `EIATTR_`) for a cubin in which the code of an attribute was set
+//! to each of the 256 values; values that are missing here have no name there. The third column is the layout of the value in the sized
+//! format. Offsets of instructions have the layout `Words`.
 
 use super::Code;
 use super::value::Shape::{self, BranchTargets, Bytes, Mbarriers, Pairs, Parameter, ParameterBank, ParameterV2, PerSymbol, Symbols, Words};

@@ -1,7 +1,7 @@
-//! Attributes: `.nv.info`, `.nv.info.NAME` and their Mercury twins.
+//! Attributes: `.nv.info`, `.nv.info.NAME` and their Mercury counterparts.
 //!
-//! What the driver must know about a function that its code does not say: registers, stack, parameters, the places of
-//! instructions it patches. A section is a run of records, each at a multiple of four bytes:
+//! They hold what the driver must know about a function besides its code: registers, stack, parameters, offsets of the instructions that it
+//! patches. A section is a list of records, each at a multiple of four bytes:
 //!
 //! ```text
 //! byte 0   format: 1 no value, 2 a byte, 3 a half word, 4 sized
@@ -9,8 +9,8 @@
 //! byte 2-3 the value, or for the sized format the number of bytes that follow
 //! ```
 //!
-//! [`Value`] is the decoded value. Which layout a sized value has is a column of the table in `codes.rs`; a value that
-//! does not fit its layout is kept as bytes, so that writing gives back what was read.
+//! [`Value`] is the decoded value. The layout of a sized value is given by the table in `codes.rs`. A value that does not fit its layout is
+//! kept as bytes, so that writing reproduces what was read.
 
 mod codes;
 mod value;
@@ -23,17 +23,17 @@ use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 use value::Shape;
 
-/// The number of an attribute.
+/// The code of an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code(pub u8);
 
 impl Code {
-    /// The name without `EIATTR_`, if the code has one.
+    /// Returns the name without `EIATTR_`, if the code has one.
     pub fn name(self) -> Option<&'static str> {
         self.row().map(|(_, name, _)| *name)
     }
 
-    /// The code with this name, with or without `EIATTR_`.
+    /// Returns the code with this name, with or without `EIATTR_`.
     pub fn named(name: &str) -> Option<Code> {
         let name = name.strip_prefix("EIATTR_").unwrap_or(name);
         codes::ROWS.iter().find(|(_, row, _)| *row == name).map(|(code, _, _)| Code(*code))
@@ -43,6 +43,7 @@ impl Code {
         codes::ROWS.iter().find(|(code, _, _)| *code == self.0)
     }
 
+    /// Returns the layout of a sized value.
     fn shape(self) -> Shape {
         self.row().map_or(Shape::Bytes, |(_, _, shape)| *shape)
     }
@@ -57,7 +58,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// One attribute.
+/// An attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
     pub code: Code,
@@ -93,17 +94,17 @@ impl Format {
     }
 }
 
-/// A record before its value is looked at; `.nv.compat` has the same frame.
+/// A record whose value is not decoded; `.nv.compat` has the same record format.
 pub(crate) struct Record<'a> {
     pub format: Format,
     pub code: u8,
     /// Bytes 2 and 3.
     pub half: u16,
-    /// What follows, for the sized format.
+    /// The bytes after the record header, for the sized format.
     pub bytes: &'a [u8],
 }
 
-/// Cuts a section into records.
+/// Splits a section into records.
 pub(crate) fn records(data: Bytes<'_>) -> Result<Vec<Record<'_>>> {
     let mut records = Vec::new();
     let mut at = 0;
@@ -138,7 +139,7 @@ pub(crate) fn encode(attributes: &[Attribute]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Bits of `EIATTR_SPARSE_MMA_MASK`: which sparse instructions a function uses.
+/// Names of the bits of `EIATTR_SPARSE_MMA_MASK`: the sparse instructions that a function uses.
 pub const SPARSE_MMA: [&str; 8] = ["QGMMA.SP", "HGMMA.SP", "IGMMA.SP", "QMMA.SP", "HMMA.SP", "IMMA.SP", "UTC*MMASparse", "OMMA.SP"];
 
 impl Attribute {
@@ -146,11 +147,12 @@ impl Attribute {
         Attribute { code, value }
     }
 
-    /// An attribute that holds a number for a function.
+    /// Returns an attribute that holds a number for a function.
     pub fn per_symbol(code: Code, symbol: u32, value: u32) -> Attribute {
         Attribute { code, value: Value::PerSymbol { symbol, value } }
     }
 
+    /// Returns an attribute that holds a list of words.
     pub fn words(code: Code, words: impl Into<Vec<u32>>) -> Attribute {
         Attribute { code, value: Value::Words(words.into()) }
     }

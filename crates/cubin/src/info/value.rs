@@ -3,7 +3,7 @@
 use super::{Format, Record};
 use crate::error::{Error, Result};
 
-/// Layouts of the sized format.
+/// The layout of a value in the sized format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Bytes,
@@ -21,11 +21,11 @@ pub(super) enum Shape {
 /// A decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// The attribute itself is the message.
+    /// No value: the presence of the attribute is the information.
     Flag,
     Byte(u8),
     Half(u16),
-    /// Offsets of instructions, sizes, extents.
+    /// Offsets of instructions, sizes, dimensions.
     Words(Vec<u32>),
     /// Indices of symbols.
     Symbols(Vec<u32>),
@@ -40,9 +40,9 @@ pub enum Value {
     ParameterBank(ParameterBank),
     BranchTargets(Vec<BranchTargets>),
     Mbarriers(Vec<Mbarrier>),
-    /// A sized value of no known layout.
+    /// A sized value of unknown layout.
     Bytes(Vec<u8>),
-    /// No value or a byte, with something in the bytes that should be zero.
+    /// A value of the format without value or of the byte format, with nonzero bits in bytes that should be zero.
     Odd {
         format: u8,
         half: u16,
@@ -55,28 +55,28 @@ pub struct Parameter {
     pub index: u32,
     /// Position among the parameters.
     pub ordinal: u16,
-    /// From the first parameter, in bytes.
+    /// Offset from the first parameter, in bytes.
     pub offset: u16,
-    /// In bytes; 14 bits.
+    /// Size in bytes; 14 bits.
     pub size: u16,
-    /// Binary logarithm of the alignment of what is pointed to.
+    /// Binary logarithm of the alignment of the memory that a pointer parameter points to.
     pub log_alignment: u8,
-    /// State space of what is pointed to, 4 bits: 4 is global, 0 is unknown.
+    /// State space that a pointer parameter points to, 4 bits: 4 is global, 0 is unknown.
     pub space: u8,
     /// Constant bank, 5 bits; 0x1f is the default.
     pub bank: u8,
-    /// In shared memory instead of a constant bank.
+    /// Whether the parameter is in shared memory instead of a constant bank.
     pub in_shared: bool,
 }
 
 impl Parameter {
-    /// A parameter of which nothing more is known.
+    /// Returns a parameter without information about alignment and space.
     pub fn plain(ordinal: u16, offset: u16, size: u16) -> Parameter {
         Parameter { index: 0, ordinal, offset, size, log_alignment: 0, space: 0, bank: 0x1f, in_shared: false }
     }
 }
 
-/// `EIATTR_KPARAM_INFO_V2`: a kernel parameter whose size needs 16 bits.
+/// `EIATTR_KPARAM_INFO_V2`: a kernel parameter with a 16-bit size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterV2 {
     pub index: u32,
@@ -88,14 +88,14 @@ pub struct ParameterV2 {
 }
 
 impl From<Parameter> for ParameterV2 {
-    /// The second form has no bank: such parameters are always in the default bank.
+    /// Drops the bank, which the second form does not have: such parameters are always in the default bank.
     fn from(parameter: Parameter) -> ParameterV2 {
         let Parameter { index, ordinal, offset, size, log_alignment, space, .. } = parameter;
         ParameterV2 { index, ordinal, offset, size, log_alignment, space }
     }
 }
 
-/// `EIATTR_PARAM_CBANK`: where in its bank the parameters of a kernel are.
+/// `EIATTR_PARAM_CBANK`: offset and size in bytes of a kernel's parameters in their constant bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterBank {
     /// Symbol of the section with the bank, `.nv.constant0.NAME`.
@@ -104,40 +104,40 @@ pub struct ParameterBank {
     pub size: u16,
 }
 
-/// `EIATTR_INDIRECT_BRANCH_TARGETS`: where one indirect branch can go.
+/// `EIATTR_INDIRECT_BRANCH_TARGETS`: the possible targets of one indirect branch, as byte offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchTargets {
     /// Offset of the branch.
     pub branch: u32,
-    /// Always 0 so far.
+    /// 0 in all files seen so far.
     pub reserved: u32,
     pub targets: Vec<u32>,
 }
 
-/// `EIATTR_MBARRIER_INSTR_OFFSETS`: an instruction on an mbarrier at `[R + UR + offset]`.
+/// `EIATTR_MBARRIER_INSTR_OFFSETS`: an instruction that accesses an mbarrier at `[R + UR + offset]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mbarrier {
     /// Offset of the instruction.
     pub instruction: u32,
-    /// Number of the register; 255 is none.
+    /// Number of the register; 255 means none.
     pub register: u32,
     pub offset: u32,
     pub kind: MbarrierKind,
-    /// 0, 1, 2 for ×4, ×8, ×16: four bits.
+    /// Four bits: 0, 1, 2 for a scale of 4, 8, 16.
     pub stride: u8,
-    /// Always 0 so far.
+    /// 0 in all files seen so far.
     pub reserved: u8,
     pub uniform_register: u8,
-    /// Always 0 so far.
+    /// 0 in all files seen so far.
     pub reserved_high: u8,
 }
 
-/// What the instruction does with the mbarrier: four bits.
+/// The operation on the mbarrier: four bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MbarrierKind(pub u8);
 
 impl MbarrierKind {
-    /// As cuobjdump prints it, without `MBARRIER_`.
+    /// Returns the name that cuobjdump prints, without `MBARRIER_`.
     pub fn name(self) -> Option<&'static str> {
         const NAMES: [&str; 11] = [
             "INIT",
@@ -156,6 +156,7 @@ impl MbarrierKind {
     }
 }
 
+/// Returns little-endian words, or `None` if the length is not a multiple of four.
 fn words(bytes: &[u8]) -> Option<Vec<u32>> {
     let chunks = bytes.chunks_exact(4);
     if !chunks.remainder().is_empty() {
@@ -164,7 +165,7 @@ fn words(bytes: &[u8]) -> Option<Vec<u32>> {
     Some(chunks.filter_map(|chunk| chunk.try_into().ok()).map(u32::from_le_bytes).collect())
 }
 
-/// Low and high half of a word.
+/// Returns the low and the high half of a word.
 fn halves(word: u32) -> (u16, u16) {
     (word as u16, (word >> 16) as u16)
 }
@@ -255,6 +256,7 @@ impl Mbarrier {
 }
 
 impl Value {
+    /// Returns the format in which the value is stored.
     pub fn format(&self) -> Format {
         match self {
             Value::Flag | Value::Odd { format: 1, .. } => Format::None,
@@ -275,6 +277,7 @@ impl Value {
         }
     }
 
+    /// Decodes a sized value; `None` if it does not fit the layout.
     fn sized(shape: Shape, bytes: &[u8]) -> Option<Value> {
         let words = words(bytes)?;
         match shape {
@@ -325,6 +328,7 @@ impl Value {
         Ok(())
     }
 
+    /// Returns the bytes of a sized value.
     fn sized_bytes(&self) -> Result<Vec<u8>> {
         let words: Vec<u32> = match self {
             Value::Bytes(bytes) => return Ok(bytes.clone()),
@@ -346,7 +350,7 @@ impl Value {
 mod tests {
     use super::*;
 
-    /// Words as ptxas 13.0.88 wrote them, and the fields that cuobjdump prints for them.
+    /// The words are from ptxas 13.0.88, the fields are those that cuobjdump prints for them.
     #[test]
     fn a_parameter_is_taken_apart_as_cuobjdump_does() {
         let words = [0, 0x0010_0002, 0x0021_f402];

@@ -1,4 +1,4 @@
-//! What a cubin says, without the numbers that follow from the order of symbols and strings.
+//! A canonical text of a cubin that does not depend on the order of symbols and strings.
 
 use oriole_cubin::build::decode_frames;
 use oriole_cubin::info::{Attribute, Value};
@@ -9,9 +9,9 @@ use oriole_cubin::{Cubin, Error};
 
 use super::parts::{prototype_pairs, string};
 
-/// The lines of a file: header, segments, sections in order with their headers and contents, all references by name.
+/// Returns the canonical lines of a file: header, segments, sections in file order with their headers and contents, all references by name.
 ///
-/// Not among them: string tables, the order of symbols, relocations and calls, and the note with the command line.
+/// Left out: string tables, the note with the command line, and the order of symbols, relocations and calls.
 pub fn canonical(cubin: &Cubin) -> Vec<String> {
     let mut lines = vec![format!("file {:?} sm_{}", cubin.header.file_type, cubin.header.flags.sm())];
     for segment in &cubin.segments {
@@ -69,7 +69,7 @@ fn content(cubin: &Cubin, section: &Section) -> Vec<String> {
             let pairs = prototype_pairs(cubin).into_iter();
             sorted(pairs.map(|(symbol, text)| format!("{} {}", symbol_name(cubin, symbol), string(cubin, text))).collect())
         }
-        // By function; where in the section a CIE lies is no matter.
+        // Frames by function; the position of a CIE in the section does not matter.
         Content::Bytes(bytes) if section.name == ".debug_frame" => {
             decode_frames(bytes).unwrap().iter().map(|placed| format!("{:#x} {:?}", placed.offset, placed.frame)).collect()
         }
@@ -122,7 +122,7 @@ fn attribute_line(cubin: &Cubin, attribute: &Attribute) -> String {
     format!("{:?} {value}", attribute.code)
 }
 
-/// The lines that only one of two files has.
+/// Returns the lines that only one of two files has, or the first line with a different position.
 pub fn differences(ours: &[String], theirs: &[String]) -> Vec<String> {
     if ours == theirs {
         return Vec::new();
@@ -139,7 +139,7 @@ pub fn differences(ours: &[String], theirs: &[String]) -> Vec<String> {
     lines
 }
 
-/// Reads a file and says what it says.
+/// Reads a file and returns its canonical lines.
 pub fn lines_of(data: &[u8]) -> Result<Vec<String>, Error> {
     Ok(canonical(&Cubin::read(data)?))
 }

@@ -1,6 +1,6 @@
-//! What the tests share: the checked-in files and the vendor's tools.
+//! Helpers for the tests: the checked-in files and the vendor's tools.
 //!
-//! The tools are found by `ORIOLE_ORACLES`, the folder with them, or in `.oracles/bin`; `tools/oracles.sh` installs them.
+//! The tools are in the folder that `ORIOLE_ORACLES` names, or in `.oracles/bin`; `tools/oracles.sh` installs them.
 
 #![allow(dead_code)] // each test uses a part
 
@@ -14,15 +14,15 @@ use std::process::Command;
 use oriole_cubin::Target;
 use oriole_cubin::target::TARGETS;
 
-/// One target of each layout of files: before Hopper, Hopper, Blackwell.
+/// One target for each file layout: before Hopper, Hopper, Blackwell.
 const SAMPLE: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
 
-/// Whether `ORIOLE_REFRESH` asks for every comparison with the vendor's tools, which takes minutes, instead of a sample.
+/// Returns whether `ORIOLE_REFRESH` requests every comparison with the vendor's tools, which takes minutes, instead of a sample.
 pub fn compares_everything() -> bool {
     std::env::var_os("ORIOLE_REFRESH").is_some()
 }
 
-/// The targets that tests with many calls of the vendor's tools go through.
+/// Returns the targets for tests with many calls of the vendor's tools.
 pub fn targets_to_compare() -> Vec<&'static Target> {
     TARGETS.iter().filter(|target| compares_everything() || SAMPLE.contains(&target.name)).collect()
 }
@@ -35,7 +35,7 @@ pub fn data_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-/// The checked-in files with this extension, by name.
+/// Returns the checked-in files with this extension, sorted by name.
 pub fn data_files(extension: &str) -> Vec<(String, Vec<u8>)> {
     files_in(&data_folder(), extension)
 }
@@ -56,12 +56,12 @@ pub fn data_file(name: &str) -> Vec<u8> {
     fs::read(data_folder().join(name)).unwrap()
 }
 
-/// A tool of the vendor, or a printed line that says that the test is skipped.
+/// Returns the path of a vendor's tool, or `None` after printing that the test is skipped.
 pub fn oracle(name: &str) -> Option<PathBuf> {
     if ["ptxas", "nvdisasm", "cuobjdump"].contains(&name) { oriole_oracles::tool(name) } else { oriole_oracles::optional_tool(name) }
 }
 
-/// A folder of its own for a test, removed when dropped.
+/// A temporary folder for one test, removed when dropped.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -82,14 +82,14 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a tool with bounded memory and time; None if it fails.
+/// Runs a tool with limited memory and time. Returns its output, or `None` if it fails.
 pub fn run(tool: &Path, arguments: &[&str], folder: &Path) -> Option<Vec<u8>> {
     let limited = format!("ulimit -v 4000000; exec timeout 20 {} \"$@\"", tool.display());
     let output = Command::new("sh").args(["-c", &limited, "sh"]).args(arguments).current_dir(folder).output().unwrap();
     output.status.success().then_some(output.stdout)
 }
 
-/// Compiles a PTX file; None if ptxas refuses it for the target.
+/// Compiles a PTX file with ptxas. Returns `None` if ptxas rejects the file for the target.
 pub fn compile(ptxas: &Path, scratch: &Scratch, ptx: &Path, target: &str, options: &[&str]) -> Option<Vec<u8>> {
     let arch = format!("-arch={target}");
     let ptx = fs::canonicalize(ptx).unwrap();
@@ -99,7 +99,7 @@ pub fn compile(ptxas: &Path, scratch: &Scratch, ptx: &Path, target: &str, option
     Some(fs::read(scratch.path("out.cubin")).unwrap())
 }
 
-/// PTX text for another target.
+/// Returns PTX text changed to another target.
 pub fn retarget(ptx: &str, target: &str) -> String {
     let line = |line: &str| match line {
         _ if line.starts_with(".target") => format!(".target {target}\n"),

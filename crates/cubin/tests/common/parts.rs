@@ -1,4 +1,4 @@
-//! Everything of a cubin that its maker knows, and nothing of how it is written.
+//! Extracts the semantic parts of a cubin: what its compiler knew, without anything about the file layout.
 
 use oriole_cubin::build::{
     Capsule, CodePatch, CodeRelocation, Constants, DataPatch, DataRelocation, Extern, ExternKind, Frame, Function, Home, Linkage, Module,
@@ -19,7 +19,7 @@ pub fn bytes(section: Option<&Section>) -> Vec<u8> {
     section.and_then(Section::bytes).unwrap_or_default().to_vec()
 }
 
-/// The parts of a module, as a compiler would hand them to the builder.
+/// Returns the parts of a module, as a compiler would pass them to the builder.
 pub fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
     let frames = decode_frames(&bytes(cubin.section_named(".debug_frame")))?;
     let mercury = decode_frames(&bytes(cubin.section_named(".nv.merc.debug_frame")))?;
@@ -44,7 +44,7 @@ pub fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
     Ok(module)
 }
 
-/// Of a section, from both kinds of relocation sections, by offset.
+/// Returns the relocations of a section, from both kinds of relocation sections, sorted by offset.
 pub fn relocations(cubin: &Cubin, patched: &str) -> Vec<Relocation> {
     let mut list: Vec<Relocation> = Vec::new();
     for kind in [".rel", ".rela"] {
@@ -60,7 +60,7 @@ struct Reader<'a> {
     cubin: &'a Cubin,
     target: &'static Target,
     frames: Vec<PlacedFrame>,
-    /// The relocations of the frames.
+    /// The relocations of `.debug_frame`.
     starts: Vec<Relocation>,
     mercury: Vec<PlacedFrame>,
 }
@@ -74,7 +74,7 @@ impl Reader<'_> {
         self.cubin.symbols()[symbol as usize].name.clone()
     }
 
-    /// Symbols in a section, with their indices.
+    /// Returns the symbols in a section, with their indices.
     fn inside(&self, section: &str) -> Vec<(u32, &Symbol)> {
         let wanted = self.cubin.find(section).map(|index| SymbolSection::Section(index as u32));
         let all = self.cubin.symbols().iter().zip(0..).map(|(symbol, index)| (index, symbol));
@@ -85,7 +85,7 @@ impl Reader<'_> {
         self.cubin.header.file_type == FileType::Relocatable
     }
 
-    /// The frame at an offset in a function.
+    /// Returns the frame at an offset in a function.
     fn frame(&self, symbol: u32, offset: u64) -> Option<Frame> {
         let of_function =
             |frame: &PlacedFrame| self.starts.iter().any(|relocation| relocation.offset == frame.address && relocation.symbol == symbol);
@@ -138,7 +138,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Capsules are handed over for files that can be built with them.
+    /// Returns whether the file can be rebuilt with Mercury capsules.
     fn is_plain(&self) -> bool {
         let more = [".nv.global", ".nv.global.init", ".nv.constant3", ".nv.constant4", ".nv.prototype"];
         let known = |section: &Section| more.contains(&section.name.as_str()) || section.name.starts_with(".nv.constant2");
@@ -183,7 +183,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The four lists of the call graph, for one caller.
+    /// Returns the four lists of the call graph for one caller.
     fn edges(&self, caller: u32) -> [Vec<u32>; 4] {
         let mut lists: [Vec<u32>; 4] = Default::default();
         let Some(Content::CallGraph(edges)) = self.cubin.section_named(".nv.callgraph").map(|section| &section.content) else {
@@ -200,7 +200,7 @@ impl Reader<'_> {
         lists
     }
 
-    /// A string of `.strtab`.
+    /// Returns a string of `.strtab`.
     fn text(&self, offset: u32) -> String {
         string(self.cubin, offset)
     }
@@ -289,7 +289,7 @@ impl Reader<'_> {
         list
     }
 
-    /// Parameters and what depends on the code; the rest, and the order, are the builder's.
+    /// Returns the attributes for the builder: parameters, and what depends on the code. The builder adds the others and sorts them.
     fn attributes(&self, name: &str, is_kernel: bool) -> Vec<Attribute> {
         let derived = [
             Code::CUDA_API_VERSION,
@@ -340,21 +340,21 @@ impl Reader<'_> {
     }
 }
 
-/// A string of `.strtab`.
+/// Returns a string of `.strtab`.
 pub fn string(cubin: &Cubin, offset: u32) -> String {
     let Some(Content::Strings(table)) = cubin.section_named(".strtab").map(|section| &section.content) else { panic!("no strings") };
     let bytes = &table.bytes()[offset as usize..];
     String::from_utf8(bytes.iter().copied().take_while(|&byte| byte != 0).collect()).unwrap()
 }
 
-/// `.nv.prototype`: symbols and places of texts.
+/// Returns the content of `.nv.prototype`: symbols and offsets of prototypes in `.strtab`.
 pub fn prototype_pairs(cubin: &Cubin) -> Vec<(u32, u32)> {
     let bytes = bytes(cubin.section_named(".nv.prototype"));
     let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap());
     bytes.chunks_exact(8).map(|pair| (word(&pair[..4]), word(&pair[4..]))).collect()
 }
 
-/// The size of a kernel's parameters, by the size of constant bank 0 up to their end.
+/// Returns the size in bytes of a kernel's parameters, given the size of constant bank 0 up to their end.
 fn parameter_bytes(target: &Target, bank_bytes: u16) -> u16 {
     let style = target.style;
     let large = bank_bytes.saturating_sub(style.parameter_base(u16::MAX));

@@ -1,8 +1,10 @@
-//! List scheduling that stays close to the order that is there.
+//! List scheduling that stays close to the existing order.
 //!
-//! Time goes forward. Of the instructions whose predecessors are issued, those that can issue now compete; if none can, the first that will.
-//! [`Choice::Position`] takes the one that came first, so the order changes only where a stall can be filled; [`Choice::Height`] the
-//! one on which most cycles depend.
+//! Forward list scheduling with a ready list. In each step, the instructions that can issue earliest compete. [`Choice::Position`] takes
+//! the one that comes first in the existing order, so the order changes only where a stall can be filled. [`Choice::Height`] takes the one
+//! with the longest critical path below it.
+//!
+//! For example, in `a ; use of a ; b`, where `a` has a latency of 4 cycles, `b` moves between `a` and its use.
 
 use oriole_sched::code::Code;
 use oriole_sched::graph::Graph;
@@ -10,14 +12,17 @@ use oriole_sched::resource::Costs;
 
 const UNITS: usize = oriole_hardware::units::UNITS;
 
-/// Which of those that can issue goes first.
+/// Which of the instructions that can issue is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
+    /// The first in the existing order.
     Position,
+    /// The one with the longest critical path to the end of the region.
     Height,
 }
 
-/// An order of a region. Those that `follows_closely` names, by position, go right behind the one before them. `floors` has for each of its instructions the cycle before which it should not be issued.
+/// Returns a new order of a region, as instruction numbers. An instruction for which `follows_closely` is true stays directly after its
+/// predecessor. `floors` holds the earliest issue cycle of each instruction of the region.
 pub fn order(
     code: &Code,
     graph: &Graph,
@@ -47,6 +52,7 @@ pub fn order(
         };
         let next = order.last().map(|&last| last + 1).filter(|&next| next < graph.region.end && follows_closely(next));
         let next_node = next.map(|next| (next - graph.region.start) as u32);
+        // An instruction that must follow its predecessor directly is taken before all others, even if that costs a stall.
         let neighbour = next_node.and_then(|next| ready.iter().enumerate().find(|&(_, &node)| node == next));
         let Some((place, &node)) = neighbour.or_else(|| can.min_by_key(|&(_, &node)| key(node))) else { break };
         let first = time(node);
@@ -60,7 +66,8 @@ pub fn order(
     order
 }
 
-/// Tells those who depend on a node when it was issued; nodes without an instruction pass it on.
+/// Updates the successors of an issued node: earliest issue cycle and number of unissued predecessors. Nodes that are not instructions are
+/// passed through at once.
 fn release(graph: &Graph, node: u32, at: u64, earliest: &mut [u64], left: &mut [u32], ready: &mut Vec<u32>) {
     let mut todo = vec![(node, at)];
     while let Some((node, at)) = todo.pop() {

@@ -1,8 +1,8 @@
-//! Where control goes in decoded code.
+//! Builds the control-flow graph of decoded code.
 //!
-//! A section of code holds a function and those that it alone calls. Everything that is reached from somewhere unknown begins with
-//! nothing in flight, because calls and returns settle all: the starts of functions, of called code, and of code that nothing in sight
-//! leads to. An empty block in front of all others leads to them.
+//! A code section contains a function and the functions that only it calls. Code that may be reached from an unknown place starts with
+//! nothing in flight, because calls and returns wait for everything. This holds for the starts of functions, for called code, and for code
+//! that no visible instruction leads to. An empty block 0 is the predecessor of all of them.
 
 use std::collections::BTreeSet;
 
@@ -11,37 +11,37 @@ use oriole_isa::{Instruction, Opcode, Value};
 
 use super::Obstacle;
 
-/// What the file says about control flow beside the instructions.
+/// Information from the file about control flow that the instructions do not show.
 pub struct Surroundings<'a> {
-    /// Instructions at which functions begin, by number.
+    /// Numbers of the instructions at which functions begin.
     pub entries: Vec<usize>,
-    /// Where the indirect branch of this number can go, if that is known.
+    /// Returns the possible targets of the indirect branch with this number, if they are known.
     pub indirect: &'a dyn Fn(usize) -> Option<Vec<usize>>,
-    /// Whether what this instruction refers to is filled in when the file is linked or loaded.
+    /// Returns whether the instruction with this number has a relocation.
     pub is_relocated: &'a dyn Fn(usize) -> bool,
 }
 
-/// The flow of a section of code.
+/// The control-flow graph of a code section.
 pub struct Graph {
-    /// An empty block, then those of the code in its order.
+    /// Block 0 is empty; the blocks of the code follow in address order.
     pub blocks: Vec<Block>,
-    /// Instructions that only fill the section up, by number.
+    /// Numbers of the instructions that only pad the section.
     pub padding: BTreeSet<usize>,
 }
 
-/// What may come behind an instruction.
+/// The successors of an instruction.
 #[derive(Default)]
 struct Next {
     targets: Vec<usize>,
-    /// Control may go on with the next one.
+    /// Whether control may continue with the next instruction.
     on: bool,
-    /// A block ends here.
+    /// Whether the block ends after the instruction.
     ends: bool,
-    /// Code that is called.
+    /// The start of called code in the same section.
     called: Option<usize>,
 }
 
-/// Finds the blocks of a section and what may follow each.
+/// Finds the blocks of a section and their successors.
 pub fn build(instructions: &[Instruction], around: &Surroundings<'_>) -> Result<Graph, Obstacle> {
     let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, around)).collect::<Result<_, _>>()?;
     let mut entries: BTreeSet<usize> = around.entries.iter().copied().chain([0]).collect();
@@ -67,9 +67,10 @@ pub fn build(instructions: &[Instruction], around: &Surroundings<'_>) -> Result<
     Ok(Graph { blocks, padding })
 }
 
+/// Returns the successors of an instruction.
 fn next_of(instructions: &[Instruction], number: usize, around: &Surroundings<'_>) -> Result<Next, Obstacle> {
     let instruction = &instructions[number];
-    // `BRA.CONV` and `BRA.DIV` ask whether the warp is in parts.
+    // `BRA.CONV` and `BRA.DIV` test whether the warp is converged or diverged.
     let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
     let is_conditional = asks_warp
         || !instruction.guard.is_always()
@@ -102,7 +103,7 @@ fn is_guarded(instruction: &Instruction) -> bool {
     !instruction.guard.is_always()
 }
 
-/// The instruction that a relative operand names, if it is in the section.
+/// Returns the number of the instruction that a relative operand refers to, if it is in the section.
 fn target_of(instruction: &Instruction, number: usize, length: usize) -> Option<usize> {
     const SIZE: i64 = super::SIZE as i64;
     let distance = instruction.operands.iter().find_map(|operand| match operand.value {
@@ -113,7 +114,7 @@ fn target_of(instruction: &Instruction, number: usize, length: usize) -> Option<
     usize::try_from(target).ok().filter(|&target| distance % SIZE == 0 && target < length)
 }
 
-/// Makes roots of all blocks that nothing leads to, except what only fills the section up.
+/// Adds every unreachable block to the roots, except padding. Returns the roots and the padding.
 fn reach_all(instructions: &[Instruction], blocks: &[Block], mut roots: BTreeSet<usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let mut reached = vec![false; blocks.len()];
     let mut todo: Vec<usize> = roots.iter().copied().collect();
@@ -137,12 +138,12 @@ fn reach_all(instructions: &[Instruction], blocks: &[Block], mut roots: BTreeSet
     (roots, padding)
 }
 
-/// Nothing, or a branch to itself.
+/// Returns whether an instruction may be padding: a `NOP` or a branch to itself.
 fn is_filler(instructions: &[Instruction], number: usize) -> bool {
     instructions[number].opcode == Opcode::NOP || branches_to_itself(instructions, number)
 }
 
-/// Whether an instruction is a loop of its own.
+/// Returns whether an instruction is a branch to itself.
 pub fn branches_to_itself(instructions: &[Instruction], number: usize) -> bool {
     let instruction = &instructions[number];
     instruction.opcode == Opcode::BRA && target_of(instruction, number, instructions.len()) == Some(number)

@@ -1,11 +1,11 @@
-//! `rescore`: new control words for machine code that is there already, and a new order if that is wanted.
+//! `rescore`: computes new control words for existing machine code, and optionally a new instruction order.
 //!
-//! Takes a cubin, whoever made it, keeps every instruction, register and place, throws away stalls, yields, scoreboards, waits and reuse
-//! flags, and puts those of `ctrl` in their place. Only these bits of the file change. A section whose code cannot be followed to the
-//! end ([`Obstacle`]) stays as it is.
+//! The input is a cubin from any compiler. Every instruction, register and address stays; stalls, yields, scoreboards, waits and reuse
+//! flags are replaced by those that `ctrl` computes. Only these bits of the file change. A section whose control flow cannot be determined
+//! completely ([`Obstacle`]) is left unchanged.
 //!
-//! With [`Options::schedule`] instructions also move inside their blocks where that is predicted to be faster ([`Schedule`]), and what the file
-//! says about their places follows.
+//! With [`Options::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Schedule`]), and
+//! everything in the file that refers to their addresses is updated.
 //!
 //! ```
 //! # let ptx = b".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }";
@@ -56,37 +56,38 @@ use reorder::Limits;
 pub use reorder::{Schedule, When};
 pub use tally::Tally;
 
-/// Bytes of an instruction.
+/// Size of an instruction in bytes.
 const SIZE: usize = 16;
 const SCOREBOARDS: u8 = 6;
-/// Cycles from setting a scoreboard to waiting for it.
+/// Minimum stall cycles of an instruction that sets a scoreboard, so that the next instruction can wait for it.
 const SCOREBOARD_STALL: u8 = 2;
 
-/// What to do, and by whose figures.
+/// What to rewrite, and with which hardware model.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Functions to change, by the names of their sections without `.text.`; all if there are none.
+    /// Names of the functions to rewrite (section names without `.text.`); all functions if the list is empty.
     pub functions: Vec<String>,
-    /// Whether instructions may move inside their blocks, and when.
+    /// When a block gets a new instruction order; `None` keeps the order of all instructions.
     pub schedule: Option<When>,
-    /// Figures of the machine that go before the built-in ones.
+    /// A hardware profile that replaces the built-in model.
     pub profile: Option<Arc<Profile>>,
 }
 
-/// Why a section stays as it is. Places are numbers of instructions.
+/// Why a section is left unchanged. `at` is the number of an instruction in the section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The table of instructions does not know this word.
+    /// No instruction of the table matches this word.
     Unknown { at: u64 },
-    /// An indirect branch, and the file does not say where to.
+    /// An indirect branch whose possible targets are not recorded in the file.
     UnknownTargets { at: u64 },
-    /// A branch that leaves the section, or whose target is filled in later.
+    /// A branch to another section, or whose target a relocation fills in.
     LeavesSection { at: u64 },
-    /// `DEPBAR` counts instructions that other waits of the program are about.
+    /// A `DEPBAR` counts instructions with register results together with instructions without; after rewriting, its count could mean
+    /// different ones.
     MixedCount { at: u64 },
-    /// The section is not a whole number of instructions.
+    /// The size of the section is not a multiple of the instruction size.
     NotWhole,
-    /// Somebody who looked at the outcome did not like it.
+    /// The caller rejected the result; holds the reason.
     Refused(String),
 }
 
@@ -106,30 +107,33 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// A section of code before and after.
+/// A code section before and after rewriting.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Index in the cubin.
+    /// Index of the section in the cubin.
     pub index: usize,
-    /// The function it is for.
+    /// Name of the function in it.
     pub function: String,
+    /// Instruction words before.
     pub old: Vec<u128>,
-    /// The same as the old words where there is an obstacle.
+    /// Instruction words after; the same as `old` if there is an obstacle.
     pub new: Vec<u128>,
+    /// Why the section was left unchanged.
     pub obstacle: Option<Obstacle>,
-    /// Waits that a checker asked for.
+    /// Number of waits added by [`Section::wait_for`].
     pub added_waits: usize,
-    /// What became of the order, if a new one was asked for.
+    /// The result of reordering, if it was requested.
     pub schedule: Option<Schedule>,
-    /// New words in the old order, if the new order is another.
+    /// The words in the original order with new control words; `None` if the order did not change.
     in_old_order: Option<Vec<u128>>,
-    /// What the file says about places of instructions, for the new order.
+    /// Changes to other parts of the file that refer to addresses of instructions, for the new order.
     patches: Vec<Patch>,
+    /// Offset of the section in the file, in bytes.
     offset: usize,
 }
 
 impl Section {
-    /// Puts the old words back.
+    /// Restores the original words and records `reason` as the obstacle.
     pub fn refuse(&mut self, reason: String) {
         self.new.clone_from(&self.old);
         self.obstacle = Some(Obstacle::Refused(reason));
@@ -137,7 +141,7 @@ impl Section {
         self.in_old_order = None;
     }
 
-    /// Puts the old order back, with new control words; false if it is not another one.
+    /// Restores the original order, with new control words. Returns false if the order did not change.
     pub fn restore_order(&mut self, reason: String) -> bool {
         let Some(words) = self.in_old_order.take() else { return false };
         self.new = words;
@@ -149,8 +153,8 @@ impl Section {
         true
     }
 
-    /// Lets an instruction wait for another one, whose results or sources it touches: for a checker that does not see why it need not.
-    /// Numbers are those of instructions.
+    /// Makes instruction `second` wait for the results or the operand reads of instruction `first`. For a checker that reports a hazard
+    /// between the two.
     pub fn wait_for(&mut self, first: usize, second: usize, part: Part) {
         let (mut before, mut after) = (Control::of(self.new[first]), Control::of(self.new[second]));
         let scoreboard = match part {
@@ -164,7 +168,7 @@ impl Section {
         self.added_waits += 1;
     }
 
-    /// The scoreboard that the fewest instructions set.
+    /// Returns the scoreboard that the fewest instructions set.
     fn least_used(&self) -> u8 {
         let mut times = [0; SCOREBOARDS as usize];
         for control in self.new.iter().map(|&word| Control::of(word)) {
@@ -175,7 +179,7 @@ impl Section {
         (0..SCOREBOARDS).min_by_key(|&index| times[usize::from(index)]).unwrap_or(0)
     }
 
-    /// What control words were and are.
+    /// Returns the totals over the old and the new control words.
     pub fn tallies(&self) -> (Tally, Tally) {
         (Tally::of(&self.old), Tally::of(&self.new))
     }
@@ -185,13 +189,13 @@ impl Section {
 #[derive(Clone, Debug)]
 pub struct Rescored {
     pub target: Target,
-    /// The sections that were asked for.
+    /// The requested sections.
     pub sections: Vec<Section>,
     data: Vec<u8>,
 }
 
 impl Rescored {
-    /// The file.
+    /// Returns the bytes of the rewritten file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.data.clone();
         for section in &self.sections {
@@ -207,7 +211,7 @@ impl Rescored {
     }
 }
 
-/// Gives the code of a cubin new control words.
+/// Rewrites the control words of a cubin. Fails if the file cannot be read, or if the options do not fit it.
 pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
     let name = cubin.target_name();
@@ -237,7 +241,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     Ok(Rescored { target, sections, data: data.to_vec() })
 }
 
-/// The figures that answers depend on.
+/// The hardware model that the results depend on.
 struct Figured<'a> {
     model: &'a Model,
     machine: &'a Machine,
@@ -256,7 +260,7 @@ impl Figured<'_> {
     }
 }
 
-/// What all sections of a file share.
+/// Everything that the sections of a file share.
 struct Work<'a> {
     file: &'a File<'a>,
     index: &'a Index<'a>,
@@ -266,6 +270,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Rewrites one section; an obstacle is recorded in the result.
     fn section(&self, function: &oriole_cubin::Function<'_>, offset: usize) -> Section {
         let (words, tail) = function.code.as_chunks::<SIZE>();
         let old: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
@@ -287,6 +292,7 @@ impl Work<'_> {
         section
     }
 
+    /// Computes new words for a section: control-flow graph, waits to keep, control words, and the new order if requested.
     fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut Section) -> Result<(), Obstacle> {
         let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
         let read = |(at, &word): (usize, &u128)| decode(word, self.target).ok_or_else(|| unknown(at));
@@ -312,7 +318,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Gives a section a new order; an error says why it cannot have one.
+    /// Gives a section a new order. An error says why it must keep the old one.
     fn reorder<'l>(
         &self,
         site: &Site<'_>,
@@ -321,7 +327,8 @@ impl Work<'_> {
         limits: impl FnOnce(BTreeSet<usize>) -> Limits<'l>,
         section: &mut Section,
     ) -> Result<Schedule, String> {
-        // What stands in the way of any order stands in the way of this one.
+        // If the addresses cannot be updated for the identity order, they cannot be updated for any order. Test this before the expensive
+        // search.
         places::follow(site, &(0..decoded.len()).collect::<Vec<_>>())?;
         let limits = limits(places::cuts(site, decoded)?);
         let Figured { model, costs, register_banks, .. } = &self.machine;
@@ -336,7 +343,7 @@ impl Work<'_> {
         Ok(plan.schedule)
     }
 
-    /// Warps of a scheduler that can be resident, as far as the file says what a launch needs.
+    /// Returns the number of warps that can be resident per scheduler, as far as the file says what a launch needs.
     fn resident_warps(&self, function: &oriole_cubin::Function<'_>) -> usize {
         let attributes = self.index.function_attributes(function.name);
         let words = |code: Code| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
@@ -359,21 +366,22 @@ impl Work<'_> {
     }
 }
 
+/// Replaces the control bits of an instruction word.
 fn with_control(word: u128, control: Control) -> u128 {
     word & !Control::MASK | control.bits()
 }
 
-/// Where the functions of a section begin, in numbers of instructions.
+/// Returns the instruction numbers at which the functions of a section begin.
 fn entries(index: &Index<'_>, section: usize) -> Vec<usize> {
     index.functions_in(section).map(|symbol| symbol.value as usize / SIZE).collect()
 }
 
-/// Instructions that are filled in later, in ascending order.
+/// Returns the numbers of the instructions that have a relocation, in ascending order.
 fn relocated(index: &Index<'_>, section: usize) -> Vec<usize> {
     index.relocations(section).iter().map(|relocation| relocation.offset as usize / SIZE).collect()
 }
 
-/// The targets of indirect branches, in numbers of instructions.
+/// Returns the possible targets of each indirect branch, as instruction numbers.
 fn indirect_branches(index: &Index<'_>, function: &str) -> HashMap<usize, Vec<usize>> {
     let mut branches = HashMap::new();
     for attribute in index.function_attributes(function) {

@@ -1,13 +1,20 @@
-//! What the old control words order beside registers.
+//! Finds the waits in the original control words that register dependences do not explain.
 //!
-//! Most scoreboards say when registers are written or read, and `ctrl` finds these anew. Some say more: that a group of copies has
-//! arrived (`LDGDEPBAR`), that an atomic operation without result has been done before a cache is invalidated, that a barrier in shared
-//! memory has its first value. No register tells who has to wait for those, so the old waits are read: each is a pair of one that sets a
-//! scoreboard and one that waits for it, found along all paths. Pairs that registers explain are forgotten; the others must hold in the
-//! new words too.
+//! Most scoreboards signal that registers were written or read, and `ctrl` recomputes those. Some signal more: that a group of asynchronous
+//! copies has arrived (`LDGDEPBAR`), that an atomic operation without a result was performed before a cache is invalidated, or that a
+//! barrier in shared memory has been initialized. No register shows which instruction must wait for these. So the original waits are read:
+//! a forward data-flow analysis finds, along all paths, pairs of an instruction that sets a scoreboard and an instruction that waits for
+//! it. Pairs that registers explain are dropped; the others must also hold in the new control words.
 //!
-//! `DEPBAR.LE SB0, 0x2` waits until no more than two of those that set scoreboard 0 are outstanding. It names the scoreboard, so those
-//! that it counts and that have no registers keep it. Anything else that sets it makes the wait longer, never shorter.
+//! ```text
+//! [W0] LDG R8 ; [waits 0] FADD R9, R8, R8          dropped: R8 explains the wait
+//! [W0] SYNCS.EXCH.64 URZ ; [waits 0] BAR.SYNC 0    kept: no register connects the two
+//! [W0] LDS R8 ; [waits 0] NOP                      kept: the NOP of an acquiring load only waits
+//! ```
+//!
+//! `DEPBAR.LE SB0, 0x2` waits until at most two instructions that set scoreboard 0 are outstanding. It names the scoreboard, so the counted
+//! instructions without register results must keep setting this one. Another instruction that sets the scoreboard can only make the wait
+//! longer, never shorter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,33 +23,34 @@ use oriole_isa::{Control, File, Instruction, Opcode, Value, accesses};
 
 use super::Obstacle;
 
-/// What an instruction announces.
+/// The event that a scoreboard signals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Part {
-    /// That its results are there.
+    /// The results are written (write barrier).
     Results,
-    /// That its sources have been read.
+    /// The operands are read (read barrier).
     Reads,
 }
 
-/// One that sets a scoreboard: its number, and what for.
+/// An instruction that sets a scoreboard: its number and the event.
 pub type Setter = (usize, Part);
 
-/// Waits that must stay.
+/// The waits that the new control words must keep.
 #[derive(Debug, Default)]
 pub struct Order {
-    /// Who waits for whom.
+    /// Pairs of a setter and the instruction that waits for it.
     pub pairs: BTreeSet<(Setter, usize)>,
-    /// Those that must set a certain scoreboard, because it is counted.
+    /// Setters that must keep their scoreboard because a `DEPBAR` counts it.
     pub counted: BTreeMap<Setter, u8>,
-    /// Scoreboards that are counted, one bit each, also where only instructions with registers were.
+    /// Scoreboards that some `DEPBAR` counts, one bit each. Includes those on which only instructions with register results are
+    /// outstanding.
     pub named: u8,
-    /// The scoreboard that each of the pairs' setters had.
+    /// The original scoreboard of each setter in `pairs`.
     pub scoreboards: BTreeMap<Setter, u8>,
 }
 
 impl Order {
-    /// The same for instructions that have gone to these places.
+    /// Returns the same waits after instructions moved; `places` holds the new number of each instruction.
     pub fn renumbered(&self, places: &[usize]) -> Order {
         let setter = |(number, part): Setter| (places[number], part);
         Order {
@@ -56,10 +64,10 @@ impl Order {
 
 const SCOREBOARDS: usize = 6;
 
-/// Scoreboards, with those that may be outstanding on each.
+/// Data-flow state: for each scoreboard, the setters that may be outstanding.
 type State = [BTreeSet<Setter>; SCOREBOARDS];
 
-/// Reads the order that control words keep.
+/// Finds the waits to keep by iterating over the blocks until the states no longer change.
 pub fn find(instructions: &[Instruction], controls: &[Control], blocks: &[Block]) -> Result<Order, Obstacle> {
     let roles: Vec<Role> = instructions.iter().map(Role::of).collect();
     let mut finder = Finder { controls, roles: &roles, order: Order::default() };
@@ -80,6 +88,7 @@ pub fn find(instructions: &[Instruction], controls: &[Control], blocks: &[Block]
     Ok(finder.order)
 }
 
+/// Adds a state at the end of a block to the entry state of a successor. Returns whether the entry state changed.
 fn merge(into: &mut Option<State>, from: &State) -> bool {
     let Some(state) = into else {
         *into = Some(from.clone());
@@ -94,17 +103,19 @@ fn merge(into: &mut Option<State>, from: &State) -> bool {
     changed
 }
 
-/// What matters of an instruction here.
+/// The properties of an instruction that matter for waits.
 struct Role {
+    /// Whether it writes registers.
     writes: bool,
+    /// Whether it reads registers other than its guard.
     reads: bool,
-    /// Others may see when it happens: waits for it are kept, whoever waits.
+    /// Whether other threads may observe when it happens. All waits for it are kept.
     is_seen: bool,
-    /// It orders what others do: its waits are kept, whatever it waits for.
+    /// Whether it orders other operations. All of its waits are kept.
     orders: bool,
-    /// Scoreboard and number that may be left.
+    /// For a counting `DEPBAR`: the scoreboard, and the number of setters that may remain outstanding.
     counts: Option<(usize, u64)>,
-    /// Scoreboards that it waits for without a wait mask.
+    /// Scoreboards that it waits for through an operand instead of the wait mask, one bit each.
     drains: u8,
 }
 
@@ -119,7 +130,7 @@ impl Role {
             writes: touches(true),
             reads: touches(false),
             is_seen: is_seen(instruction),
-            // Behind an acquire stands one that does nothing but wait.
+            // After an acquiring load there is a `NOP` whose only purpose is to wait.
             orders: orders(instruction.opcode) || instruction.opcode == Opcode::NOP,
             counts,
             drains,
@@ -127,7 +138,7 @@ impl Role {
     }
 }
 
-/// Scoreboards that `DEPBAR` names.
+/// Returns the scoreboard and count that a `DEPBAR` names, and the set of scoreboards that it drains.
 fn counted(instruction: &Instruction) -> (Option<(usize, u64)>, u8) {
     if instruction.opcode != Opcode::DEPBAR {
         return (None, 0);
@@ -144,7 +155,7 @@ fn counted(instruction: &Instruction) -> (Option<(usize, u64)>, u8) {
     (scoreboard.filter(|&index| index < SCOREBOARDS).map(|index| (index, left)), drains)
 }
 
-/// Accesses whose order other threads may see.
+/// Returns whether other threads may observe the order of an access.
 fn is_seen(instruction: &Instruction) -> bool {
     let strong = |spelling: &str| spelling.contains(".STRONG") || spelling.contains(".MMIO");
     let atomic = matches!(
@@ -154,7 +165,7 @@ fn is_seen(instruction: &Instruction) -> bool {
     atomic || instruction.modifiers.iter().any(|modifier| strong(modifier.spelling()))
 }
 
-/// Instructions that order what others do: barriers, fences, copies in the background and what waits for them.
+/// Returns whether an opcode orders other operations: barriers, fences, asynchronous copies, and waits for them.
 pub fn orders(opcode: Opcode) -> bool {
     matches!(
         opcode,
@@ -199,6 +210,7 @@ pub fn orders(opcode: Opcode) -> bool {
     )
 }
 
+/// The state of the data-flow analysis.
 struct Finder<'a> {
     controls: &'a [Control],
     roles: &'a [Role],
@@ -206,6 +218,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    /// Updates the state for one instruction and records the pairs to keep.
     fn issue(&mut self, number: usize, state: &mut State) -> Result<(), Obstacle> {
         let (control, role) = (self.controls[number], &self.roles[number]);
         if let Some((scoreboard, left)) = role.counts {
@@ -227,7 +240,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// `DEPBAR.LE`: those without registers are what it is about.
+    /// Handles a `DEPBAR` that leaves `left` setters outstanding. It is meant for setters without registers, which are recorded as counted.
     fn count(&mut self, number: usize, scoreboard: usize, left: u64, outstanding: &mut BTreeSet<Setter>) -> Result<(), Obstacle> {
         let (with, without): (Vec<Setter>, Vec<Setter>) = outstanding.iter().copied().partition(|&setter| self.has_registers(setter));
         if left > 0 && !with.is_empty() && !without.is_empty() {
@@ -243,6 +256,7 @@ impl Finder<'_> {
         Ok(())
     }
 
+    /// Returns whether the event of a setter concerns registers, so that `ctrl` recomputes its waits.
     fn has_registers(&self, (number, part): Setter) -> bool {
         match part {
             Part::Results => self.roles[number].writes,
@@ -250,7 +264,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether registers alone say when the second has to wait.
+    /// Returns whether register dependences alone determine that `second` waits for the setter.
     fn is_explained(&self, setter: Setter, second: usize) -> bool {
         self.has_registers(setter) && !self.roles[setter.0].is_seen && !self.roles[second].orders
     }

@@ -1,9 +1,11 @@
-//! What a file says about the places of instructions, when instructions move inside their blocks.
+//! Updates everything in a file that refers to addresses of instructions, when instructions move within their blocks.
 //!
-//! * Relocations of code, and the lists of instructions in `.nv.info.NAME` (exits, warp-wide instructions, mbarriers, ...) follow: [`follow`].
-//! * Places that somebody may go to, or that rules for unwinding begin at, stay what they are: [`cuts`] keeps code on its side of them.
-//! * Line tables say for each address where it came from, and some attributes hold places in ways that are not known. Functions that have
-//!   such keep their order.
+//! * Relocations of code, and the instruction lists in `.nv.info.NAME` (exits, warp-wide instructions, mbarriers, ...) are updated:
+//!   [`follow`].
+//! * Addresses that other code may jump to, and addresses at which unwinding rules change, must not change: [`cuts`] returns them, and no
+//!   instruction moves across one.
+//! * Line tables map each address to a source line, and some attributes hold addresses in unknown formats. Functions with either keep their
+//!   order.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -17,46 +19,48 @@ use oriole_isa::{Instruction, Opcode, Value};
 
 use super::SIZE;
 
-/// Bytes of a file to be replaced.
+/// Replacement bytes for a part of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
+    /// Offset in the file.
     pub offset: usize,
     pub bytes: Vec<u8>,
 }
 
-/// A file with what refers to places in its code, by the index of the code section. It is made once for all functions.
+/// A file with everything that refers to addresses in its code, by index of the code section. Built once for all functions.
 pub struct File<'a> {
     data: &'a [u8],
     index: &'a Index<'a>,
-    /// Where the sections are.
+    /// Offset and size of each section in the file.
     places: &'a [Place],
-    /// Places that relocations refer to.
+    /// Addresses in code sections that relocations refer to.
     referred: HashMap<usize, Vec<u64>>,
-    /// What `.debug_frame` says of unwinding, by the place of the start address.
+    /// The unwinding programs of `.debug_frame`, by the offset of their start address in that section.
     frame_programs: HashMap<usize, &'a [u8]>,
-    /// Its relocations.
+    /// The relocations of `.debug_frame`.
     frames: HashMap<usize, Vec<FrameStart>>,
-    /// The line tables that the file has, and the code that they are about.
+    /// The line tables of the file, with the code sections that they cover.
     line_tables: Vec<(&'static str, Lines)>,
 }
 
 /// A relocation of `.debug_frame`.
 struct FrameStart {
-    /// The place in the code.
+    /// The address in the code section.
     start: u64,
-    /// The place in `.debug_frame`.
+    /// The offset in `.debug_frame`.
     offset: usize,
 }
 
-/// The code that a line table is about.
+/// The code sections that a line table covers.
 #[derive(Default)]
 struct Lines {
     sections: HashSet<usize>,
-    /// A relocation refers to no symbol of the file, so it may be about any code.
+    /// Whether a relocation of the table refers to no symbol of the file, so that the table may cover any code.
     is_about_any: bool,
 }
 
 impl<'a> File<'a> {
+    /// Collects the references of a file.
     pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [Place]) -> File<'a> {
         let mut referred: HashMap<usize, Vec<u64>> = HashMap::new();
         for section in index.cubin().sections() {
@@ -89,7 +93,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// The relocations in a section, each with the section and the place that it refers to.
+/// Returns the relocations in a section, each with the section and offset that its symbol and addend refer to.
 fn located<'a>(index: &'a Index<'a>, section: &'a Section) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
     let list = if let Content::Relocations(list) = &section.content { list.as_slice() } else { &[] };
     list.iter().map(|relocation| {
@@ -102,7 +106,7 @@ fn located<'a>(index: &'a Index<'a>, section: &'a Section) -> impl Iterator<Item
     })
 }
 
-/// The relocations of the section with this name.
+/// Returns the relocations of the section with this name.
 fn relocations_for<'a>(index: &'a Index<'a>, name: &str) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
     let tables = index.find(name).map_or(&[][..], |section| index.relocation_tables(section));
     tables.iter().flat_map(|&table| located(index, &index.cubin().sections()[table]))
@@ -112,15 +116,16 @@ fn relocations_for<'a>(index: &'a Index<'a>, name: &str) -> impl Iterator<Item =
 pub struct Site<'a> {
     pub file: &'a File<'a>,
     pub name: &'a str,
-    /// Index of its symbol.
+    /// Index of the function's symbol.
     pub symbol: usize,
-    /// Index of its section.
+    /// Index of the function's section.
     pub section: usize,
 }
 
+/// Names of the sections with line tables.
 const LINE_TABLES: [&str; 2] = [".debug_line", ".nv_debug_line_sass"];
 
-/// Attributes that hold no places.
+/// Names of attributes that hold no addresses of instructions.
 const WITHOUT_PLACES: [&str; 44] = [
     "PARAM_CBANK",
     "CBANK_PARAM_SIZE",
@@ -164,18 +169,20 @@ const WITHOUT_PLACES: [&str; 44] = [
     "SAMPLER_FORCE_UNNORMALIZED",
     "ISTYPEP_USED",
     "SUQ_USED",
-    // Branches and their targets stay where they are.
+    // It holds addresses of branches and of their targets, which do not move.
     "INDIRECT_BRANCH_TARGETS",
     "BLOCKS_ARE_CLUSTERS",
 ];
 
+/// Size of a word in bytes.
 const WORD: usize = 4;
-/// Words of a record of `MBARRIER_INSTR_OFFSETS`; the first is the place.
+/// Words per record of `MBARRIER_INSTR_OFFSETS`; the first is the address.
 const MBARRIER_WORDS: usize = 4;
-/// Place and mask.
+/// Words per record of `UNUSED_LOAD_BYTE_OFFSET`: address and mask.
 const UNUSED_LOAD_WORDS: usize = 2;
 
-/// Words of each record of an attribute whose records begin with a place; none if it has no places.
+/// Returns the number of words per record of an attribute whose records begin with an address, or `None` if the attribute holds no
+/// addresses. Fails for an unknown attribute.
 fn record_words(code: Code) -> Result<Option<usize>, String> {
     match code.name() {
         Some("MBARRIER_INSTR_OFFSETS") => Ok(Some(MBARRIER_WORDS)),
@@ -189,7 +196,7 @@ fn record_words(code: Code) -> Result<Option<usize>, String> {
 }
 
 impl Site<'_> {
-    /// The bytes of a section, and where they are in the file.
+    /// Returns the offset of a section in the file and its first `size` bytes.
     fn bytes_of(&self, section: usize, size: usize) -> Result<(usize, &[u8]), String> {
         let offset = self.file.places[section].offset as usize;
         let bytes = self.file.data.get(offset..offset + size).ok_or_else(|| "a section is not where the file says".to_owned())?;
@@ -197,7 +204,8 @@ impl Site<'_> {
     }
 }
 
-/// What has to change in the file once instructions have gone to these places; an error says why they cannot.
+/// Returns the changes to the file after instructions moved; `places` holds the new number of each instruction. An error says why the
+/// instructions must not move.
 pub fn follow(site: &Site<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
     refuse_line_tables(site)?;
     let mut patches = Vec::new();
@@ -219,10 +227,10 @@ pub fn follow(site: &Site<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
     Ok(patches)
 }
 
-/// A sized attribute: code, and where its bytes are.
+/// An attribute with a length field: its code and the range of its bytes.
 type Sized = (Code, std::ops::Range<usize>);
 
-/// The sized attributes of a section, from its bytes.
+/// Parses a `.nv.info` section and returns its attributes that have a length field.
 fn sized_attributes(bytes: &[u8]) -> Vec<Sized> {
     const SIZED: u8 = 4;
     let (mut found, mut at) = (Vec::new(), 0);
@@ -237,6 +245,7 @@ fn sized_attributes(bytes: &[u8]) -> Vec<Sized> {
     found
 }
 
+/// Updates the lists of instructions in `.nv.info.NAME`. The lists stay sorted by address.
 fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>) -> Result<(), String> {
     let Some(index) = site.file.index.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
     for attribute in site.file.index.function_attributes(site.name) {
@@ -255,7 +264,7 @@ fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>
             let new = (*new.ok_or_else(|| format!("{code:?} holds {old:#x}, which is no instruction's place"))? * SIZE) as u32;
             records.push((new, [&new.to_le_bytes(), &record[WORD..]].concat()));
         }
-        // The masks of these stand in a list of their own, in the same order.
+        // The masks of these instructions are in a separate list in the same order, so that list is permuted in the same way.
         if code.name() == Some("COOP_GROUP_INSTR_OFFSETS")
             && let Some((_, mask_range)) = masks
         {
@@ -273,7 +282,7 @@ fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>
     Ok(())
 }
 
-/// Line tables have an entry for each place where the line changes; they are not rewritten.
+/// Fails if a line table covers the function. Line tables have an entry for each address where the line changes; they are not rewritten.
 fn refuse_line_tables(site: &Site<'_>) -> Result<(), String> {
     match site.file.line_tables.iter().find(|(_, lines)| lines.is_about_any || lines.sections.contains(&site.section)) {
         Some((name, _)) => Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g")),
@@ -281,7 +290,8 @@ fn refuse_line_tables(site: &Site<'_>) -> Result<(), String> {
     }
 }
 
-/// Instructions whose places somebody may know, by number: nothing moves past them.
+/// Returns the numbers of instructions whose addresses may be known elsewhere: symbols, relocation targets, branch targets, instructions
+/// after a `BSYNC`, return addresses, rows of unwinding tables. Nothing moves across them.
 pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>, String> {
     let mut places: BTreeSet<u64> = BTreeSet::new();
     let (index, symbols) = (site.file.index, site.file.index.symbols());
@@ -298,7 +308,7 @@ pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>,
         }
     }
     if decoded.iter().any(goes_anywhere) {
-        // Return addresses are written as numbers.
+        // Return addresses are immediates, and any immediate may be one.
         let numbers = decoded.iter().flat_map(|instruction| &instruction.operands).filter_map(|operand| match operand.value {
             Value::Integer(number) => u64::try_from(number).ok(),
             _ => None,
@@ -314,13 +324,13 @@ pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>,
         .collect())
 }
 
-/// Whether control goes where a register says.
+/// Returns whether an instruction jumps to an address in a register, or handles such an address.
 fn goes_anywhere(instruction: &Instruction) -> bool {
     matches!(instruction.opcode, Opcode::RET | Opcode::BRX | Opcode::BRXU | Opcode::LEPC | Opcode::RPCMOV)
         || instruction.opcode == Opcode::CALL && !instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)))
 }
 
-/// Where the rules for unwinding change. Nobody unwinds out of a kernel without a frame.
+/// Returns the addresses at which the unwinding rules change. A kernel without a stack frame is never unwound, so its rows do not matter.
 fn unwinding_rows(site: &Site<'_>) -> Result<Vec<u64>, String> {
     let index = site.file.index;
     let has_frame = index.function_value(site.symbol, Code::FRAME_SIZE).is_none_or(|size| size != 0);
@@ -334,7 +344,8 @@ fn unwinding_rows(site: &Site<'_>) -> Result<Vec<u64>, String> {
     Ok(rows)
 }
 
-/// The programs of the frame descriptions, by the place of the start address. Other places have relocations as well.
+/// Returns the unwinding program of each frame description entry of `.debug_frame`, by the offset of its start address. Relocations for
+/// other fields than the start address are ignored by their offset.
 fn frame_programs(bytes: &[u8]) -> HashMap<usize, &[u8]> {
     const LENGTH: usize = 12;
     const IS_COMMON: u64 = u64::MAX;
@@ -355,7 +366,8 @@ fn frame_programs(bytes: &[u8]) -> HashMap<usize, &[u8]> {
     programs
 }
 
-/// Rows of a program, counted from the start of the code.
+/// Returns the addresses at which an unwinding program starts a new row, in bytes from the start of the code. Returns `None` for an unknown
+/// operation.
 fn rows_of(program: &[u8]) -> Option<Vec<u64>> {
     const UNIT: u64 = 4;
     let mut program = program.iter().copied();
@@ -372,7 +384,7 @@ fn rows_of(program: &[u8]) -> Option<Vec<u64>> {
     };
     let (mut rows, mut at) = (Vec::new(), 0);
     while let Some(op) = program.next() {
-        // Names of DWARF without DW_CFA_.
+        // Opcodes of DWARF call frame instructions: advance_loc (0x40..), offset (0x80..), restore (0xc0..), and so on.
         match op {
             0x00 => {}
             0x02..=0x04 => {

@@ -1,12 +1,17 @@
-//! How long a block takes with given control words, for one warp alone and for many that share a scheduler.
+//! Predicts how long a block takes with given control words, for one warp alone and for several warps on one scheduler.
 //!
-//! A warp issues its next instruction when the stall of the last one is over, the scoreboards that it waits for are released, its unit is
-//! free and the register banks have given out what earlier ones read. A scheduler issues one instruction a cycle; it stays with a
-//! warp while the control word says so, else it goes round. Results and reads that scoreboards speak of come after their usual time. A block that
-//! leads back to itself is run several times, so that what one round starts and the next one waits for counts.
+//! A cycle-level simulation. A warp issues its next instruction when the stall of the previous one is over, the scoreboards that it waits
+//! for are released, its unit is free, and the register banks have delivered the operands of earlier instructions. A scheduler issues one
+//! instruction per cycle. It stays with a warp while the control word says so; otherwise it takes the warps in turn. Scoreboards are
+//! released after the usual latency of the instruction. A block that is a loop by itself is run several times, so that waits for the
+//! previous iteration count.
 //!
-//! **Waits for what other blocks started** have no time here. Nobody knows how long ago that was, but who made the old order had a reason to
-//! put the wait where it is: in no other order does it end sooner than it began in the old one.
+//! For example, `FADD R1, R0, R0` with a stall of 4 followed by `FADD R2, R1, R1` takes 5 cycles for one warp. Two warps take 6 cycles,
+//! because the second warp issues during the stall of the first.
+//!
+//! **Waits for other blocks.** When an operation of another block was started is unknown, so such a wait has no computed time. The compiler
+//! that made the original order had a reason for the position of the wait. Therefore, in every new order such a wait ends no earlier than
+//! the cycle in which the original order issued the instruction.
 
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Control, File, Instruction, accesses};
@@ -14,30 +19,36 @@ use oriole_sched::resource::Costs;
 
 const SCOREBOARDS: usize = 6;
 const UNITS: usize = oriole_hardware::units::UNITS;
-/// Slots of the reuse cache.
+/// Number of slots of the reuse cache.
 const SLOTS: usize = 4;
-/// Times that a block which leads back to itself is run. The first round is not counted.
+/// Number of iterations simulated for a loop. The first one is not counted.
 const ROUNDS: usize = 3;
 
-/// The figures of a machine.
+/// The hardware model that the prediction uses.
 pub struct Figures<'a> {
     pub model: &'a Model,
     pub costs: &'a Costs,
     pub register_banks: usize,
 }
 
-/// An instruction, as far as time is concerned.
+/// The timing properties of an instruction with its control word.
 #[derive(Clone, Debug)]
 pub struct Step {
+    /// Execution unit.
     unit: usize,
+    /// Cycles for which it occupies the unit.
     busy: u64,
+    /// Scoreboards that it waits for, one bit each.
     wait: u8,
+    /// Scoreboards that it sets, with the cycles until their release: for its results and for its operand reads.
     sets: [(Option<u8>, u64); 2],
+    /// Stall cycles before the warp's next instruction.
     stall: u64,
+    /// Whether the scheduler stays with the warp.
     stays: bool,
-    /// Registers that are read: slot of the cache, first, how many, and whether they stay in the cache.
+    /// General registers that it reads: slot of the reuse cache, first register, number of registers, and whether they stay in the cache.
     sources: Vec<(usize, u16, u16, bool)>,
-    /// Where the old order issued it, counted from the start of the block.
+    /// Issue cycle in the original order, from the start of the block.
     floor: u64,
 }
 
@@ -66,35 +77,36 @@ impl Step {
         }
     }
 
-    /// Not before this cycle if it waits for what other blocks started.
+    /// Sets the earliest issue cycle if the instruction waits for an operation of another block.
     pub fn not_before(&mut self, cycle: u64) {
         self.floor = cycle;
     }
 }
 
-/// What came of a run.
+/// The result of a prediction. Times are in cycles.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Cycles until the last is issued and until all results are there, added up: those behind may need either.
+    /// Time until the last instruction is issued, plus the time until all results are available: later code may depend on either.
     pub cost: u64,
-    /// Cycles until the last is issued, for one round.
+    /// Time until the last instruction is issued, for one iteration.
     pub issued: u64,
-    /// When the first warp issued each instruction, counted from the start of its last round.
+    /// Issue time of each instruction in the first warp, from the start of its last iteration.
     pub times: Vec<u64>,
-    /// Which instructions wait for what other blocks started.
+    /// Whether each instruction waits for an operation of another block.
     pub waits_for_others: Vec<bool>,
 }
 
+/// The state of one warp. Times are in cycles.
 struct Warp {
     at: usize,
     ready: u64,
     round_start: u64,
     releases: [u64; SCOREBOARDS],
-    /// Scoreboards that were set in the block, one bit each.
+    /// Scoreboards that were set in this block, one bit each.
     known: u8,
 }
 
-/// Runs a block with as many warps on a scheduler.
+/// Simulates a block with `warps` warps on one scheduler.
 pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Outcome {
     let rounds = if is_loop { ROUNDS } else { 1 };
     let mut scheduler = Scheduler {
@@ -114,7 +126,7 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Outcome
     let done = scheduler.warps.iter().flat_map(|warp| warp.releases).max().unwrap_or(0).max(scheduler.end);
     let mut outcome = scheduler.outcome;
     if is_loop {
-        // The next round sees what is late.
+        // Late results delay the next iteration, so they are part of the counted time already.
         let counted = scheduler.end - scheduler.first_round;
         (outcome.issued, outcome.cost) = (counted / (ROUNDS as u64 - 1), 2 * counted);
     } else {
@@ -123,6 +135,7 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Outcome
     outcome
 }
 
+/// The state of the scheduler and of the resources that its warps share.
 struct Scheduler<'a> {
     steps: &'a [Step],
     total: usize,
@@ -133,12 +146,13 @@ struct Scheduler<'a> {
     stays: bool,
     warps: Vec<Warp>,
     outcome: Outcome,
-    /// When all warps had ended their first round.
+    /// Cycle in which all warps had finished their first iteration.
     first_round: u64,
     end: u64,
 }
 
 impl Scheduler<'_> {
+    /// Issues all instructions of all warps.
     fn run(&mut self) {
         if self.steps.is_empty() {
             return;
@@ -149,7 +163,7 @@ impl Scheduler<'_> {
             let count = self.warps.len();
             let mut next = u64::MAX;
             let mut found = None;
-            // The one that is stayed with, then the others in turn.
+            // The warp to stay with first, then the others in turn.
             let first = if self.stays { self.last } else { self.last + 1 };
             for number in (0..count).map(|step| (first + step) % count) {
                 let can = self.can_issue(number);
@@ -169,6 +183,7 @@ impl Scheduler<'_> {
         }
     }
 
+    /// Returns the earliest cycle in which a warp can issue its next instruction; `u64::MAX` if it is finished.
     fn can_issue(&self, number: usize) -> u64 {
         let warp = &self.warps[number];
         if warp.at == self.total {
@@ -185,6 +200,7 @@ impl Scheduler<'_> {
         if step.wait & !warp.known != 0 { ready.max(warp.round_start + step.floor) } else { ready }
     }
 
+    /// Issues the next instruction of a warp.
     fn issue(&mut self, number: usize, now: u64) {
         let warp = &mut self.warps[number];
         let place = warp.at % self.steps.len();

@@ -1,14 +1,19 @@
-//! A new order for the instructions of each block, on the registers that they have.
+//! Reorders the instructions of each block of existing code, on the registers that they have.
 //!
-//! Who made the code ordered it well, as a rule. So several orders are proposed (by the backends of phase 110, and by two that stay close to what
-//! is there), each gets its control words, and a block takes the best one only if it is [predicted](predict) to be faster with these words:
-//! in the mean over one warp alone, as many as can be resident, and half of them, and hardly slower for any of these. With many warps that hide each
-//! other's waits an order that only hides latency gains nothing, and the old one stays.
+//! As a rule, the compiler that made the code ordered it well. So several orders are proposed for each block (by the backends of phase 110,
+//! and by two list schedulers that stay close to the existing order), and control words are computed for each. A block takes the best
+//! proposal only if that is [predicted](predict) to be faster with these words. Three numbers of warps per scheduler are compared: one, the
+//! maximum number that can be resident, and half of it. The geometric mean must improve, and no number may become noticeably slower. With
+//! many warps that hide each other's latency, an order that only hides latency gains nothing, and the old order stays.
 //!
-//! **What stays put.** Blocks begin and end where they did. Inside, nothing moves past an instruction that names a place by its distance, past a
-//! place that somebody else may know ([`Limits::cuts`]), or past what `sched` calls a wall. What waited for something that
-//! registers do not explain ([`Order`]) is a fence for memory. Every new order goes through `sched::check`, which shares no
-//! logic with those who propose.
+//! ```text
+//! load A ; use A ; load B ; use B     becomes     load A ; load B ; use A ; use B      one latency instead of two
+//! ```
+//!
+//! **What does not move.** Blocks start and end at the same addresses. Within a block, no instruction moves across an instruction with a
+//! relative address operand, across an address that may be known elsewhere ([`Limits::cuts`]), or across a scheduling barrier of `sched`.
+//! An instruction with a wait that registers do not explain ([`Order`]) is treated as a memory fence. Every new order is checked by
+//! `sched::check`, which shares no logic with the schedulers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -26,73 +31,74 @@ use super::order::Order;
 use super::predict::{self, Figures, Outcome, Step};
 use super::words;
 
-/// A new order may cost so much of the old one at most, in the mean over the numbers of warps.
+/// Maximum cost of a new order relative to the old one, in the mean over the numbers of warps.
 const MOST_OF_OLD: f64 = 0.995;
-/// And so much for any of these numbers.
+/// Maximum relative cost for any single number of warps.
 const MOST_LOSS: f64 = 1.005;
-/// Cycles that it must save one warp where there is no loop. Fewer are lost again in how warps happen to meet.
+/// Minimum number of cycles that a new order must save for one warp in a block outside loops. Smaller savings are within the noise of how
+/// warps interleave.
 const LEAST_CYCLES: u64 = 16;
-/// Bytes of a line of the first-level cache.
+/// Size of a line of the L1 cache in bytes.
 const LINE_BYTES: u64 = 128;
-/// Longer regions are put into order in pieces.
+/// Maximum number of instructions to schedule at once; longer regions are split.
 const LONGEST_REGION: usize = 4095;
-/// Blocks that came out slower than predicted once all have their new order get the old one back; so often at most.
+/// Number of rounds in which blocks that became slower than predicted get their old order back; after that all new orders are dropped.
 const CORRECTIONS: usize = 3;
 
 /// When a block gets a new order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum When {
-    /// Where that is predicted to be faster.
+    /// If the new order is predicted to be faster.
     #[default]
     Faster,
-    /// Wherever there is another one: to see that none is wrong.
+    /// Whenever there is a different order; for tests of correctness.
     Always,
 }
 
-/// What holds instructions in their places beside the code itself.
+/// Constraints on moving instructions that come from the file.
 pub struct Limits<'a> {
-    /// Instructions that nothing moves past, in front of each: somebody may know their place.
+    /// Numbers of instructions whose addresses may be known elsewhere; nothing moves across the start of one.
     pub cuts: BTreeSet<usize>,
-    /// Whether what this instruction refers to is filled in when the file is linked or loaded.
+    /// Returns whether the instruction with this number has a relocation.
     pub is_relocated: &'a dyn Fn(usize) -> bool,
-    /// Warps of a scheduler that can be resident.
+    /// Number of warps that can be resident per scheduler.
     pub warps: usize,
     pub when: When,
 }
 
-/// What became of a section's order.
+/// The result of reordering a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// Blocks of at least two instructions.
+    /// Number of blocks with at least two instructions.
     pub blocks: usize,
-    /// Those of them that have a new order.
+    /// Number of these blocks that have a new order.
     pub reordered: usize,
-    /// Instructions that are not where they were.
+    /// Number of instructions at a new address.
     pub moved: usize,
-    /// Predicted cycles of one warp through all blocks, each once, with new control words and the old order.
+    /// Predicted cycles of one warp through all blocks, each executed once, with new control words and the old order.
     pub cycles_before: u64,
     /// The same with the new order.
     pub cycles_after: u64,
-    /// Why the order had to stay.
+    /// Why the old order was kept, if it had to be.
     pub kept: Option<String>,
 }
 
 impl Schedule {
-    /// Nothing has a new order after all.
+    /// Records that all blocks keep their old order.
     pub(super) fn stay(&mut self, reason: String) {
         (self.reordered, self.moved, self.cycles_after, self.kept) = (0, 0, self.cycles_before, Some(reason));
     }
 }
 
-/// An order with its control words.
+/// An instruction order with its control words.
 pub struct Plan {
-    /// For each place the instruction that stands there, by its old number.
+    /// For each position, the old number of the instruction at that position.
     pub order: Vec<usize>,
     pub controls: Vec<Control>,
     pub schedule: Schedule,
 }
 
-/// Who proposes an order.
+/// A scheduler that proposes orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proposer {
     Fill(Choice),
@@ -100,12 +106,13 @@ enum Proposer {
 }
 
 impl Proposer {
+    /// Returns all schedulers.
     fn all() -> impl Iterator<Item = Proposer> {
         let fills = [Proposer::Fill(Choice::Position), Proposer::Fill(Choice::Height)];
         fills.into_iter().chain(Backend::ALL.into_iter().map(Proposer::Backend))
     }
 
-    /// The longest region that it puts into order in one piece.
+    /// Returns the maximum number of instructions that it schedules at once.
     fn longest(self) -> usize {
         match self {
             Proposer::Fill(_) => LONGEST_REGION,
@@ -114,23 +121,24 @@ impl Proposer {
     }
 }
 
-/// Finds a better order.
+/// Finds the best order of a section that the checks accept.
 pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &Order, limits: &Limits<'_>, figures: &Figures<'_>) -> Plan {
     let planner = Planner::new(decoded, graph, waits, limits, figures);
     planner.plan()
 }
 
-/// A block with what is known of its old order.
+/// A block with the prediction for its old order.
 struct Block {
     range: Range<usize>,
-    /// It leads back to itself.
+    /// Whether the block is its own successor.
     is_loop: bool,
-    /// It leads back to itself, directly or by way of others.
+    /// Whether the block is part of any cycle of the graph.
     is_in_loop: bool,
-    /// For each of the numbers of warps.
+    /// The prediction for each number of warps.
     before: Vec<Outcome>,
 }
 
+/// The state of the search for one section.
 struct Planner<'a> {
     decoded: &'a [Instruction],
     graph: &'a Graph,
@@ -139,7 +147,7 @@ struct Planner<'a> {
     code: Code,
     cuts: &'a BTreeSet<usize>,
     when: When,
-    /// Numbers of warps that orders are compared for.
+    /// Numbers of warps for which orders are compared.
     samples: Vec<usize>,
     blocks: Vec<Block>,
     controls: Vec<Control>,
@@ -157,6 +165,7 @@ impl<'a> Planner<'a> {
         for (number, instruction) in decoded.iter().enumerate() {
             from_machine::push_foreign(&mut code, instruction, (limits.is_relocated)(number));
         }
+        // Waits that registers do not explain order memory in an unknown way, so both ends become fences.
         let ordered = waits.pairs.iter().flat_map(|&((setter, _), second)| [setter, second]);
         for number in ordered.chain(waits.counted.keys().map(|setter| setter.0)) {
             let effect = &mut code.items[number].effect;
@@ -182,6 +191,7 @@ impl<'a> Planner<'a> {
         planner
     }
 
+    /// Returns the blocks that can be reordered, with predictions for the old order.
     fn known_blocks(&self) -> Vec<Block> {
         let mut blocks = Vec::new();
         let in_circles = in_circles(self.graph);
@@ -199,10 +209,12 @@ impl<'a> Planner<'a> {
         blocks
     }
 
+    /// Predicts a block for each number of warps.
     fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Outcome> {
         self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.figures.register_banks)).collect()
     }
 
+    /// Tries every scheduler on every block and combines the best order of each block.
     fn plan(&self) -> Plan {
         let old: Vec<usize> = (0..self.decoded.len()).collect();
         let mut best: Vec<(f64, Vec<usize>)> = vec![(f64::INFINITY, Vec::new()); self.blocks.len()];
@@ -217,6 +229,7 @@ impl<'a> Planner<'a> {
                     }
                 }
             }
+            // Control words depend on the whole section, so they are computed once per scheduler with all of its proposals in place.
             let controls = self.controls_of(&order);
             for (block, best) in self.blocks.iter().zip(&mut best) {
                 let new = &order[block.range.clone()];
@@ -238,7 +251,7 @@ impl<'a> Planner<'a> {
         self.settle(order, kept)
     }
 
-    /// Words for the final order, once all blocks that come out slower with them have their old order back.
+    /// Computes the control words of the combined order. Blocks that become slower with these words get their old order back.
     fn settle(&self, mut order: Vec<usize>, kept: Option<String>) -> Plan {
         let mut controls = self.controls_of(&order);
         for round in 0..=CORRECTIONS {
@@ -268,6 +281,7 @@ impl<'a> Planner<'a> {
         Plan { order, controls, schedule }
     }
 
+    /// Returns the control words of an order.
     fn controls_of(&self, order: &[usize]) -> Vec<Control> {
         if order.iter().copied().eq(0..order.len()) {
             return self.controls.clone();
@@ -276,7 +290,7 @@ impl<'a> Planner<'a> {
         words::assign_words(&instructions, self.graph, &self.waits.renumbered(&places(order)), self.figures.model)
     }
 
-    /// Predictions for a block in a new order.
+    /// Predicts a block in a new order.
     fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Outcome> {
         let steps: Vec<Step> = block
             .range
@@ -290,22 +304,25 @@ impl<'a> Planner<'a> {
         self.outcomes(&steps, block.is_loop)
     }
 
-    /// What a new order costs in relation to the old one, if it is worth having: the geometric mean over the numbers of warps.
+    /// Returns the cost of a new order relative to the old one, as the geometric mean over the numbers of warps, or `None` if the new order
+    /// is not better by enough.
     fn judge(&self, block: &Block, after: &[Outcome]) -> Option<f64> {
         let ratios = || block.before.iter().zip(after).map(|(before, after)| after.cost as f64 / before.cost.max(1) as f64);
         let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
+        // The cost adds two times (last issue and last result), so half of the difference is in cycles.
         let saved = block.before[0].cost.saturating_sub(after[0].cost) / 2;
         let is_enough = mean <= MOST_OF_OLD && (block.is_in_loop || saved >= LEAST_CYCLES);
         let is_worth_it = is_enough && ratios().all(|ratio| ratio <= MOST_LOSS);
         (is_worth_it || self.when == When::Always).then_some(mean)
     }
 
+    /// Returns whether a new order satisfies the conditions that the dependence graph does not express.
     fn is_fit(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
         self.keeps_neighbours(block, &order[block.range.clone()]) && self.stalls_suffice(block, order, controls)
     }
 
-    /// Whether loads of one line of memory that stood side by side still do. The second finds the line on its way only as long as nobody
-    /// else pushed it out.
+    /// Returns whether adjacent loads of the same cache line are still adjacent. The second load hits the line only as long as no other
+    /// access evicts it.
     fn keeps_neighbours(&self, block: &Block, new: &[usize]) -> bool {
         let mut places = vec![0; new.len()];
         new.iter().enumerate().for_each(|(place, &number)| places[number - block.range.start] = place);
@@ -313,6 +330,7 @@ impl<'a> Planner<'a> {
         pairs.all(|second| places[second] == places[second - 1] + 1)
     }
 
+    /// Returns whether two global loads have the same base and offsets less than a cache line apart.
     fn share_line(&self, first: usize, second: usize) -> bool {
         let [first, second] = [first, second].map(|number| match self.code.items[number].effect {
             Effect::Access(Access {
@@ -329,7 +347,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Whether stalls keep those apart that no scoreboard does. A stall is 15 cycles at most, and nothing can be put between.
+    /// Returns whether the stalls cover all dependences without a scoreboard. A stall is at most 15 cycles, and no instruction can be
+    /// inserted.
     fn stalls_suffice(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
         let mut issue = 0;
         let mut times = vec![0; block.range.len()];
@@ -351,6 +370,7 @@ impl<'a> Planner<'a> {
         })
     }
 
+    /// Returns the order of a block that a scheduler proposes, after checking it.
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
         let mut builder = Builder::new(self.figures.model, self.code.registers());
         let mut tracker = Tracker::new(self.code.groups().len());
@@ -391,7 +411,7 @@ impl<'a> Planner<'a> {
         Ok(order)
     }
 
-    /// Parts of a block between places that somebody may know.
+    /// Splits a block at the addresses that may be known elsewhere.
     fn pieces(&self, range: &Range<usize>) -> Vec<Range<usize>> {
         let mut starts = vec![range.start];
         starts.extend(self.cuts.range(range.start + 1..range.end));
@@ -399,8 +419,8 @@ impl<'a> Planner<'a> {
         starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
     }
 
-    /// For each instruction of a block the cycle before which it should not be issued, counted from the start of its region: that of the
-    /// old order for those that touch what other blocks started.
+    /// Returns the earliest issue cycle of each instruction of a block, from the start of its region. It is the cycle of the old order for
+    /// instructions that use registers which operations of other blocks may still write or read, and 0 for all others.
     fn floors(&self, block: &Block) -> Vec<u64> {
         let outcome = &block.before[0];
         let mut late: Vec<Option<u64>> = vec![None; self.code.registers()];
@@ -432,10 +452,10 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// For each block whether control can come back to it: whether it is in a circle of at least two blocks.
+/// Returns for each block whether it is in a cycle of at least two blocks.
 ///
-/// After Kosaraju: blocks in the order in which a walk along the edges leaves them, the last first; those that a walk against the edges finds from
-/// one of them, and that were not found before, are in a circle with it.
+/// Kosaraju's algorithm for strongly connected components: a depth-first search along the edges lists the blocks in postorder; searches
+/// against the edges, from the blocks of that list in reverse, each visit one component.
 fn in_circles(graph: &Graph) -> Vec<bool> {
     let blocks = &graph.blocks;
     let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
@@ -458,7 +478,7 @@ fn in_circles(graph: &Graph) -> Vec<bool> {
     found
 }
 
-/// Visits all that was not seen before and is reached from a block; adds each when it is left.
+/// Depth-first search from `start` over blocks that were not seen before; appends them to `left` in postorder.
 fn walk<'g>(start: usize, next: &dyn Fn(usize) -> &'g [usize], seen: &mut [bool], left: &mut Vec<usize>) {
     if std::mem::replace(&mut seen[start], true) {
         return;
@@ -480,7 +500,7 @@ fn walk<'g>(start: usize, next: &dyn Fn(usize) -> &'g [usize], seen: &mut [bool]
     }
 }
 
-/// Where each instruction went.
+/// Inverts an order: returns the new position of each instruction.
 pub fn places(order: &[usize]) -> Vec<usize> {
     let mut places = vec![0; order.len()];
     order.iter().enumerate().for_each(|(new, &old)| places[old] = new);

@@ -1,4 +1,4 @@
-//! Code in the text of `oriole disasm --control`, and the order that it gets.
+//! Tests of new instruction orders, on code in the syntax of `oriole disasm --control`.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::reorder::{Limits, Plan, When, plan};
 use super::tests::code;
 use super::words::{assign_words, old_words};
 
-/// Two loads whose users stand right behind them, and work that needs neither.
+/// Two loads, each directly followed by its user, and independent instructions.
 const LATE_LOADS: [&str; 9] = [
     "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
     "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
@@ -28,12 +28,14 @@ const LATE_LOADS: [&str; 9] = [
     "EXIT",
 ];
 
+/// Calls `run` with the model of sm_90a and two register banks.
 fn with_figures<T>(run: impl FnOnce(&Figures<'_>) -> T) -> T {
     let target = Target::parse("sm_90a").unwrap();
     let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
     run(&Figures { model: Model::of(target), costs: &costs, register_banks: 2 })
 }
 
+/// Returns the new order of the code.
 fn planned(lines: &[&str], cuts: &[usize], warps: usize) -> Plan {
     let decoded = code(lines);
     let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
@@ -43,6 +45,7 @@ fn planned(lines: &[&str], cuts: &[usize], warps: usize) -> Plan {
     with_figures(|figures| plan(&decoded, &graph, &waits, &limits, figures))
 }
 
+/// Returns the new position of an instruction.
 fn place(plan: &Plan, old: usize) -> usize {
     plan.order.iter().position(|&number| number == old).unwrap()
 }
@@ -52,7 +55,7 @@ fn loads_go_before_the_users_of_other_loads() {
     let new = planned(&LATE_LOADS, &[], 1);
     assert!(place(&new, 2) < place(&new, 1), "{:?}", new.order);
     assert_eq!((new.schedule.blocks, new.schedule.reordered, &new.schedule.kept), (1, 1, &None));
-    // The time of a load is saved.
+    // Overlapping the two loads saves the latency of one.
     assert!(new.schedule.cycles_after + 250 < new.schedule.cycles_before, "{:?}", new.schedule);
 }
 
@@ -73,7 +76,7 @@ fn an_order_that_has_nothing_to_gain_stays() {
 
 #[test]
 fn behind_an_acquire_memory_waits() {
-    // `NOP` with a wait is how a load that acquires is written; the next load must not come before it.
+    // An acquiring load is followed by a `NOP` with a wait; the next load must not move before it.
     let acquire = [
         "[B------:R-:W0:-:S02] LDS R8, [R2]",
         "[B0-----:R-:W-:-:S02] NOP",
@@ -86,7 +89,7 @@ fn behind_an_acquire_memory_waits() {
     assert!(place(&new, 0) < place(&new, 1) && place(&new, 1) < place(&new, 2), "{:?}", new.order);
     let wait = new.controls[place(&new, 1)].wait;
     assert_eq!(wait, 1 << new.controls[place(&new, 0)].write_barrier.unwrap());
-    // Without it the long load goes first.
+    // Without the acquire, the global load moves up.
     let mut plain = acquire;
     plain[1] = "[B0-----:R-:W-:-:S04] FADD R13, R8, R8";
     let new = planned(&plain, &[], 1);
@@ -95,7 +98,7 @@ fn behind_an_acquire_memory_waits() {
 
 #[test]
 fn accesses_of_shared_memory_stay_in_order() {
-    // The loads may be volatile: nothing in the text would say so.
+    // The loads may be volatile, which machine code does not show.
     let lines = [
         "[B------:R-:W0:-:S04] LDS R8, [R2]",
         "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
@@ -240,20 +243,20 @@ fn a_prediction_counts_stalls_waits_units_and_banks() {
             predict::run(&steps, warps, is_loop, 2).issued
         })
     };
-    // Four cycles behind the first, one for the second.
+    // Four stall cycles after the first instruction, one cycle for the second.
     assert_eq!(run(&["[B------:R-:W-:-:S04] FADD R1, R0, R0", "FADD R2, R1, R1"], 1, false), 5);
-    // A second warp fits into the stall.
+    // The instructions of the second warp fit into the stall.
     assert_eq!(run(&["[B------:R-:W-:-:S04] FADD R1, R0, R0", "FADD R2, R1, R1"], 2, false), 6);
-    // The usual time of a load from global memory.
+    // The usual latency of a load from global memory.
     let load = ["[B------:R-:W0:-:S01] LDG.E R8, desc[UR4][R2.64]", "[B0-----:R-:W-:-:S01] FADD R9, R8, R8"];
     let usual = Model::of(Target::parse("sm_90a").unwrap()).time(oriole_hardware::Class::of(&code(&load)[0])).unwrap().usual;
     assert_eq!(run(&load, 1, false), u64::from(usual) + 1);
-    // MUFU keeps its unit for eight cycles.
+    // MUFU occupies its unit for eight cycles.
     assert_eq!(run(&["MUFU.RCP R1, R0", "MUFU.RCP R2, R0"], 1, false), 9);
-    // Three even registers come from one bank, which holds up the next reader by two cycles.
+    // Three even registers are in the same bank, which delays the next reader by two cycles.
     assert_eq!(run(&["FFMA R1, R0, R2, R4", "IADD3 R3, R6, R7, RZ"], 1, false), 4);
     assert_eq!(run(&["FFMA R1, R0, R3, RZ", "IADD3 R3, R6, R7, RZ"], 1, false), 2);
-    // A loop waits for the load of the round before.
+    // In a loop, the wait is for the load of the previous iteration.
     let round = ["[B0-----:R-:W-:-:S01] FADD R9, R8, R8", "[B------:R-:W0:-:S01] LDG.E R8, desc[UR4][R2.64]"];
     assert!(run(&round, 1, true) > u64::from(usual));
     assert_eq!(run(&round, 1, false), 2);

@@ -1,32 +1,34 @@
-//! Sums over control words.
+//! Totals over control words.
 
 use std::iter::Sum;
 use std::ops::Add;
 
 use oriole_isa::Control;
 
-/// What the control words of some code add up to.
+/// Totals over the control words of some code.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
+    /// Number of instructions.
     pub instructions: u64,
-    /// Stall cycles.
+    /// Sum of the stall cycles.
     pub stalls: u64,
-    /// Scoreboards waited for.
+    /// Number of scoreboards waited for.
     pub waits: u64,
-    /// Scoreboards set.
+    /// Number of scoreboards set.
     pub scoreboards: u64,
-    /// Flags of the reuse cache.
+    /// Number of reuse flags.
     pub reuses: u64,
-    /// Instructions behind which the scheduler may turn to another warp.
+    /// Number of instructions after which the scheduler may switch to another warp.
     pub yields: u64,
 }
 
 impl Tally {
-    /// Of words.
+    /// Computes the totals over instruction words.
     pub fn of(words: &[u128]) -> Tally {
         words.iter().map(|&word| Tally::one(Control::of(word))).sum()
     }
 
+    /// Returns the counts of one control word.
     fn one(control: Control) -> Tally {
         let set = |scoreboard: Option<u8>| u64::from(scoreboard.is_some());
         Tally {

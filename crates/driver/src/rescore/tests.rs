@@ -1,4 +1,4 @@
-//! Code in the text of `oriole disasm --control`, and what becomes of its control words.
+//! Tests of new control words, on code in the syntax of `oriole disasm --control`.
 
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
@@ -12,7 +12,7 @@ fn target() -> Target {
     Target::parse("sm_90a").unwrap()
 }
 
-/// Decoded instructions of lines `[CONTROL] TEXT`.
+/// Parses lines of the form `[CONTROL] TEXT` into decoded instructions.
 pub fn code(lines: &[&str]) -> Vec<Instruction> {
     let read = |(number, line): (usize, &&str)| {
         let (control, text) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")).unwrap_or(("B------:R-:W-:-:S01", line));
@@ -23,6 +23,7 @@ pub fn code(lines: &[&str]) -> Vec<Instruction> {
     lines.iter().enumerate().map(read).collect()
 }
 
+/// Returns the new control words of the code.
 fn rescored(lines: &[&str]) -> Result<Vec<Control>, Obstacle> {
     let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let decoded = code(lines);
@@ -133,7 +134,7 @@ fn a_wait_that_is_kept_comes_late_enough() {
             .unwrap();
     assert_eq!(new[1].wait, 1 << new[0].write_barrier.unwrap());
     assert!(new[0].stall >= 2);
-    // Nobody waited before, so nobody has to.
+    // The old code had no wait here, so none is added.
     let new = rescored(&["[B------:R-:W0:-:S02] SYNCS.EXCH.64 URZ, [UR4], UR6", "BAR.SYNC.DEFER_BLOCKING 0x0", "EXIT"]).unwrap();
     assert_eq!(new[1].wait, 0);
 }

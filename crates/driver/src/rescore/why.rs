@@ -1,4 +1,4 @@
-//! Why control words are what they are: the analysis of `ctrl` on decoded code, with its reasons in words.
+//! Explains control words: runs the analysis of `ctrl` on decoded code and describes its reasons in words.
 
 use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_first};
 use oriole_ctrl::flow::waits::{Part as Awaited, Wait};
@@ -10,16 +10,16 @@ use oriole_isa::{Control, Instruction, Target, decode};
 use super::graph::{Surroundings, build};
 use super::{Obstacle, SIZE, entries, indirect_branches, relocated};
 
-/// What the analysis says about one instruction.
+/// The explanation of one instruction's control word.
 #[derive(Clone, Debug)]
 pub struct Explained {
-    /// The control word that it gives.
+    /// The control word that the analysis computes.
     pub control: Control,
     /// One line for each field that is not idle.
     pub lines: Vec<String>,
 }
 
-/// Explains the code of a function. Where it stands in the file has no influence.
+/// Explains every instruction of a function. The result does not depend on the address of the function in the file.
 pub fn explain(index: &Index<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
     let (words, tail) = function.code.as_chunks::<SIZE>();
     if !tail.is_empty() {
@@ -52,6 +52,7 @@ pub fn explain(index: &Index<'_>, function: &oriole_cubin::Function<'_>, target:
     Ok(explained.collect())
 }
 
+/// Formats the explanations.
 struct Narrator<'a> {
     instructions: &'a [Instruction],
     controls: &'a [Control],
@@ -59,16 +60,19 @@ struct Narrator<'a> {
 }
 
 impl Narrator<'_> {
+    /// Returns the mnemonic and byte offset of an instruction.
     fn name(&self, number: usize) -> String {
         format!("{} at {:#06x}", self.instructions[number].opcode.mnemonic(), number * SIZE)
     }
 
-    /// The scoreboard of what is waited for.
+    /// Returns the scoreboard that a wait is for.
     fn board(&self, wait: &Wait) -> Option<u8> {
         let control = self.controls[wait.first as usize];
         if wait.part == Awaited::Results { control.write_barrier } else { control.read_barrier }
     }
 
+    /// Returns the lines for an instruction. `kept` lists the waits that it performs, `given` the waits that other instructions perform for
+    /// it.
     fn lines(&self, number: usize, kept: &[Wait], given: &[Wait]) -> Vec<String> {
         let control = self.controls[number];
         let mut lines = Vec::new();

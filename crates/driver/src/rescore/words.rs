@@ -1,8 +1,8 @@
-//! New control words for a section of code.
+//! Computes the new control words of a section.
 //!
-//! `ctrl` gives the words; what it cannot know from registers ([`order`]) is added: scoreboards and waits that the old words
-//! had for another reason, the old stalls of instructions that order others, and a scoreboard that is counted is kept clear of
-//! everything else.
+//! `ctrl` computes the words from register dependences. This module adds what registers do not show ([`order`]): scoreboards and waits that
+//! the old words had for another reason, and the old stalls of instructions that order other operations. It also keeps a scoreboard that a
+//! `DEPBAR` counts free of all other instructions.
 
 use oriole_ctrl::flow::{Code, assign};
 use oriole_hardware::{Class, Model};
@@ -12,21 +12,22 @@ use super::graph::{Graph, branches_to_itself};
 use super::order::{self, Order, Part, Setter};
 
 const SCOREBOARDS: usize = 6;
-/// Bits of all scoreboards.
+/// Mask of all scoreboards.
 const ALL: u8 = (1 << SCOREBOARDS) - 1;
-/// From here on a stall needs the scheduler to be free to turn to other warps.
+/// Stalls of at least this many cycles require that the scheduler may switch to another warp.
 const YIELDING_STALL: u8 = 12;
 
-/// The words that decoded instructions have.
+/// Returns the control words of decoded instructions.
 pub fn old_words(decoded: &[Instruction]) -> Vec<Control> {
     decoded.iter().map(|instruction| instruction.control).collect()
 }
 
-/// New control words of instructions that carry their old ones, given the flow of the section and the waits that must stay.
+/// Returns new control words for instructions that carry their old ones. `order` holds the waits to keep.
 pub fn assign_words(decoded: &[Instruction], graph: &Graph, order: &Order, model: &Model) -> Vec<Control> {
     let old = old_words(decoded);
     let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
     for (&(number, part), &index) in &order.counted {
+        // A fixed scoreboard in the input makes `assign` take it into account.
         *scoreboard_in(&mut bare[number].control, part) = Some(index);
     }
     let code = Code { instructions: &bare, blocks: graph.blocks.clone() };
@@ -46,14 +47,16 @@ pub fn assign_words(decoded: &[Instruction], graph: &Graph, order: &Order, model
         if order::orders(decoded[number].opcode) {
             keep_stall(control, old[number]);
         }
+        // Decoding leaves only the reuse bits here that belong to no operand. They are part of the encoding.
         control.reuse |= old[number].reuse;
-        // Others must get their turn beside one that goes round for ever.
+        // A warp in an endless loop must let other warps issue.
         control.stay &= !branches_to_itself(decoded, number);
     }
     let_waits_see(&mut new, &code, model);
     new
 }
 
+/// Returns a copy of an instruction without its control word and reuse flags.
 fn without_control(instruction: &Instruction) -> Instruction {
     let mut bare = instruction.clone();
     bare.control = Control::default();
@@ -63,12 +66,13 @@ fn without_control(instruction: &Instruction) -> Instruction {
     bare
 }
 
-/// Products of warp groups announce themselves on a counter of their own, which `WARPGROUP.DEPBAR` waits for.
+/// Returns whether an opcode is a warp-group matrix product. These signal completion on a counter of their own, for which
+/// `WARPGROUP.DEPBAR` waits.
 fn finishes_in_background(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
-/// Moves everything else away from scoreboards that are counted, to the one of the others that is set least often.
+/// Moves all other instructions off the scoreboards that are counted, to the least-used scoreboard that is not.
 fn set_aside(controls: &mut [Control], order: &Order) {
     let taken = order.counted.values().fold(order.named, |mask, &index| mask | 1 << index);
     if taken == 0 || taken == ALL {
@@ -101,7 +105,7 @@ fn set_aside(controls: &mut [Control], order: &Order) {
     }
 }
 
-/// Scoreboards and waits that registers do not explain.
+/// Adds the scoreboards and waits that registers do not explain.
 fn keep_order(controls: &mut [Control], order: &Order, decoded: &[Instruction], model: &Model) {
     for (&setter, &index) in &order.counted {
         announce(controls, setter, index, decoded, model);
@@ -118,17 +122,20 @@ fn keep_order(controls: &mut [Control], order: &Order, decoded: &[Instruction], 
     }
 }
 
+/// Returns the scoreboard that a setter sets.
 fn scoreboard_of(controls: &[Control], (number, part): Setter) -> Option<u8> {
     let mut control = controls[number];
     *scoreboard_in(&mut control, part)
 }
 
+/// Makes a setter set scoreboard `index`, with the stall that its class needs for that.
 fn announce(controls: &mut [Control], (number, part): Setter, index: u8, decoded: &[Instruction], model: &Model) {
     let control = &mut controls[number];
     *scoreboard_in(control, part) = Some(index);
     control.stall = control.stall.max(model.waits(Class::of(&decoded[number])).stall);
 }
 
+/// Returns the field of a control word for an event.
 fn scoreboard_in(control: &mut Control, part: Part) -> &mut Option<u8> {
     match part {
         Part::Results => &mut control.write_barrier,
@@ -136,7 +143,8 @@ fn scoreboard_in(control: &mut Control, part: Part) -> &mut Option<u8> {
     }
 }
 
-/// A wait sees a scoreboard some cycles after it was set. Waits that were added or moved may stand right behind one that sets it.
+/// Lengthens stalls before waits. A wait sees a scoreboard only some cycles after it was set, and a wait that was added or moved may
+/// directly follow the setter.
 fn let_waits_see(controls: &mut [Control], code: &Code<'_>, model: &Model) {
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); code.instructions.len()];
     for block in &code.blocks {
@@ -161,8 +169,8 @@ fn let_waits_see(controls: &mut [Control], code: &Code<'_>, model: &Model) {
     }
 }
 
-/// How long such an instruction holds up the next one is not known from registers, so it stalls at least as long as it did. A stall of
-/// zero with leave to turn to other warps is a long one.
+/// Keeps the stall of an instruction that orders other operations at least as long as before: registers do not show how long it delays the
+/// next one. A stall of 0 together with permission to switch warps is a long stall.
 fn keep_stall(control: &mut Control, old: Control) {
     if old.stall == 0 && control.stall <= 2 {
         (control.stall, control.stay) = (0, old.stay);

@@ -1,4 +1,4 @@
-//! Sources in another order, with the same meaning.
+//! Enumerates equivalent orders of the sources of an instruction.
 
 use oriole_ir::OperandKind;
 use oriole_isa::{File, Opcode, Symbol};
@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::rewrite::Draft;
 
-/// The draft and every way to exchange two of its sources.
+/// Returns the draft itself, then one draft for each pair of sources that can be exchanged without a change of meaning.
 pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
     let mut found: SmallVec<[Draft; 4]> = SmallVec::new();
     found.push(draft.clone());
@@ -47,20 +47,21 @@ pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
     found
 }
 
-/// No more than one of the first two sources of `IADD3` may carry a sign.
+/// Returns whether at most one of the first two sources of an `IADD3` has a sign, as the encoding requires.
 fn signs_allowed(draft: &Draft, sources: &[usize]) -> bool {
     let has_sign = |at: usize| sources.get(at).is_some_and(|&at| !draft.operands[at].signs.is_empty());
     !(has_sign(0) && has_sign(1))
 }
 
-/// Minimum and maximum may say which source they took; then the order matters.
+/// Returns whether the second result of a minimum or maximum is not written. That predicate says which source was taken, so it depends on
+/// the order of the sources.
 fn has_no_predicate_result(draft: &Draft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(File::Predicate))
 }
 
-/// A comparison whose sources were exchanged.
+/// Returns a comparison, whose sources were exchanged, with the comparison operator mirrored; `None` if that is not possible.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
-    // The extended comparison continues one of lower halves, which was not mirrored.
+    // An extended (64-bit) comparison continues a comparison of the low halves, whose order stays.
     if draft.has(Symbol::EX) {
         return None;
     }
@@ -80,7 +81,7 @@ fn mirrored(mut draft: Draft) -> Option<Draft> {
     Some(draft)
 }
 
-/// The truth table of `LOP3` after two sources changed places. Source 0 selects bit 2 of the table's index, source 2 bit 0.
+/// Returns the truth table of `LOP3` after two sources were exchanged. Source 0 selects bit 2 of the table's index, source 2 bit 0.
 pub(crate) fn swapped_table(table: u8, first: usize, second: usize) -> u8 {
     let (first, second) = (2 - first, 2 - second);
     (0..8_u8).fold(0, |swapped, index| {
@@ -103,7 +104,7 @@ mod tests {
         assert_eq!(swapped_table(a & b | c, 0, 1), a & b | c);
     }
 
-    /// A maximum with a second result tells which source it took, so its sources may change places only if nothing reads that.
+    /// The second result of a maximum says which source was taken, so the sources may be exchanged only if that result is not written.
     #[test]
     fn a_maximum_that_tells_its_choice_keeps_its_order() {
         let text = "func kernel @maximum ssa {

@@ -1,9 +1,10 @@
-//! The same instruction as other targets write it.
+//! Alternative spellings of an instruction: targets write the same instruction differently.
 //!
-//! **Descriptors.** Selection writes every access to global or generic memory with a descriptor, `desc[UR][R.64+offset]`. What ptxas
-//! makes of an ordinary access: on sm_90 and later the same; on sm_80 to sm_89 the descriptor is an operand that the text does not
-//! show; before, and for compare-and-swap and cache control everywhere, there is none. Forms with a visible descriptor exist on sm_80
-//! too, for cache policies: an access that has a policy instead of the ordinary descriptor is written `desc[UR.64][..]`.
+//! **Descriptors.** Instruction selection writes every access to global or generic memory with a descriptor, `desc[UR][R.64+offset]`. ptxas
+//! writes an ordinary access the same way on sm_90 and later. On sm_80 to sm_89 the descriptor is an operand that the assembly text does
+//! not show. Before sm_80, and for compare-and-swap and cache control on all targets, there is no descriptor. Forms with a visible
+//! descriptor exist on sm_80 too, for cache policies: an access with a cache policy instead of the ordinary descriptor is written
+//! `desc[UR.64][..]`.
 
 use std::sync::LazyLock;
 
@@ -13,13 +14,14 @@ use smallvec::SmallVec;
 
 use crate::rewrite::{Draft, file_of};
 
-/// A way to spell an instruction: which of the changes below are made, one bit each.
+/// A set of changes to an instruction; bit `n` stands for entry `n` of [`CHANGES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spelling(u8);
 
+/// A rewrite of a draft; `None` if it does not apply.
 type Change = fn(&Function, &Draft) -> Option<Draft>;
 
-/// In the order in which they are made.
+/// All changes, in the order in which they are applied.
 const CHANGES: [Change; 8] = [
     |_, draft| with_hidden_descriptor(draft),
     |_, draft| with_unsigned_numbers(draft),
@@ -32,7 +34,7 @@ const CHANGES: [Change; 8] = [
 ];
 
 impl Spelling {
-    /// All of them: with hidden descriptor first, then those with fewer changes.
+    /// Returns all spellings: those with a hidden descriptor first, then by the number of changes.
     pub(super) fn all() -> impl Iterator<Item = Spelling> {
         static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let mut all: Vec<u8> = (0..=u8::MAX).collect();
@@ -42,13 +44,13 @@ impl Spelling {
         ORDER.iter().copied().map(Spelling)
     }
 
-    /// The spelling without the change that is made last, and that change.
+    /// Returns the spelling without the change that is applied last, and that change; `None` for the spelling without changes.
     fn before_last(self) -> Option<(Spelling, Change)> {
         let last = self.0.checked_ilog2()?;
         Some((Spelling(self.0 & !(1 << last)), CHANGES[last as usize]))
     }
 
-    /// The draft in this spelling, if all of its changes apply.
+    /// Returns the draft in this spelling, or `None` if one of its changes does not apply.
     pub(super) fn apply(self, function: &Function, draft: &Draft) -> Option<Draft> {
         let mut spelled: Option<Draft> = None;
         for (number, change) in CHANGES.iter().enumerate() {
@@ -60,24 +62,26 @@ impl Spelling {
     }
 }
 
-/// A draft in all of its spellings, each made from the one with one change less.
+/// A draft in all of its spellings. Each spelling is computed from the one with one change less.
 pub(super) struct Spellings {
     drafts: Vec<Draft>,
-    /// By spelling: the place of its draft.
+    /// By spelling: the index of its draft, or [`NOWHERE`].
     places: [u8; 256],
 }
 
-/// The place of a draft that there is not.
+/// The index of a spelling that does not apply or was not computed.
 const NOWHERE: u8 = u8::MAX;
 
 impl Spellings {
+    /// Starts with the unchanged draft.
     pub(super) fn of(draft: &Draft) -> Spellings {
         let mut places = [NOWHERE; 256];
         places[0] = 0;
         Spellings { drafts: vec![draft.clone()], places }
     }
 
-    /// The draft in a spelling, if all of its changes apply. To be asked in the order of [`Spelling::all`].
+    /// Returns the draft in a spelling, or `None` if one of its changes does not apply. Spellings must be requested in the order of
+    /// [`Spelling::all`], because each builds on an earlier one.
     pub(super) fn get(&mut self, function: &Function, spelling: Spelling) -> Option<&Draft> {
         if let Some((before, change)) = spelling.before_last() {
             let known = self.places[usize::from(before.0)];
@@ -89,18 +93,19 @@ impl Spellings {
     }
 }
 
-/// Positions of the opening of an address with a descriptor and of the descriptor.
+/// Returns the positions of an address operand with a descriptor and of the descriptor itself.
 fn descriptor(draft: &Draft) -> Option<(usize, usize)> {
     let opening = draft.operands.iter().position(|operand| operand.kind == OperandKind::Address(Symbol::NAME_desc))?;
     let is_descriptor = draft.operands.get(opening + 1)?.role == Role::Bracket(0);
     is_descriptor.then_some((opening, opening + 1))
 }
 
+/// Returns whether a descriptor is a cache policy, which has the suffix `.64`.
 fn is_policy(descriptor: &Operand) -> bool {
     descriptor.suffixes[0] == Symbol::_64
 }
 
-/// An access with a cache policy, without the mark that says so.
+/// Deletes the `.64` suffix that marks a descriptor as a cache policy.
 fn with_policy(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
@@ -108,7 +113,7 @@ fn with_policy(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// An ordinary access whose descriptor is the last operand.
+/// Moves the descriptor of an ordinary access out of the address; it becomes the last operand.
 pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
@@ -117,7 +122,7 @@ pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// An access without descriptor.
+/// Deletes the descriptor of an access.
 fn without_descriptor(draft: &Draft) -> Option<Draft> {
     descriptor(draft)?;
     let mut changed = draft.clone();
@@ -130,7 +135,7 @@ fn without_descriptor(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Takes away the descriptor; what was in the second pair of brackets is in the first now.
+/// Deletes the bracket with the descriptor. The operands of the second bracket are then in the first.
 fn remove_bracket(draft: &mut Draft) {
     let Some((opening, at)) = descriptor(draft) else { return };
     draft.operands[opening].kind = OperandKind::Address(Symbol::NAME_);
@@ -142,7 +147,7 @@ fn remove_bracket(draft: &mut Draft) {
     }
 }
 
-/// Weak accesses name a scope on some targets; ptxas takes the whole system.
+/// Adds a scope to a weak access, which some targets require. ptxas uses system scope.
 fn with_system_scope(draft: &Draft) -> Option<Draft> {
     let has_scope = [Symbol::CTA, Symbol::SM, Symbol::GPU, Symbol::SYS].into_iter().any(|scope| draft.has(scope));
     let is_access = matches!(draft.opcode, Opcode::LD | Opcode::LDG | Opcode::ST | Opcode::STG);
@@ -153,7 +158,7 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// What other targets call an instruction; there may be two names.
+/// Replaces the mnemonic by name `number` of those that other targets use for the same instruction.
 fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {
@@ -168,7 +173,7 @@ fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     opcodes.get(number).map(|&opcode| Draft { opcode, ..draft.clone() })
 }
 
-/// Predicates that an instruction could write, named even if nobody wants them.
+/// Adds unused predicate results, which some targets require in the text, as `PT` or `UPT`.
 fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
     let mut taken = 0;
@@ -190,7 +195,7 @@ fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     Some(Draft { operands, result_count: draft.result_count + added, ..draft.clone() })
 }
 
-/// Synchronization of a whole warp.
+/// Turns a `WARPSYNC` with a full mask into `WARPSYNC.ALL`.
 fn with_full_mask(draft: &Draft) -> Option<Draft> {
     let is_full = |operand: &Operand| operand.integer().is_some_and(|mask| mask as u32 == u32::MAX);
     (draft.opcode == Opcode::WARPSYNC && draft.modifiers.is_empty() && draft.operands.last().is_some_and(is_full)).then(|| {
@@ -201,7 +206,7 @@ fn with_full_mask(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Negative 32-bit numbers as the bits they are: fields of floating-point numbers have no sign of their own.
+/// Replaces negative 32-bit numbers by their bit patterns: immediate fields of floating-point instructions are unsigned.
 fn with_unsigned_numbers(draft: &Draft) -> Option<Draft> {
     let mut changed = draft.clone();
     let mut any = false;

@@ -1,4 +1,4 @@
-//! Registers for operands that no form takes as they are.
+//! Moves operands that no encoding form takes to registers.
 
 use oriole_ir::{Class, Function, Op, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{File, Opcode, Pipe, Symbol};
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{Judge, Manner};
 use crate::rewrite::{Draft, Prelude, file_of, piece};
 
-/// Positions of operands that could come from a register instead, the cheapest first.
+/// Returns the positions of operands that could be read from a register instead, the cheapest to move first.
 pub(super) fn movable(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
     let mut positions: SmallVec<[usize; 8]> =
         (draft.result_count..draft.operands.len()).filter(|&at| is_movable(function, draft, at)).collect();
@@ -15,6 +15,7 @@ pub(super) fn movable(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]
     positions
 }
 
+/// Returns whether operand `at` could be read from a general or uniform register.
 fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
     let operand = &draft.operands[at];
     let is_register_file = matches!(file_of(function, operand), Some(File::General | File::Uniform));
@@ -32,13 +33,13 @@ fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
     }
 }
 
-/// Whether an operand in the first pair of brackets is the number of a constant bank.
+/// Returns whether the operand belongs to the address of a constant-bank access, whose first bracket holds the bank number.
 fn is_bank(draft: &Draft, at: usize) -> bool {
     draft.operands[..at].iter().rev().find_map(|operand| if let OperandKind::Address(word) = operand.kind { Some(word) } else { None })
         == Some(Symbol::NAME_c)
 }
 
-/// In an address, puts a register in the place of base and offset.
+/// Replaces base and offset of an address by one register.
 pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
     match base_of(draft, at) {
         Some(position) => {
@@ -49,7 +50,7 @@ pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
     }
 }
 
-/// The register in front of an offset, in the same pair of brackets.
+/// Returns the position of the base register before an offset in the same bracket.
 fn base_of(draft: &Draft, at: usize) -> Option<usize> {
     let role = draft.operands[at].role;
     let is_register = |operand: &Operand| {
@@ -58,7 +59,8 @@ fn base_of(draft: &Draft, at: usize) -> Option<usize> {
     (0..at).rev().take_while(|&before| draft.operands[before].role == role).filter(|&before| is_register(&draft.operands[before])).last()
 }
 
-/// Writes what brings the chosen operands into registers, and returns the draft that reads those. None if that cannot be done.
+/// Appends instructions to `prelude` that move the chosen operands to registers, and returns the draft that reads these registers. Returns
+/// `None` and appends nothing if an operand cannot be moved.
 pub(super) fn supply(
     function: &mut Function,
     draft: &Draft,
@@ -87,7 +89,7 @@ pub(super) fn supply(
     Some(supplied)
 }
 
-/// How many registers an operand stands for.
+/// Returns the number of registers that an operand needs.
 fn width_of(draft: &Draft, at: usize) -> u8 {
     if let OperandKind::Value(part) = draft.operands[at].kind {
         return part.count;
@@ -104,6 +106,7 @@ fn width_of(draft: &Draft, at: usize) -> u8 {
     }
 }
 
+/// Builds the moves for one instruction with the given opcode.
 struct Supplier<'a> {
     function: &'a mut Function,
     judge: &'a Judge,
@@ -112,6 +115,7 @@ struct Supplier<'a> {
 }
 
 impl Supplier<'_> {
+    /// Moves an operand to a register and returns that register with the remaining signs.
     fn register(&mut self, operand: Operand, width: u8, manner: Manner) -> Option<Operand> {
         let kind = match operand.kind {
             OperandKind::Integer(number) => self.number(number, width, manner.file),
@@ -126,12 +130,13 @@ impl Supplier<'_> {
         if manner.signs { self.signed(supplied, operand.signs, manner.file) } else { Some(supplied) }
     }
 
+    /// Appends a move of one register.
     fn moved(&mut self, source: Operand, file: File) -> Operand {
         let opcode = if file == File::Uniform { Opcode::UMOV } else { Opcode::MOV };
         self.prelude.define(self.function, Class::new(file, 1), opcode, &[], &[source])
     }
 
-    /// The pieces of a number: doubles are written as their upper half.
+    /// Moves a number to `width` registers. The immediate of a double is its upper half; the lower half is zero.
     fn number(&mut self, number: i64, width: u8, file: File) -> OperandKind {
         if number == 0 {
             return OperandKind::Zero(file);
@@ -151,6 +156,7 @@ impl Supplier<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
+    /// Moves a constant-bank operand of `width` words to registers, with a 64-bit load if the target cannot move single words.
     fn constant(&mut self, bank: u8, offset: u32, width: u8, file: File) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == File::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
@@ -165,8 +171,8 @@ impl Supplier<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// A value in another file. Only instructions of the uniform datapath and descriptors ask for uniform registers; that the value
-    /// is the same in all threads there is selection's promise.
+    /// Moves a value to the other register file. Only instructions of the uniform datapath and descriptors need a value in a uniform
+    /// register. Instruction selection guarantees that such a value is the same in all threads.
     fn in_file(&mut self, part: Part, manner: Manner) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, manner.file) {
@@ -181,12 +187,13 @@ impl Supplier<'_> {
         Some(self.prelude.pack(self.function, manner.file, &parts))
     }
 
+    /// Returns whether the instruction may require uniform registers: it is on the uniform datapath or accesses memory.
     fn needs_uniform(&self) -> bool {
         let properties = self.opcode.properties();
         properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
     }
 
-    /// Applies signs by an instruction. Those of floating-point numbers are bits.
+    /// Applies signs with separate instructions. Floating-point signs are changes of the sign bit.
     fn signed(&mut self, operand: Operand, signs: Signs, file: File) -> Option<Operand> {
         let (part, File::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
@@ -225,12 +232,13 @@ impl Supplier<'_> {
         Some(Operand { kind: packed.kind, ..operand })
     }
 
+    /// Appends a `LOP3` of an operand and a mask; `table` is the truth table (0xc0: and, 0x3c: exclusive or).
     fn logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
         let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
         self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
     }
 
-    /// A base register and an offset, added up.
+    /// Adds an offset to a base register or register pair.
     fn sum(&mut self, base: Option<Operand>, offset: i64, file: File) -> Option<Operand> {
         if file != File::General {
             return None;
