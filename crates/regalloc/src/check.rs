@@ -718,7 +718,7 @@ fn constant(operand: &Operand, unit: u8) -> Option<Content> {
     }
 }
 
-/// Adds a demand; an error if the location already has a different one. `by` says who demands it, for the message.
+/// Adds a demand; an error if the location already has a different one. `by` describes the origin of the demand, for the message.
 fn demand(demands: &mut Demands, at: Spot, content: Content, by: impl Fn() -> String) -> Result<(), CheckError> {
     match demands.insert(at, content) {
         Some(other) if other != content => error(format!("{at:?} should hold both {other:?} and {content:?}, {}", by())),
