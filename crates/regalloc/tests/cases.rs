@@ -227,8 +227,8 @@ bb0:
     assert_eq!(count(&after, "MOV"), 3, "each single moves out of the way of the four:\n{}", print(&after));
 }
 
-/// A tied pair whose source lives on needs a second pair. One half of each pair is occupied, so one single register has to move. All windows
-/// cost the same; the lowest pair of two usable registers is R2:R3.
+/// A tied pair whose source lives on needs a second pair. One half of each pair is occupied, so one single register has to move. All
+/// windows cost the same; the lowest pair of two usable registers is R2:R3.
 #[test]
 fn the_lowest_of_equally_good_windows_is_cleared() {
     let mut text = String::from("func kernel @window ssa {\nbb0:\n    ");

@@ -69,7 +69,7 @@ bb0:
     }
 }
 
-/// Returns a function with fifteen phis around a loop, for fifteen usable registers. Two of the phis exchange their values on the back edge.
+/// Returns a function with fifteen phis around a loop, for fifteen usable registers. Two of the phis exchange values on the back edge.
 fn swap_in_a_loop() -> String {
     let mut text = String::from("func kernel @swap ssa {\nbb0:\n");
     (0..15).for_each(|number| text += &format!("    %{number}:R = S2R SR_TID.X\n"));

@@ -323,7 +323,8 @@ impl Maker {
         self.machine(Opcode::BRA, guard, &[to.into()], 0);
     }
 
-    /// Appends phis that merge values of several predecessors, given as (block, values there). `outer` are the values that dominate the join.
+    /// Appends phis that merge values of several predecessors, given as (block, values there). `outer` has the values that dominate the
+    /// join.
     fn merge(&mut self, ends: &[(Block, Vec<Value>)], outer: &[Value]) {
         let mut results = Vec::new();
         for _ in 0..self.random.below(7) {
