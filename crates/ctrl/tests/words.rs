@@ -227,9 +227,9 @@ fn single_precision_keeps_away_from_a_product_of_integers() {
     assert_eq!((words[0].stall, words[1].stall), (2, 1));
 }
 
-/// The sixth instruction needs more cycles, which are added before the fifth, because the fifth waits for a load. So the fifth issues later,
-/// and its recorded accesses have to move by that time once. The fifth both reads and writes R12: moving its accesses once for each made
-/// its write look later than the sixth's write to R12, which was then ignored (found by random programs).
+/// The sixth instruction needs more cycles, which are added before the fifth, because the fifth waits for a load. So the fifth issues
+/// later, and its recorded accesses have to move by that time once. The fifth both reads and writes R12: moving its accesses once for each
+/// made its write look later than the sixth's write to R12, which was then ignored (found by random programs).
 #[test]
 fn who_reads_and_writes_a_register_is_postponed_once() {
     let lines = [

@@ -13,7 +13,7 @@
 //! next-use distances, with loop exits counted as 100,000 instructions. It departs in these points:
 //!
 //! - Registers are assigned in the same walk, as in a linear scan over SSA form, because tuples need aligned consecutive registers: the
-//!   number of live values does not tell whether a quad fits.
+//!   number of free registers does not determine whether a quad fits.
 //! - The state at a block's start is that of one predecessor. Braun and Hack prefer values that are in registers in all predecessors.
 //! - A spilled value is stored once, directly after its definition, which dominates all reloads. Braun and Hack store at the eviction.
 //!
@@ -297,6 +297,7 @@ impl<'a> Assigner<'a> {
         let occupied = self.usable.without(&self.free);
         found.reserve(occupied.count() as usize);
         occupied.for_each(|register| {
+            // A tuple is listed once, at its first register.
             if let Some(value) = self.occupant(register)
                 && self.register_of[value.position()] == register
             {
@@ -388,6 +389,7 @@ impl<'a> Assigner<'a> {
         if place > 0 {
             self.enter_block(block, place);
         }
+        // The old list stays in the function: terminators, phis and liveness of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);
         let result = self.walk(block, &insts, &mut out);
@@ -398,6 +400,7 @@ impl<'a> Assigner<'a> {
         let mut states = std::mem::take(&mut self.exit_state);
         let start = states.entries.len();
         self.add_residents(&mut states.entries);
+        // The next block starts with no value in registers and takes over the exit state of one of its predecessors.
         for &(value, _) in &states.entries[start..] {
             self.register_of[value.position()] = NOWHERE;
         }
@@ -469,7 +472,7 @@ impl<'a> Assigner<'a> {
     /// without a use in it, farthest next use first, until the rest fits. Otherwise, reloads values that the loop uses and that are not in
     /// registers, nearest next use first, into free registers: one reload before the loop replaces one in every iteration.
     ///
-    /// A next use at 100,000 instructions or more lies behind a loop exit: that is the length [`Liveness`] gives to edges out of loops.
+    /// A next use at 100,000 instructions or more is after a loop exit: that is the length [`Liveness`] gives to edges out of loops.
     fn make_room_for_loop(&mut self, block: Block) {
         let body = self.flow.loops[block.position()].as_deref().unwrap_or_default();
         // The pressure of each block assumes that nothing is dropped, so it counts the values that live through the loop.
@@ -528,6 +531,7 @@ impl<'a> Assigner<'a> {
         // All phis that can inherit do so before any other phi chooses, or the others might take their registers.
         let mut later = Vec::new();
         for &(phi, value) in &phis {
+            // An unused phi needs no register and no slot.
             if self.next_use[value.position()] == NEVER {
                 continue;
             }
@@ -566,6 +570,7 @@ impl<'a> Assigner<'a> {
     /// Drops values that cost less to drop than a phi, and gives their registers to the phi. Returns whether it did.
     fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
         let class = self.class(value);
+        // Phis do not displace each other: they were sorted by width and next use, so the more urgent one has its registers already.
         let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);
         let Some((cost, place)) = self.cheapest_window(class, &self.usable, 0, |victim| !is_phi(victim)) else { return false };
         if cost >= self.drop_cost(value, 0) {

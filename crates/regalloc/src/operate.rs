@@ -4,7 +4,7 @@
 //! next-use positions of its operands. **Output:** the instruction with physical registers, the moves and reloads before it, and the
 //! registers of all live values after it.
 //!
-//! An ordinary instruction goes through four steps:
+//! An ordinary instruction is handled in four steps:
 //!
 //! 1. `find_sources`: every source is brought into registers. If no aligned gap is free, values that the instruction does not read are
 //!    moved or dropped (`make_room`). If that fails too, all sources are packed anew (`repack`).
@@ -26,7 +26,7 @@
 //! ```text
 //! %x:R = IADD3 %a, %p.0, %p.1      two registers are free, but no aligned pair
 //! make_room:   windows R4:R5 (holds %a, a source: may not move) and R6:R7 (holds %b): %b moves from R6 to R5
-//! reload:      %p comes back into R6:R7
+//! reload:      %p is reloaded into R6:R7
 //! emitted:     MOV R5, R6;  LDL.64 R6, [R1+8];  IADD3 R4, R4, R6, R7      (%x takes R4 if %a dies here)
 //! ```
 //!
@@ -334,6 +334,7 @@ impl Assigner<'_> {
         for number in 0..step.made.len() {
             let Some(tied) = self.tied(step, &step.made[number]) else { continue };
             let (value, class) = (step.made[number].value, self.class(step.made[number].value));
+            // `inherited` looks at `taken`, so two results never take over the same source.
             if let Some(place) = self.inherited(step, &step.made[number], &tied) {
                 step.made[number].at = place;
                 step.taken.insert(place, class.width);
@@ -616,6 +617,7 @@ impl Assigner<'_> {
             self.emit_guarded_copy(step, &mut place)?;
         }
         place.out.push(step.inst);
+        // Order: dying sources and dropped values leave their registers before the results occupy them.
         for used in &step.uses {
             self.next_use[used.value.position()] = used.next;
             self.note_use(used.value, step.position, used.next);
@@ -630,6 +632,7 @@ impl Assigner<'_> {
             self.put(made.value, made.at);
             self.note_definition(made.value, step.inst, step.position, made.next, made.at);
         }
+        // Unused results free their registers only after all results have theirs: an instruction writes all of them.
         for made in step.made.iter().filter(|made| made.next == NEVER) {
             self.take(made.value);
         }
@@ -706,6 +709,7 @@ impl Assigner<'_> {
                 continue;
             }
             let made_at = |number: usize| step.made.iter().find(|made| made.operand == number).map(|made| made.at);
+            // A tied source is encoded in the register of its result; a copy or the inheritance has put it there.
             let first = match operand.role {
                 _ if number < results => made_at(number),
                 Role::Tied(result) => made_at(usize::from(result)),

@@ -35,7 +35,7 @@
 //!
 //! At the end, `drop_implied` removes waits for scoreboards that are waited for earlier on all paths.
 //!
-//! Scoreboards that the code names itself (`LDGDEPBAR`, `UTMACMDFLUSH`, and the `DEPBAR` that counts them) are not given to others.
+//! Scoreboards that the code names itself (`LDGDEPBAR`, `UTMACMDFLUSH`, and the `DEPBAR` that counts them) are not assigned to holders.
 //!
 //! Cost: O(n log n) in the number of waits, and linear in the length of the code.
 

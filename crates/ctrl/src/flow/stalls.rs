@@ -29,7 +29,7 @@
 //!   were computed without that delay, would be longer than necessary.
 //! - An instruction that waits for a scoreboard sees it only some cycles after it was set.
 //! - After a barrier of the thread block, only arithmetic that overwrites no general register may issue for some cycles.
-//! - Some opcodes need a minimum stall, whatever comes after them.
+//! - Some opcodes need a minimum stall, regardless of the next instruction.
 //!
 //! Departure from the published description of ptxas: fixed latencies of any length are covered by stalls, of several instructions if need
 //! be, and not only those up to 15 cycles.
@@ -127,7 +127,7 @@ impl State {
         self.barrier = self.barrier.min(other.barrier);
     }
 
-    /// Makes all events `cycles` older, and forgets those that can have no effect any more.
+    /// Makes all events `cycles` older, and removes events that can have no effect any more.
     fn age(&mut self, cycles: i64, model: &Model) {
         for access in &mut self.accesses {
             access.at += cycles;
