@@ -127,6 +127,7 @@ pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wa
         // The scan has reached the start of loops: their holders occupy a scoreboard from here to the wait. The same scoreboard is used
         // when the scan reaches the holder itself (`given`).
         while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.first) {
+            // From the position before the loop: `give` removes waits up to this position, and a wait may be at the first instruction.
             let holder = &holders[early];
             let places = holder.earlier();
             given[early] = Some(choice.give(holder, start.saturating_sub(1), places.collect(), None));
@@ -260,6 +261,7 @@ impl Choice<'_> {
             let rank = |&index: &usize| self.rank(index, next, places.len(), ready, holder.class);
             self.free.iter().copied().min_by_key(rank).unwrap_or(0)
         });
+        // `ready` of a free scoreboard is that of holders that are done.
         let board = &mut self.boards[index];
         let others = if board.places.is_empty() { 0 } else { board.ready };
         board.ready = ready.max(others);
@@ -273,6 +275,7 @@ impl Choice<'_> {
     fn rank(&self, index: usize, next: usize, places: usize, ready: i64, class: Class) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
+        // The second number orders scoreboards without cost: 0 shares the only wait, 1 is free, 2 is held by others.
         let Some(&Reverse(theirs)) = board.places.peek() else { return (0, 1, 0, false, board.free_since) };
         if theirs == next && places == 1 && board.places.len() == 1 {
             return (0, 0, 0, other_kind, board.free_since);

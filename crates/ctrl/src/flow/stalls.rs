@@ -169,6 +169,7 @@ pub fn settle(
     controls: &mut [Control],
     with_causes: bool,
 ) -> Outcome {
+    // Start from the minimum stalls; they only grow from here on.
     for (control, touched) in controls.iter_mut().zip(touches) {
         let wants = rules.wants(touched.opcode);
         control.stall = if wants.open_stall { 0 } else { wants.least_stall };
@@ -202,6 +203,7 @@ pub fn settle(
         }
         for &before in &paths.before[block] {
             let before = before as usize;
+            // A predecessor that has not been walked yet, on a back edge, adds this block to the worklist again later.
             let Some(state) = &mut left[before] else { continue };
             let mut grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
             state.age(grown, model);
@@ -379,6 +381,7 @@ impl Walker<'_> {
             }
         }
         self.missing_beside_registers(number, now, &self.set, self.barrier, &mut hold);
+        // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.pace(touches.class) {
             let (at, first) = self.busy[usize::from(pace.unit)];
             let cycles = self.rules.pace(self.touches[first as usize].class).map_or(0, |pace| pace.cycles);

@@ -148,7 +148,7 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
             }
         }
     }
-    // The states have reached their fixed point. Waits recorded before would include those of smaller states.
+    // The states are final now. One more walk over each block records the waits that they require.
     walker.found = Some(Vec::new());
     for (block, state) in code.blocks.iter().zip(&entry) {
         walker.walk(state.as_deref().unwrap_or_default(), block.range.clone());
@@ -362,6 +362,7 @@ impl<'a> Walker<'a> {
                 self.clean_alive();
                 for at in 0..self.alive.len() {
                     let id = self.alive[at];
+                    // One wait is enough: finished results imply that the sources have been read.
                     let part = if self.flights[id as usize].results { Part::Results } else { Part::Reads };
                     self.need(id, part, Cause::Settle);
                 }
@@ -391,6 +392,7 @@ impl<'a> Walker<'a> {
         if let Drain::Groups(left) = touches.drain {
             self.groups_are_done(left);
         }
+        // No register list bounds the number of loads without a destination register, so they are counted here.
         let is_nameless = self.has_acquires && touches.is_load && touches.writes.is_empty();
         if is_nameless && self.nameless.len() >= NAMELESS {
             let oldest = self.nameless.remove(0);
@@ -402,6 +404,8 @@ impl<'a> Walker<'a> {
             self.launch(number, touches.announces_results || is_nameless, touches.announces_reads, true);
             self.nameless.extend(is_nameless.then_some(id));
         }
+        // After `launch`, which has increased the rank: an instruction that writes its own guard predicate counts as issued before the
+        // write.
         for touch in touches.writes.iter() {
             if let Some(written) =
                 usize::from(touch.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_written.get_mut(at))
@@ -448,6 +452,7 @@ impl<'a> Walker<'a> {
         }
         self.close(id, part);
         let touches = &self.touches[flight.number as usize];
+        // A guarded instruction may not have been executed, and the position of one carried into the block is unknown.
         if !flight.vouches {
             return;
         }
