@@ -163,7 +163,7 @@ impl Assigner<'_> {
         if self.file == File::General {
             for phi in memory_phis {
                 let source = phi_source(self.function, phi, from);
-                // A memory phi that is never reloaded needs no slot. One that is its own source has the right content already.
+                // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
                 if let Some(value) = self.function.operands(phi)[0].value()
                     && self.wanted[value.position()]
                     && source.kind != OperandKind::Undefined
@@ -176,7 +176,8 @@ impl Assigner<'_> {
         transfers
     }
 
-    /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant; nothing if it is there.
+    /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant; nothing if the source is
+    /// already there.
     fn transfer_to_register(&self, transfers: &mut Transfers, to: u16, width: u8, source: &Operand) {
         match source.kind {
             OperandKind::Undefined => {}
