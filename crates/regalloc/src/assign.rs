@@ -570,7 +570,7 @@ impl<'a> Assigner<'a> {
     /// Drops values that cost less to drop than a phi, and gives their registers to the phi. Returns whether it did.
     fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
         let class = self.class(value);
-        // Phis do not displace each other: they were sorted by width and next use, so the more urgent one has its registers already.
+        // Phis do not displace each other: they get registers in order of width and next use, so the more urgent one has its own already.
         let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);
         let Some((cost, place)) = self.cheapest_window(class, &self.usable, 0, |victim| !is_phi(victim)) else { return false };
         if cost >= self.drop_cost(value, 0) {

@@ -86,7 +86,7 @@ struct Step {
     has_fixed: bool,
     uses: SmallVec<[Use; 6]>,
     made: SmallVec<[Made; 2]>,
-    /// Values that move before the instruction, each once, from the registers it had when the step began to its final ones.
+    /// Values that move before the instruction: each once, from its registers at the start of the step to its final ones.
     moved: Vec<Moved>,
     /// Dropped values that are reloaded before the instruction, with their first registers.
     reloads: SmallVec<[(Value, u16); 4]>,
@@ -415,8 +415,8 @@ impl Assigner<'_> {
     /// Assigns all plain sources and tied copies anew, in decreasing order of alignment and width, each to the lowest aligned gap; drops
     /// every other value in these registers. The last resort where the sources themselves block all windows.
     ///
-    /// First-fit in decreasing order leaves no unusable gap between tuples whose widths are powers of two. If it fails, the instruction
-    /// needs more registers than there are.
+    /// First-fit in decreasing order leaves no unusable gap between tuples whose widths are powers of two. If it fails, the allocation
+    /// fails.
     ///
     /// Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the dropped quad `%q`. All three
     /// windows of four registers hold a source. `repack` gives R4:R7 to `%q`, then R8, R9 and R10 to `%a`, `%b` and `%c`.
