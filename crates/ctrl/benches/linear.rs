@@ -1,8 +1,8 @@
-//! How the time of phase 115 grows with the length of the code: `cargo bench -p oriole-ctrl --bench linear`.
+//! Measures how the time of phase 115 grows with the length of the code: `cargo bench -p oriole-ctrl --bench linear`.
 //!
-//! Six shapes in sizes from a thousand to two hundred thousand instructions. A line has the nanoseconds for an instruction; where they
-//! stay the same, the pass is linear. Time is that of the processor where the system tells it, so a busy machine does not matter, and the
-//! best of several rounds counts.
+//! Prints the nanoseconds per instruction for six shapes of code from 1,000 to 200,000 instructions; a constant number means linear time.
+//! Fails if the number grows too much. Processor time is measured where the system provides it, so that other processes do not matter, and
+//! the best of several measurements counts.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,9 +13,9 @@ use oriole_hardware::Model;
 use oriole_isa::{Instruction, Target, decode, encode, parse};
 
 const SIZES: [usize; 5] = [1_000, 10_000, 50_000, 100_000, 200_000];
-/// The size from which on caches are full.
+/// Index of the first size that exceeds the processor caches.
 const LARGE: usize = 2;
-/// From there to the largest size the time for an instruction may grow by this factor.
+/// Maximum factor by which the time per instruction may grow from that size to the largest one.
 const MOST_GROWTH: f64 = 2.0;
 
 struct Shape {
@@ -32,10 +32,12 @@ const SHAPES: [Shape; 6] = [
     Shape { name: "one loop", make: one_loop },
 ];
 
-/// The instructions that the shapes are made of.
+/// Number of different arithmetic instructions that the shapes consist of.
 const ARITHMETIC: usize = 16;
+/// Number of different loads, each with its own destination register.
 const LOADS: usize = 200;
 
+/// Returns the instructions that the shapes consist of: arithmetic, loads, one branch. Shapes refer to them by index.
 fn kinds(target: Target) -> Vec<Instruction> {
     let mut texts: Vec<String> = Vec::new();
     for number in 0..ARITHMETIC {
@@ -75,7 +77,7 @@ fn many_in_flight(size: usize) -> (Vec<usize>, Vec<Block>) {
     single((0..size).map(|at| ARITHMETIC + at % LOADS).collect())
 }
 
-/// Blocks of eight; each goes to the next or skips one. A third of all load.
+/// Returns blocks of eight instructions, each with the next two blocks as successors. A quarter of the instructions are loads.
 fn diamonds(size: usize) -> (Vec<usize>, Vec<Block>) {
     const LENGTH: usize = 8;
     let count = size / LENGTH;
@@ -91,7 +93,7 @@ fn diamonds(size: usize) -> (Vec<usize>, Vec<Block>) {
     ((0..count * LENGTH).map(kind).collect(), (0..count).map(block).collect())
 }
 
-/// Groups of three loops, one in the other, one group after the other.
+/// Returns a sequence of loop nests, each with three nested loops.
 fn nested_loops(size: usize) -> (Vec<usize>, Vec<Block>) {
     const LENGTH: usize = 8;
     const GROUP: usize = 6;
@@ -135,12 +137,12 @@ fn main() {
     }
 }
 
-/// Nanoseconds for an instruction of a shape.
+/// Returns the nanoseconds per instruction for a shape of a size.
 fn each(shape: &Shape, size: usize, kinds: &[Instruction], model: &Model, rounds: usize) -> f64 {
     let (numbers, blocks) = (shape.make)(size);
     let instructions: Vec<Instruction> = numbers.iter().map(|&number| kinds[number].clone()).collect();
     let code = Code { instructions: &instructions, blocks };
-    // What the system counts has the grain of a timer tick, so short code is done many times.
+    // The system counts processor time in timer ticks, so short code is processed many times.
     let times = if rounds > 1 { SIZES[SIZES.len() - 1] / size } else { 1 };
     let timed = || {
         let start = processor_time();
@@ -153,7 +155,7 @@ fn each(shape: &Shape, size: usize, kinds: &[Instruction], model: &Model, rounds
     best / instructions.len() as f64
 }
 
-/// Nanoseconds that this thread has had of a processor; of the clock, where the system does not tell.
+/// Returns the processor time of this thread in nanoseconds; the wall-clock time where the system does not provide it.
 fn processor_time() -> u64 {
     let told = fs::read_to_string("/proc/thread-self/schedstat").ok();
     let told = told.and_then(|text| text.split_whitespace().next()?.parse().ok());

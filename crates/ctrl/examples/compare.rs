@@ -1,9 +1,9 @@
-//! Puts our control words beside those of a cubin's maker, on the same instructions: `cargo run --release -p oriole-ctrl --example compare
-//! -- FILE.cubin...`
+//! Compares our control words with those in cubins, for the same instructions in the same order:
+//! `cargo run --release -p oriole-ctrl --example compare -- FILE.cubin...`
 //!
-//! For each target: the sums of stalls, waits and scoreboards, reuse flags, yields, and what the hazard check finds in ours. Functions that
-//! were compiled without optimization (most stalls are 15) are left out. `--list N` names the instructions behind which our stalls are
-//! longer most often.
+//! Prints for each target the sums of stalls, waits, scoreboards and reuse flags, ours and theirs; the share of equal yields; and the
+//! number of hazards that the hazard check finds in our words. Functions compiled without optimization (more than a fifth of the stalls
+//! are 15) are left out. `--list N` also prints the top N reasons for longer stalls, by cycles, and for additional waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{env, fs};
@@ -16,18 +16,28 @@ use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Opcode, Target, Value, decode};
 use oriole_sim::hazard::{Severity, check_function};
 
+/// Sums over all functions of one target. In pairs, the first number is ours and the second one is that of the cubin.
 #[derive(Default)]
 struct Totals {
     functions: usize,
     instructions: usize,
+    /// Stall cycles.
     stalls: [u64; 2],
+    /// Bits in wait masks.
     waits: [u64; 2],
+    /// Scoreboards set.
     boards: [u64; 2],
+    /// Reuse flags.
     reuse: [u64; 2],
+    /// Reuse flags that both have.
     both_reuse: u64,
+    /// Instructions with the same yield flag.
     yields_equal: u64,
+    /// Hazards in our control words.
     findings: usize,
+    /// Reasons for stalls that are longer than the cubin's: number of stalls, and additional cycles.
     longer: BTreeMap<String, (u64, u64)>,
+    /// Reasons for waits of instructions that wait for nothing in the cubin: number of waits.
     extra_waits: BTreeMap<String, u64>,
 }
 
@@ -83,6 +93,7 @@ fn main() {
     }
 }
 
+/// Returns the targets of the indirect branches of a function. Instructions are given by number.
 fn indirect_branches(cubin: &Cubin, function: &str) -> BTreeMap<usize, Vec<usize>> {
     let mut branches = BTreeMap::new();
     for attribute in cubin.function_attributes(function) {
@@ -95,6 +106,7 @@ fn indirect_branches(cubin: &Cubin, function: &str) -> BTreeMap<usize, Vec<usize
     branches
 }
 
+/// Adds the comparison for one function to `total`.
 fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTreeMap<usize, Vec<usize>>, total: &mut Totals) {
     let words = bytes.as_chunks::<16>().0;
     let Some(mut instructions) = words.iter().map(|word| decode(u128::from_le_bytes(*word), target)).collect::<Option<Vec<Instruction>>>()
@@ -178,7 +190,7 @@ fn next_name(instructions: &[Instruction], at: usize) -> &'static str {
     instructions.get(at + 1).map_or("-", |next| next.opcode.mnemonic())
 }
 
-/// Blocks of decoded code.
+/// Returns the basic blocks of decoded code; `indirect` has the targets of indirect branches.
 fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>>) -> Vec<Block> {
     let count = instructions.len();
     let target_of = |number: usize| {
@@ -187,12 +199,14 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
             _ => None,
         })
     };
+    // By convergence barrier: the reconvergence points that its `BSSY`s name. A `BSYNC` may continue at each of them.
     let mut joins: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (number, instruction) in instructions.iter().enumerate() {
         if instruction.opcode == Opcode::BSSY {
             joins.entry(format!("{:?}", instruction.operands[0].value)).or_default().extend(target_of(number));
         }
     }
+    // Successors of an instruction that ends a block; `None` for other instructions.
     let nexts = |number: usize| -> Option<Vec<usize>> {
         let instruction = &instructions[number];
         let conditional = !instruction.guard.is_always()

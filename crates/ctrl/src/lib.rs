@@ -1,8 +1,9 @@
-//! Control words: how long an instruction waits, which scoreboards it sets, which it waits for.
+//! Computes control words: the stall of each instruction, the scoreboards that it sets and waits for, yields and register reuse.
 //!
-//! On these machines the compiler is the hazard logic. [`flow`] works out what has to be waited for, and no more ([`opex`] does that for a
-//! function of the compiler); [`serial`] is right by construction and slow, for -O0: nothing is in flight when an instruction issues that
-//! it could depend on. docs/control.md tells all about it.
+//! These GPUs have no interlocks for registers, so the compiler has to ensure that no instruction reads or overwrites a register too early.
+//! [`flow`] computes stalls and waits over all paths that are no longer than necessary; [`opex`] does that for a function of the compiler,
+//! and inserts `NOP`s where a stall would be too long. [`serial`] is for -O0: slow and correct by construction, because each instruction
+//! waits until all earlier ones are done. See docs/control.md.
 
 pub mod flow;
 pub mod opex;
@@ -12,10 +13,12 @@ use oriole_ir::{Function, Inst};
 use oriole_isa::Control;
 use oriole_support::Index;
 
-/// The control word of each instruction of a function.
+/// The control words of a function.
 #[derive(Clone, Default, Debug)]
 pub struct Controls {
+    /// By instruction.
     words: Vec<Control>,
+    /// By instruction: its encoding without the control word, as far as it is known; see [`Controls::encoded`].
     encoded: Vec<Option<u128>>,
 }
 
@@ -24,12 +27,12 @@ impl Controls {
         Controls { words: vec![Control::default(); function.insts.len()], encoded: Vec::new() }
     }
 
-    /// The control word of an instruction.
+    /// Returns the control word of an instruction; the default one for an instruction that has none.
     pub fn get(&self, inst: Inst) -> Control {
         self.words.get(inst.position()).copied().unwrap_or_default()
     }
 
-    /// The whole word of an instruction, if it was encoded on the way and does not depend on where code stands.
+    /// Returns the complete 128-bit encoding of an instruction; `None` if it was not encoded here or depends on addresses of code.
     pub fn encoded(&self, inst: Inst) -> Option<u128> {
         let word = self.encoded.get(inst.position()).copied().flatten()?;
         Some(word | self.get(inst).bits())

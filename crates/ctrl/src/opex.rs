@@ -1,11 +1,13 @@
-//! Phase 120: control words for a function of the compiler, with the instructions that have to be added for them.
+//! Phase 120: computes the control words of a compiled function ([`crate::flow`]), and inserts `NOP`s where stalls are too short.
 //!
-//! A stall holds fifteen cycles. Where a fixed latency is longer and nothing stands between the two, an instruction that does nothing goes
-//! there with the rest of the cycles. That changes what lies between others too, so all is worked out again; it only gets longer, and one
-//! round more usually finds nothing to add.
+//! A stall is at most 15 cycles. Where a fixed latency is longer and the stalls in between cannot cover it, a `NOP` is inserted that stalls
+//! for the rest. This changes other distances too, so all control words are computed again; usually the second computation finds nothing to
+//! insert. Example: a matrix product of 24 cycles followed by its reader becomes `HMMA` with stall 15, `NOP` with stall 9, and the reader.
 //!
-//! Which slots of the reuse cache operands go through is known only of the encoded instruction, so words are made here, and kept for the encoder
-//! where they are final but for their control part.
+//! The slots of the reuse cache are known only for an encoded instruction, because the encoder may exchange sources. So instructions are
+//! encoded here, and the words are kept for the encoder where nothing but the control word is missing.
+//!
+//! The name is that of the phase in the published description of ptxas.
 
 use oriole_hardware::{Class, ControlRules, Model};
 use oriole_ir::{Function, Inst, Op, OperandKind};
@@ -17,10 +19,10 @@ use crate::Controls;
 use crate::flow::stalls::Shortfall;
 use crate::flow::{Block, Code, assign_all};
 
-/// Rounds after which even the worst has been spread over enough instructions.
+/// Maximum number of computations. Each can insert a `NOP` of 15 cycles at a place, which is enough for the longest latencies.
 const MOST_ROUNDS: usize = 8;
 
-/// Control words for all instructions; adds some where stalls cannot be long enough.
+/// Returns the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
 pub fn run(function: &mut Function, target: Target, model: &Model) -> Controls {
     for _ in 1..MOST_ROUNDS {
         let (controls, shortfalls) = assign(function, target, model);
@@ -32,6 +34,7 @@ pub fn run(function: &mut Function, target: Target, model: &Model) -> Controls {
     assign(function, target, model).0
 }
 
+/// Computes the control words of the function as it is, and the latencies that its stalls cannot cover.
 fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
     let rules = ControlRules::of(model);
@@ -55,7 +58,7 @@ fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<
     (controls, done.shortfalls)
 }
 
-/// Puts a `NOP` before each instruction that comes too early.
+/// Inserts a `NOP` before each instruction that would issue too early.
 fn add_pauses(function: &mut Function, shortfalls: &[Shortfall]) {
     let mut starts = Vec::with_capacity(function.layout.len());
     let mut start = 0;
@@ -63,8 +66,9 @@ fn add_pauses(function: &mut Function, shortfalls: &[Shortfall]) {
         starts.push(start);
         start += function.blocks[block].insts.len();
     }
+    // From back to front, so that the positions of the remaining shortfalls stay valid.
     for shortfall in shortfalls.iter().rev() {
-        // Empty blocks begin where the next one does; the last that begins there has the instruction.
+        // An empty block has the same start as the next one; the last block with this start has the instruction.
         let place = starts.partition_point(|&start| start <= shortfall.before) - 1;
         let block = function.layout[place];
         let at = shortfall.before - starts[place];
@@ -73,8 +77,8 @@ fn add_pauses(function: &mut Function, shortfalls: &[Shortfall]) {
     }
 }
 
-/// The runs of instructions that control enters at the first and leaves behind the last, with what may follow each. A block that ends in
-/// two branches is two of them: whoever takes the first branch does not wait for the second one's stall.
+/// Returns the basic blocks of the function for [`crate::flow`]. A block of the IR that ends in two branches becomes two basic blocks: a
+/// warp that takes the first branch does not execute the second one, so the second one's stall does not count on that path.
 fn blocks_of(function: &Function) -> Vec<Block> {
     let runs: Vec<(oriole_ir::Block, &[Inst])> = function
         .layout
@@ -88,7 +92,7 @@ fn blocks_of(function: &Function) -> Vec<Block> {
     for (number, (block, _)) in runs.iter().enumerate().rev() {
         number_of[block.position()] = Some(number);
     }
-    // An empty block is where the next one starts.
+    // A branch to an empty block leads to the next block that is not empty.
     let mut following = None;
     for &block in function.layout.iter().rev() {
         let number = number_of[block.position()].or(following);
@@ -117,12 +121,13 @@ fn is_branch(function: &Function, inst: Inst) -> bool {
     data.is_machine(Opcode::BRA) || data.is_machine(Opcode::BRX)
 }
 
-/// Where a branch may go.
+/// Returns the target blocks of a branch; none for other instructions.
 fn targets(function: &Function, inst: Inst) -> impl Iterator<Item = oriole_ir::Block> {
     let operands = if is_branch(function, inst) { function.operands(inst) } else { &[] };
     operands.iter().filter_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }
 
+/// Returns whether control may continue with the next instruction in the layout.
 fn falls_through(function: &Function, last: Inst) -> bool {
     let data = &function.insts[last];
     let ends = [Opcode::BRA, Opcode::BRX, Opcode::EXIT, Opcode::RET].iter().any(|&opcode| data.is_machine(opcode));

@@ -1,15 +1,18 @@
-//! One instruction after the other.
+//! Phase 116, -O0: computes control words that execute one instruction after the other.
 //!
-//! An instruction of variable latency sets a scoreboard for its results and one for the reading of its sources, and the next
-//! instruction waits for both. Every other one is followed by the longest stall that can be written, which is longer than any fixed
-//! latency of the machine. So no instruction issues while an earlier one of its warp has results outstanding or sources unread.
+//! An instruction of variable latency sets one scoreboard for its results and one for the reads of its sources, and the next instruction
+//! waits for both. Every other instruction has the longest stall that can be encoded, 15 cycles. So no instruction issues while an earlier
+//! one of its warp has results outstanding or sources unread. This relies on instruction selection: a matrix product of fixed latency
+//! (`HMMA`, up to 24 cycles) would need more than one stall, and is not selected.
 //!
-//! Which latencies are variable is a property of the instruction. A hardware profile from a user may say otherwise for a class: what it
-//! changes, and only that, goes before.
+//! Whether a latency is variable is a property of the opcode. A user's hardware profile may change that for a class; where it differs from
+//! the built-in model, the profile decides.
 //!
-//! **Before**: physical registers, blocks in their final order, branches to the next block removed.
-//! **After**: each instruction has its control word. Jumps carry waits like any other instruction, so nothing is in flight on the edges
-//! of the flow graph; where a block falls through, the first instruction of the next one waits.
+//! The published description of ptxas sets no scoreboards at -O0. Loads would then never be waited for, so this departs from it.
+//!
+//! **Before**: physical registers, blocks in their final order, branches to the next block removed. **After**: each instruction has its
+//! control word. Branches wait like any other instruction, so nothing is in flight on a branch edge; where a block falls through, the first
+//! instruction of the next block waits.
 
 use oriole_hardware::model::SCOREBOARD_STALL;
 use oriole_hardware::{Class, Classes, Model, Profile, Waits};
@@ -22,13 +25,14 @@ use crate::Controls;
 const RESULTS: u8 = 0;
 /// Scoreboard for sources.
 const SOURCES: u8 = 1;
-/// The longest stall; such instructions must let the scheduler turn to other warps.
+/// The longest stall in cycles. It only lasts that long if the instruction yields.
 const LONGEST_STALL: u8 = 15;
 
-/// Control words for all instructions; `profile` is one that the user gave.
+/// Returns the control words of all instructions. `profile` is a hardware profile that the user has given, if any.
 pub fn assign(function: &Function, target: Target, profile: Option<&Profile>) -> Controls {
     let mut controls = Controls::new(function);
     let machine = Machine { target, profile: profile.map(|profile| (profile, &**Model::of(target))) };
+    // The scoreboards that the previous instruction in the layout sets.
     let mut wait = 0;
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
@@ -40,14 +44,15 @@ pub fn assign(function: &Function, target: Target, profile: Option<&Profile>) ->
     controls
 }
 
-/// What is known about the machine.
+/// The target, and the user's changes to its model.
 struct Machine<'a> {
     target: Target,
-    /// What the user says, and the model that this is compared with.
+    /// The user's profile, and the built-in model to compare it with.
     profile: Option<(&'a Profile, &'a Model)>,
 }
 
 impl Machine<'_> {
+    /// Returns the control word of an instruction; `wait` is the mask of scoreboards that the previous instruction sets.
     fn control_of(&self, function: &Function, inst: Inst, wait: u8) -> Control {
         let slow = Control { stall: self.longest_stall(), stay: false, wait, ..Control::default() };
         let instruction = &function.insts[inst];
@@ -59,7 +64,7 @@ impl Machine<'_> {
         if !sets_results && !sets_sources {
             return slow;
         }
-        // Without a scoreboard on both sides, time must pass for the other.
+        // Results or sources without a scoreboard of their own need the longest stall; so does `BMOV`.
         let is_slow = opcode == Opcode::BMOV || sets_results != has_results || sets_sources != has_sources;
         Control {
             stall: if is_slow { self.longest_stall() } else { waits.stall },
@@ -71,12 +76,13 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the longest stall in cycles: 15, or less if the user's profile says so.
     fn longest_stall(&self) -> u8 {
         let said = self.profile.and_then(|(profile, _)| u8::try_from(profile.machine.max_stall).ok());
         said.map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
     }
 
-    /// What an instruction does with scoreboards.
+    /// Returns whether the results and sources of an instruction need scoreboards.
     fn waits(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
         let is_variable = opcode.properties().latency(self.target) == Latency::Variable;
         let usual = Waits { results: is_variable, sources: is_variable, stall: SCOREBOARD_STALL };
@@ -90,7 +96,8 @@ impl Machine<'_> {
     }
 }
 
-/// What a model says about a class, if that is not what is known: other waits, or a fixed latency that no stall covers.
+/// Returns the scoreboards that a class needs according to the user's `model`, if they differ from the built-in model `known`. A fixed
+/// latency that is longer than the longest stall is covered by scoreboards. `None` if nothing relevant differs.
 fn changed(model: &Model, known: &Model, class: Class, longest_stall: u8) -> Option<Waits> {
     let said = model.waits(class);
     if said != known.waits(class) {
@@ -101,7 +108,7 @@ fn changed(model: &Model, known: &Model, class: Class, longest_stall: u8) -> Opt
     is_too_long.then_some(Waits { results: true, sources: true, ..said })
 }
 
-/// Whether an operand is in registers that scoreboards guard; convergence barriers are not.
+/// Returns whether an operand is a register that scoreboards protect: any but convergence barriers.
 fn is_register(kind: OperandKind) -> bool {
     matches!(kind, OperandKind::Register { file, .. } if file != File::Convergence)
 }

@@ -1,10 +1,11 @@
-//! Control words of functions whose blocks end in two branches.
+//! Control words of small functions in the IR: blocks that end in two branches, and latencies that need an inserted `NOP`.
 
 use oriole_ctrl::opex;
 use oriole_hardware::Model;
 use oriole_ir::Function;
 use oriole_isa::{Control, Opcode, Target};
 
+/// Returns the opcode and the control word of each instruction of a function on sm_75; `None` for opcodes that the test does not expect.
 fn words(text: &str) -> Vec<(Option<Opcode>, Control)> {
     let target = Target::parse("sm_75").expect("a target");
     let mut functions = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}"));
@@ -15,8 +16,8 @@ fn words(text: &str) -> Vec<(Option<Opcode>, Control)> {
     insts.map(|&inst| (opcodes.into_iter().find(|&opcode| function.insts[inst].is_machine(opcode)), controls.get(inst))).collect()
 }
 
-/// Between the sum and the load that overwrites it are the first branch and the move, and never the second branch. A load may overwrite
-/// a sum after 8 cycles on sm_75.
+/// The path from the sum to the load that overwrites it has the first branch and the move, but not the second branch. On sm_75 a load may
+/// overwrite a sum after 8 cycles.
 #[test]
 fn who_takes_the_first_of_two_branches_does_not_pass_the_second() {
     let words = words(
@@ -42,8 +43,8 @@ bb2:
     assert!(stall(0) + stall(1) + stall(4) < 8 + 5, "the second branch does not count: {words:?}");
 }
 
-/// The result of the product is there after 24 cycles (docs/latency.md) and a stall has 15 at most: the rest goes to an instruction between
-/// the two, also where their block is not the first.
+/// The result of the matrix product is available after 24 cycles (docs/latency.md), and a stall is at most 15: a `NOP` is inserted that
+/// stalls for the rest. The block is not the first one, so its position in the code has to be computed.
 #[test]
 fn cycles_that_no_stall_can_hold_go_between_the_two() {
     let text = "func kernel @far {

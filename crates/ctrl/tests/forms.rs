@@ -1,19 +1,22 @@
-//! Scoreboards of every form of the instruction table: an instruction with a guard, then instructions that overwrite everything that it
-//! reads, then some that read everything that it writes. A form that the table says never sets a scoreboard must not get one, and an
-//! instruction without sources beside its guard needs none for its reads.
+//! Checks the scoreboards of every encoding form of the instruction table.
+//!
+//! Each form is tested in a block of its own: a guarded instruction of the form, then instructions that overwrite each register it reads
+//! and read each register it writes. A form that cannot set a scoreboard according to the table must not get one, and an instruction with
+//! no source but its guard must not get one for its reads.
 
 use oriole_ctrl::flow::{Block, Code, assign};
 use oriole_hardware::Model;
 use oriole_isa::table::FormId;
 use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Target, accesses, decode, encode, parse};
 
-/// A word of a form: every field that is not fixed has these bits; the guard is predicate 3.
+/// Returns an encoding of a form: the bits of `pattern` in every field that the form does not fix, and predicate 3 as the guard.
 fn word_of(id: FormId, pattern: u128) -> u128 {
     let form = id.form();
     let free = form.carried & !form.mask & !Control::MASK;
     (form.default & !(0xf << 12) | 3 << 12) & !free | pattern & free
 }
 
+/// Returns the text of an instruction that overwrites a register, and of one that reads it; `None` for files without such instructions.
 fn text(file: File, number: u16, target: Target) -> Option<(String, String)> {
     let has = |opcode: Opcode| target.has(opcode);
     Some(match file {
@@ -24,7 +27,7 @@ fn text(file: File, number: u16, target: Target) -> Option<(String, String)> {
     })
 }
 
-/// The control word of an instruction among others that overwrite what it reads and read what it writes.
+/// Returns the control word of an instruction that is followed by instructions that overwrite what it reads and read what it writes.
 fn control_of(instruction: &Instruction, target: Target) -> Control {
     let mut instructions = vec![instruction.clone()];
     for access in &accesses(instruction) {
@@ -41,7 +44,7 @@ fn control_of(instruction: &Instruction, target: Target) -> Control {
 
 #[test]
 fn no_form_gets_a_scoreboard_that_it_cannot_set() {
-    // Small register numbers; all other fields as they come.
+    // Patterns that give small register numbers; the other fields are arbitrary.
     let patterns = [0x0101_0101_0101_0101_0101_0101_0808_0000_u128, 0x0202_0808_0404_0202_0404_0606_0a0c_0000];
     let (mut reads, mut results, mut without) = (0, 0, 0);
     for name in ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"] {

@@ -1,9 +1,10 @@
-//! Small pieces of code and the control words that they must get on sm_90a. The figures are those of docs/latency.md.
+//! Short instruction sequences and the control words that they must get on sm_90a. The latencies are those of docs/latency.md.
 
 use oriole_ctrl::flow::{Assignment, Block, Code, assign_all};
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
+/// Assembles and decodes instructions, so that they have the encoding form and the reuse slots of real code.
 fn code(lines: &[&str]) -> Vec<Instruction> {
     let target = Target::parse("sm_90a").unwrap();
     let read = |(number, line): (usize, &&str)| {
@@ -18,7 +19,7 @@ fn assign_blocks(lines: &[&str], blocks: Vec<Block>) -> Assignment {
     assign_all(&Code { instructions: &instructions, blocks }, Model::of(Target::parse("sm_90a").unwrap()), true)
 }
 
-/// One block.
+/// Returns the control words of one block.
 fn words(lines: &[&str]) -> Vec<Control> {
     assign_blocks(lines, vec![Block { range: 0..lines.len(), successors: Vec::new() }]).controls
 }
@@ -103,7 +104,8 @@ fn a_scoreboard_is_not_waited_for_in_the_cycle_after_it_was_set() {
     assert_eq!((close[0].stall, far[0].stall), (2, 1));
 }
 
-/// 64 lanes a clock of the multiprocessor are two cycles for a warp on a quarter of it.
+/// The ALU processes 64 lanes per cycle in a multiprocessor, 16 in each of the four partitions, so one instruction of a warp of 32 threads
+/// keeps it busy for two cycles. The `FFMA`s go to a unit with twice the rate.
 #[test]
 fn two_instructions_of_one_unit_keep_their_distance() {
     let words =
@@ -225,8 +227,9 @@ fn single_precision_keeps_away_from_a_product_of_integers() {
     assert_eq!((words[0].stall, words[1].stall), (2, 1));
 }
 
-/// The stall in front of the fifth grows when the sixth turns out to need it. Then the fifth's result, in a register that it also reads, is as old
-/// as before, and not so young that the sixth's in the same register is forgotten (found by random programs).
+/// The sixth instruction needs more cycles, which are added before the fifth, because the fifth waits for a load. So the fifth issues
+/// later, and its recorded accesses have to move by that time once. The fifth both reads and writes R12: moving its accesses once for each
+/// made its write look later than the sixth's write to R12, which was then ignored (found by random programs).
 #[test]
 fn who_reads_and_writes_a_register_is_postponed_once() {
     let lines = [
@@ -244,8 +247,8 @@ fn who_reads_and_writes_a_register_is_postponed_once() {
     assert!(words[5].stall >= 4, "{:?}", words[5]);
 }
 
-/// The comparison may follow the barrier at once, so the cycles that the load has to keep away from the barrier count into the block where
-/// the path with the barrier meets the path without it.
+/// The comparison may follow the barrier directly, so the distance of the load from the barrier has to be kept after the join of the path
+/// with the barrier and the path without it.
 #[test]
 fn a_barrier_on_one_of_two_paths_counts_after_they_meet() {
     let lines = ["@P0 BRA 0x20", "BAR.SYNC.DEFER_BLOCKING 0x0", "ISETP.NE.AND P0, PT, R4, R5, PT", "LDS R0, [R2]", "EXIT"];
@@ -254,8 +257,8 @@ fn a_barrier_on_one_of_two_paths_counts_after_they_meet() {
     assert_eq!((words[1].stall, words[2].stall), (1, 5));
 }
 
-/// A scoreboard that one of two paths sets right before they meet in an empty block: the cycle that is missing before the wait cannot be
-/// added there, so it is reported.
+/// One of two paths sets a scoreboard directly before the paths join in an empty block. The cycle that is missing before the wait cannot be
+/// added to the empty block, so it is reported as a shortfall.
 #[test]
 fn a_scoreboard_set_on_one_of_two_paths_counts_after_they_meet() {
     let lines = ["@P0 BRA 0x20", "LDG.E R0, desc[UR4][R2.64]", "IADD3 R6, R0, R5, RZ", "EXIT"];
@@ -266,7 +269,7 @@ fn a_scoreboard_set_on_one_of_two_paths_counts_after_they_meet() {
     assert_eq!(missing, [(2, 1)]);
 }
 
-/// `VOTEU` is the one instruction whose result keeps others from overwriting it (8 cycles) longer than from reading it (5 cycles).
+/// `VOTEU` is the only instruction with a longer write-after-write latency (8 cycles) than read-after-write latency (5 cycles).
 #[test]
 fn a_write_counts_in_later_blocks_until_the_last_overwriting_instruction_may_come() {
     let mut lines = vec!["VOTEU.ANY UP0, P0"];
@@ -277,14 +280,14 @@ fn a_write_counts_in_later_blocks_until_the_last_overwriting_instruction_may_com
     assert_eq!(distance, 8);
 }
 
-/// nvdisasm refuses `CCTL.IVALL` with a scoreboard for its reads. A guard is read at issue.
+/// A guard is read at issue, so it needs no read barrier. nvdisasm rejects `CCTL.IVALL` with one.
 #[test]
 fn a_guard_alone_is_no_reason_for_a_read_barrier() {
     let words = words(&["@P0 CCTL.IVALL", "ISETP.NE.AND P0, PT, R4, R5, PT", "EXIT"]);
     assert_eq!((words[0].read_barrier, words[0].write_barrier), (None, None));
 }
 
-/// The wait for a group of matrix products is one for its results, and for nothing else.
+/// `WARPGROUP.DEPBAR` waits for the results of matrix products, and for nothing else.
 #[test]
 fn a_wait_for_matrix_products_settles_their_results_alone() {
     let product = "HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT, gsb0";

@@ -1,10 +1,27 @@
-//! Proves that an allocated function computes what the function it was made from does. Shares no logic with the allocator.
+//! Verifies that an allocated function computes the same values as the SSA function it was made from. Shares no logic with the allocator.
 //!
-//! The proof goes backwards. Where an instruction reads a register, the register is *demanded* to hold a certain part of a certain SSA
-//! value. Going up, a move hands the demand on to its source; the definition of the value, if it writes that register, meets it;
-//! anything else that writes there is an error, and so is a definition that is passed while its value is still demanded
-//! elsewhere, two demands on one register, and a demand that is left where the function starts. Phis rename demands on edges;
-//! copies and packs are names for their sources throughout.
+//! The verifier is a backward data-flow analysis, as in Rideau and Leroy 2010, "Validating Register Allocation and Spilling". The fact it
+//! propagates is a *demand*: this register (or slot) must hold that part of that SSA value here.
+//!
+//! - An instruction that reads a register adds a demand: the register must hold the value that the original instruction reads.
+//! - A move, spill load or spill store passes the demand on its destination to its source.
+//! - The definition of a value satisfies the demands on the registers that it writes.
+//! - On an edge, a demand for a phi becomes a demand for the phi's source. Copies and packs are treated as other names of their sources.
+//!
+//! Errors: an instruction writes a register on which there is a demand for something else; a definition is passed while its value is
+//! still demanded in another register; one register has two different demands; a demand is left at the start of the function.
+//!
+//! Example, read from the bottom up; `%0` is spilled to slot 8:
+//!
+//! ```text
+//! R4 = S2R SR_TID.X        defines %0 and writes R4: the demand is satisfied
+//! STL [R1+8], R4           slot 8 = %0  becomes  R4 = %0
+//! R4 = LDC c[0x0][0x0]     writes R4: no demand on it here
+//! R6 = LDL [R1+8]          R6 = %0  becomes  slot 8 = %0
+//! STS [RZ], R6             reads %0 in the original function: demand R6 = %0
+//! ```
+//!
+//! Cost: each block is visited until the demands at its start no longer change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +32,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Allocation, Environment};
 
-/// What is wrong with an allocation.
+/// An error in an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckError {
     /// A description for people who debug the allocator.
@@ -34,24 +51,30 @@ fn error<T>(message: String) -> Result<T, CheckError> {
     Err(CheckError { message })
 }
 
-/// Where something can be.
+/// A location that holds one register's worth of data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Spot {
+    /// Number of the register file, number of the register.
     Register(u8, u16),
+    /// Byte offset of a 4-byte word in the frame.
     Slot(i64),
 }
 
-/// What can be there: one register's worth.
+/// One register's worth of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Content {
+    /// One register of an SSA value: the value, and the index of the register in it.
     Unit(Value, u8),
+    /// A 32-bit integer, or a predicate as 0 or 1.
     Number(u32),
-    /// A constant bank, or an address known to the linker.
+    /// A word of a constant bank, or an address known to the linker.
     Known(OperandKind),
 }
 
+/// The content that each location must have at one point of the function.
 type Demands = BTreeMap<Spot, Content>;
 
+/// Returns the location of a physical register.
 fn spot(file: File, register: u16) -> Spot {
     let file = match file {
         File::General => 0,
@@ -64,21 +87,27 @@ fn spot(file: File, register: u16) -> Spot {
     Spot::Register(file, register)
 }
 
+/// The two functions and indexes over them.
 struct Checker<'a> {
+    /// The function before allocation, in SSA form.
     old: &'a Function,
+    /// The function after allocation. Instructions and blocks of the old function have the same numbers in it.
     new: &'a Function,
     env: &'a Environment,
-    /// The defining instruction of each value, and which of its results it is.
+    /// The defining instruction of each value, and the index of the value among its results.
     definitions: FxHashMap<Value, (Inst, usize)>,
+    /// The block of each value that a phi defines.
     blocks_of_phis: FxHashMap<Value, Block>,
-    /// Moves that came from guarded copies: the copy and which register.
+    /// The moves that replace guarded copies: the copy, and the index of the register that the move writes.
     guarded: FxHashMap<Inst, (Inst, u8)>,
+    /// By instruction of the new function: whether the old function has it too. Others were inserted by the allocator.
     is_old: Vec<bool>,
-    /// Blocks that can be reached.
+    /// By block of the old function: whether it is reachable.
     reached: Vec<bool>,
 }
 
-/// Checks an allocation: the function before, the function after, and what the allocator was given and said.
+/// Verifies an allocation. `before` is the function in SSA form, `after` the allocated function; `env` and `allocation` are the input and
+/// the output of the allocator.
 pub fn check(before: &Function, after: &Function, env: &Environment, allocation: &Allocation) -> Result<(), CheckError> {
     let mut checker = Checker {
         old: before,
@@ -119,7 +148,7 @@ pub fn check(before: &Function, after: &Function, env: &Environment, allocation:
 }
 
 impl Checker<'_> {
-    /// The same machine instructions in the same order, no values, no register above the limit.
+    /// Checks that each block has the same machine instructions in the same order, and that no operand is a value or above the limit.
     fn check_shape(&self) -> Result<(), CheckError> {
         for &block in &self.new.layout {
             let is_original = block.position() < self.old.blocks.len();
@@ -129,7 +158,7 @@ impl Checker<'_> {
                 let mut expected: Vec<Inst> =
                     self.old.blocks[block].insts.iter().copied().filter(|&inst| self.old.insts[inst].op.machine().is_some()).collect();
                 let kept: Vec<Inst> = kept.copied().collect();
-                // A guarded branch to where the next one goes anyway may be missing.
+                // The allocator may delete a guarded branch that has the same target as the branch after it.
                 if kept.len() + 1 == expected.len() && expected.len() >= 2 {
                     let at = expected.len() - 2;
                     let targets: Vec<_> = self.old.successors(block).to_vec();
@@ -148,6 +177,7 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Checks that an instruction is a machine instruction on registers within the limits that does not write the stack pointer.
     fn check_operands(&self, inst: Inst) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.op.machine().is_none() {
@@ -173,7 +203,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// One register of a value, by the name of what it is a copy of; nothing if it is undefined.
+    /// Returns the content of one register of a value, looking through copies, packs and phis with one source; `None` if it is undefined.
     fn resolve(&self, value: Value, unit: u8) -> Option<Content> {
         let (mut value, mut unit) = (value, unit);
         loop {
@@ -215,7 +245,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The source of a phi in a block that is entered from one place only: another copy.
+    /// Returns the source of a phi in a block with one reachable predecessor, where the phi is a copy; `None` for other phis.
     fn only_source(&self, phi: Inst) -> Option<Operand> {
         let mut pairs = self
             .old
@@ -226,6 +256,7 @@ impl Checker<'_> {
         pairs.next().is_none().then_some(only)
     }
 
+    /// Returns the content of one register of an operand of the old function; `None` if it is undefined.
     fn content_of(&self, operand: &Operand, unit: u8) -> Option<Content> {
         match operand.kind {
             OperandKind::Value(part) => self.resolve(part.value, part.first + unit),
@@ -233,6 +264,7 @@ impl Checker<'_> {
         }
     }
 
+    /// Computes the demands at the start of every block to a fixed point, and checks those at the start of the function.
     fn solve(&self) -> Result<(), CheckError> {
         let blocks = self.new.blocks.len();
         let mut predecessors: Vec<Vec<Block>> = vec![Vec::new(); blocks];
@@ -266,6 +298,7 @@ impl Checker<'_> {
         self.check_entry(&at_start[self.new.entry().position()])
     }
 
+    /// Checks that all demands at the start of the function are for values that `ENTRY` defines in these registers.
     fn check_entry(&self, demands: &Demands) -> Result<(), CheckError> {
         for (&at, &content) in demands {
             let met = match content {
@@ -284,6 +317,7 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Adds the demands at the start of `to` to those at the end of `from`, where phis of `to` become their sources.
     fn cross_edge(
         &self,
         from: Block,
@@ -292,6 +326,7 @@ impl Checker<'_> {
         wanted: &Demands,
         demands: &mut Demands,
     ) -> Result<(), CheckError> {
+        // Phis name the predecessors of the old function. A block on a split edge stands for its only predecessor.
         let mut origin = from;
         while origin.position() >= self.old.blocks.len() {
             let [only] = predecessors[origin.position()][..] else {
@@ -316,11 +351,12 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// From the end of a block to its start.
+    /// Propagates demands from the end of a block to its start.
     fn go_up(&self, block: Block, demands: &mut Demands) -> Result<(), CheckError> {
         let insts = &self.new.blocks[block].insts;
         let empty = Vec::new();
         let old = if block.position() < self.old.blocks.len() { &self.old.blocks[block].insts } else { &empty };
+        // `KEEP` is a pseudo operation and missing in the new block, so the old block is walked in parallel to find its place.
         let mut keeps = old.iter().rev().peekable();
         let mut at = insts.len();
         while at > 0 {
@@ -352,6 +388,7 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Adds the demands of a `KEEP`: its operands must be in their fixed registers.
     fn keep(&self, keep: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         for source in self.old.sources(keep) {
             let Role::Fixed(register) = source.role else { continue };
@@ -371,6 +408,7 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Adds a demand for each register of a part of a value, from `register` on.
     fn demand_part(&self, part: Part, file: File, register: u16, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
         for unit in 0..part.count {
             if let Some(content) = self.resolve(part.value, part.first + unit) {
@@ -380,7 +418,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// An instruction of the original function.
+    /// Propagates demands over an instruction of the old function: results satisfy demands, sources add demands.
     fn original(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let (old, new) = (self.old.operands(inst), self.new.operands(inst));
         let data = &self.new.insts[inst];
@@ -408,6 +446,8 @@ impl Checker<'_> {
         self.guard(inst, self.old.insts[inst].guard, data.guard, demands)
     }
 
+    /// Removes the demands that a result satisfies. Checks the result's registers, that no demand for something else is overwritten, and
+    /// that the value is demanded nowhere else.
     fn define(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
         let class = self.old.values[part.value];
@@ -437,6 +477,7 @@ impl Checker<'_> {
         }
     }
 
+    /// Adds the demands of a source and checks its registers.
     fn read(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         if let (Role::Fixed(fixed), OperandKind::Register { file, first, count: 1 }) = (before.role, after.kind)
             && let Some(content) = before.part().is_none().then(|| constant(before, 0)).flatten()
@@ -463,6 +504,7 @@ impl Checker<'_> {
         self.demand_part(part, file, first, demands, inst)
     }
 
+    /// Adds the demand of a guard and checks that the guard has not changed otherwise.
     fn guard(&self, inst: Inst, before: Option<Guard>, after: Option<Guard>, demands: &mut Demands) -> Result<(), CheckError> {
         match (before, after) {
             (None, None) => Ok(()),
@@ -475,7 +517,8 @@ impl Checker<'_> {
         }
     }
 
-    /// One move of a guarded copy.
+    /// Propagates demands over one guarded move of a guarded copy. Where the guard is false the destination keeps its content, so before
+    /// the move it must hold the tied source, and the source of the move must hold the copied value.
     fn guarded_move(&self, inst: Inst, copy: Inst, unit: u8, demands: &mut Demands) -> Result<(), CheckError> {
         let (Some((to, from)), Some((result, source, tied))) = (self.as_move(inst), self.copied(inst, copy)) else {
             return error(format!("{inst:?} is no move of {copy:?}"));
@@ -499,7 +542,7 @@ impl Checker<'_> {
         self.guard(inst, self.old.insts[copy].guard, self.new.insts[inst].guard, demands)
     }
 
-    /// Result, source and tied operand of a guarded copy, for the register that a move writes.
+    /// Returns the result, source and tied operand of a guarded copy; `None` if the instruction is not one.
     fn copied(&self, inst: Inst, copy: Inst) -> Option<(Operand, Operand, Operand)> {
         let _ = inst;
         if self.old.insts.get(copy).is_none_or(|data| data.result_count() != 1) {
@@ -509,7 +552,8 @@ impl Checker<'_> {
         Some((operands[0], operands[1], *self.old.tied_to(copy, 0)?))
     }
 
-    /// Something that the allocator put in.
+    /// Propagates demands over an instruction that the allocator inserted, which must be a move, a spill load or store, or a repeated
+    /// instruction.
     fn inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.is_machine(Opcode::BRA) {
@@ -529,7 +573,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Whether an instruction computes the same as the one that defines a value.
+    /// Returns whether an inserted instruction recomputes a value: it has the operation and the constant sources of the value's definition.
     fn is_repeated(&self, inst: Inst, wanted: Content) -> bool {
         let Content::Unit(value, 0) = wanted else { return false };
         let Some(&(definition, 0)) = self.definitions.get(&value) else { return false };
@@ -542,11 +586,12 @@ impl Checker<'_> {
             && sources.iter().all(|source| !matches!(source.kind, OperandKind::Value(_) | OperandKind::Register { .. }))
     }
 
+    /// Returns the first move that an inserted instruction makes; `None` if it is no move.
     fn as_move(&self, inst: Inst) -> Option<(Spot, From)> {
         self.as_moves(inst)?.into_iter().next()
     }
 
-    /// What an inserted instruction moves; nothing if it is no move.
+    /// Returns the moves of single registers that an inserted instruction makes, as (destination, source); `None` if it is no move.
     fn as_moves(&self, inst: Inst) -> Option<Vec<(Spot, From)>> {
         let operands = self.new.operands(inst);
         let modifiers: Vec<&str> = self.new.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).collect();
@@ -582,6 +627,8 @@ impl Checker<'_> {
         Some(vec![(spot(file, first), from)])
     }
 
+    /// Returns the moves between registers and slots that a spill load or store makes; `None` if it is misaligned or outside of the spill
+    /// slots.
     fn as_memory_moves(&self, opcode: Opcode, operands: &[Operand], modifiers: &[&str]) -> Option<Vec<(Spot, From)>> {
         let width: u16 = match modifiers {
             [] => 1,
@@ -605,7 +652,7 @@ impl Checker<'_> {
         Some(moves.collect())
     }
 
-    /// Three exclusive ors that exchange two registers, the last of which is here.
+    /// Returns the two registers that the three exclusive ors ending at `at` exchange; `None` if there is no such sequence.
     fn swap(&self, insts: &[Inst], at: usize) -> Option<(Spot, Spot)> {
         let three = [
             self.exclusive_or(insts[at])?,
@@ -616,6 +663,7 @@ impl Checker<'_> {
         (three == [(a, b), (b, a), (a, b)]).then_some((a, b))
     }
 
+    /// Returns (destination and first source, second source) of an inserted exclusive or of two registers; `None` for anything else.
     fn exclusive_or(&self, inst: Inst) -> Option<(Spot, Spot)> {
         if self.is_old[inst.position()] {
             return None;
@@ -640,20 +688,23 @@ impl Checker<'_> {
     }
 }
 
+/// The source of an inserted move: another location, or a constant.
 enum From {
     Spot(Spot),
     Content(Content),
 }
 
+/// Returns whether an operand is the predicate that is always true.
 fn is_true(operand: &Operand) -> bool {
     matches!(operand.kind, OperandKind::Zero(File::Predicate | File::UniformPredicate)) && operand.signs.is_empty()
 }
 
+/// Returns whether an operand is the register that is always zero.
 fn is_zero(operand: &Operand) -> bool {
     matches!(operand.kind, OperandKind::Zero(File::General | File::Uniform))
 }
 
-/// One register's worth of something that is the same everywhere.
+/// Returns one register of a constant operand; `None` if it is undefined.
 fn constant(operand: &Operand, unit: u8) -> Option<Content> {
     match operand.kind {
         OperandKind::Undefined => None,
@@ -667,6 +718,7 @@ fn constant(operand: &Operand, unit: u8) -> Option<Content> {
     }
 }
 
+/// Adds a demand; an error if the location already has a different one. `by` describes the origin of the demand, for the message.
 fn demand(demands: &mut Demands, at: Spot, content: Content, by: impl Fn() -> String) -> Result<(), CheckError> {
     match demands.insert(at, content) {
         Some(other) if other != content => error(format!("{at:?} should hold both {other:?} and {content:?}, {}", by())),
@@ -674,6 +726,7 @@ fn demand(demands: &mut Demands, at: Spot, content: Content, by: impl Fn() -> St
     }
 }
 
+/// Checks that an operand without a value is unchanged. Branch targets may change, because edges are split.
 fn same_operand(inst: Inst, before: &Operand, after: &Operand) -> Result<(), CheckError> {
     let is_target = matches!((before.kind, after.kind), (OperandKind::Block(_), OperandKind::Block(_)));
     if before == after || is_target {

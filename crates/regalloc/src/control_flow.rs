@@ -1,32 +1,36 @@
-//! The graph of blocks as the walk needs it: order, neighbours, loops.
+//! Computes reverse post-order, predecessors, successors and natural loops of the reachable blocks.
+//!
+//! A back edge is one to a block at the same or an earlier position in reverse post-order. The loop of its target has all blocks that
+//! reach the source of the back edge without passing the target. For reducible graphs these are the natural loops of the literature;
+//! for irreducible ones the header is the block that comes first in reverse post-order. Loops only guide spill decisions.
 
 use oriole_ir::{Block, Function};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
-/// Blocks by number of [`Block`]; order by position in reverse post-order.
+/// The control-flow graph. Vectors are indexed by block number, except `order`.
 pub(crate) struct ControlFlow {
     /// Reachable blocks in reverse post-order.
     pub order: Vec<Block>,
-    /// Position of each block in the order.
+    /// Position of each block in `order`; `u32::MAX` for unreachable blocks.
     pub place: Vec<u32>,
-    /// Blocks in front of each block, each once.
+    /// Predecessors of each block, each listed once.
     pub predecessors: Vec<SmallVec<[Block; 2]>>,
-    /// Blocks behind each block, each once.
+    /// Successors of each block, each listed once.
     pub successors: Vec<SmallVec<[Block; 2]>>,
-    /// In how many loops each block is.
+    /// Number of loops around each block.
     pub depth: Vec<u32>,
-    /// Whether a block is reached again from one behind it; such blocks have a list of the blocks in their loop.
+    /// For each loop header the blocks of its loop, the header included; `None` for other blocks.
     pub loops: Vec<Option<Vec<Block>>>,
 }
 
 impl ControlFlow {
-    /// Whether blocks have come since.
+    /// Returns whether blocks were added to the function since this was computed.
     pub fn is_outdated(&self, function: &Function) -> bool {
         self.place.len() != function.blocks.len()
     }
 
-    /// Looks at a function.
+    /// Computes the control-flow graph of a function.
     pub fn of(function: &Function) -> ControlFlow {
         let count = function.blocks.len();
         let mut flow = ControlFlow {
@@ -57,13 +61,15 @@ impl ControlFlow {
         flow
     }
 
+    /// Computes `order` and `place` by a depth-first search without recursion.
     fn number(&mut self, entry: Block) {
         let mut visited = vec![false; self.place.len()];
         let mut stack = vec![(entry, 0)];
         visited[entry.position()] = true;
         while let Some((block, next)) = stack.last_mut() {
             let successors = &self.successors[block.position()];
-            // Last branch first: what falls through comes right behind in the order.
+            // The search visits the target of the last branch last. Reversing the post-order puts this target, usually the fall-through
+            // block, directly after its predecessor.
             if let Some(&target) = successors.get(*next) {
                 *next += 1;
                 if !std::mem::replace(&mut visited[target.position()], true) {
@@ -80,6 +86,7 @@ impl ControlFlow {
         }
     }
 
+    /// Finds the blocks of each loop by a backward search from its latches.
     fn find_loops(&mut self) {
         let mut stamp = vec![u32::MAX; self.place.len()];
         for place in 0..self.order.len() {
@@ -93,6 +100,7 @@ impl ControlFlow {
             stamp[header.position()] = place as u32;
             let mut stack: Vec<Block> = latches.to_vec();
             while let Some(block) = stack.pop() {
+                // Only an irreducible graph leads to blocks before the header: there the loop has a second entry.
                 let outside = self.place[block.position()] < place as u32;
                 if outside || std::mem::replace(&mut stamp[block.position()], place as u32) == place as u32 {
                     continue;

@@ -1,7 +1,32 @@
-//! Edges: what is elsewhere at the end of a block than the next block expects it moves in between, phis included.
+//! Inserts the moves, reloads and stores on control-flow edges that take each block's exit state to its successor's entry state.
 //!
-//! The moves of an edge go to the start of a block with one predecessor, or to the end of one with one successor. On other edges
-//! they go to the end of the predecessor if they harm nobody else there, and into a block of their own if they do.
+//! **Input:** the values in registers at the start and end of each block. **Output:** for each edge, code that makes every live-in value
+//! and every phi of the successor be where the successor expects it. Braun and Hack 2009 call this coupling code; Wimmer and Franz 2010
+//! ("Linear Scan Register Allocation on SSA Form") call it resolution and also replace the phis here.
+//!
+//! The code of an edge is placed
+//!
+//! - at the start of the successor, if that has one predecessor;
+//! - at the end of the predecessor, if no other successor and no terminator of the predecessor notices. That always holds for a
+//!   predecessor with one successor whose terminator reads no register. The published algorithms split every critical edge instead;
+//! - otherwise in a new block on the edge.
+//!
+//! All register moves of an edge form one parallel copy. Example: `bb1` is a loop whose two phis exchange their values, and nothing is
+//! free:
+//!
+//! ```text
+//! bb1:  %x = PHI %a, bb0, %y, bb1      entry state of bb1: %x=R4 %y=R5
+//!       %y = PHI %b, bb0, %x, bb1      exit state of bb1:  %x=R4 %y=R5
+//!       @%p BRA bb1;  BRA bb2          edge bb1 to bb1:    R4 <- R5, R5 <- R4
+//! ```
+//!
+//! `bb1` has two successors and two predecessors. If `bb2` reads `%x` or `%y` in R4 or R5, the exchange must not happen on the way to
+//! `bb2`, so the edge gets a block of its own with three exclusive ors (see [`crate::moves`]).
+//!
+//! A phi of the general file may have no register at all: its value is then in a spill slot, which every incoming edge fills. Phis in
+//! slots can exchange values too, so a slot whose old content is still read on the edge is written through a temporary slot.
+//!
+//! Cost: linear in the sizes of the states at both ends of each edge.
 
 use oriole_ir::{Block, File, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, Part, Role, Space, Symbol, Value};
 use oriole_support::Index;
@@ -15,16 +40,16 @@ use crate::operate::unit;
 use crate::registers::RegisterSet;
 use crate::spill::Place;
 
-/// What an edge has to do.
+/// The transfers that one edge has to make. Conceptually they happen all at once: sources are as the predecessor leaves them.
 #[derive(Default)]
 struct Transfers {
-    /// Register to another register (destination, source), all at once.
+    /// Moves between registers: (destination, source), one register each.
     moves: Vec<(u16, u16)>,
-    /// Dropped parts that are expected in registers.
+    /// Values that the predecessor has in no register: (first destination register, part of the value).
     reloads: Vec<(u16, Part)>,
-    /// Other things that are expected in registers.
+    /// Constants and operands of other register files: (destination, source), one register each.
     others: Vec<(u16, Operand)>,
-    /// Phis in memory and their sources.
+    /// Phis in memory and their sources. Only in the general file; memory phis of other files become phis of shadow values.
     to_memory: Vec<(Value, Operand)>,
 }
 
@@ -33,6 +58,7 @@ impl Transfers {
         self.moves.is_empty() && self.reloads.is_empty() && self.others.is_empty() && self.to_memory.is_empty()
     }
 
+    /// Returns the registers that the transfers write.
     fn written(&self, reload_width: impl Fn(&Part) -> u8) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         self.moves.iter().for_each(|&(to, _)| set.insert(to, 1));
@@ -43,12 +69,14 @@ impl Transfers {
 }
 
 impl Assigner<'_> {
-    /// Writes the moves of all edges. Those for the starts of blocks are kept until blocks are rewritten.
+    /// Emits the transfers of all edges. Code for the start of a block is kept in `heads` until the blocks are rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<(Block, Block, Block)> = Vec::new();
         for place in 0..self.flow.order.len() {
             let from = self.flow.order[place];
+            // Transfers start from the exit state, which code at the end of the block changes. So only one edge may put code there.
             let mut used_end = false;
+            // `register_of` is the exit state of `from` in this iteration, and all NOWHERE again after it.
             for &(value, register) in self.exit_state.of(from) {
                 self.register_of[value.position()] = register;
             }
@@ -79,10 +107,12 @@ impl Assigner<'_> {
                 self.register_of[value.position()] = NOWHERE;
             }
         }
+        // Only now: `transfers` finds the sources of phis by their original predecessors.
         for &(from, to, new) in &split {
             self.rename_phi_edge(from, to, new);
         }
         if !split.is_empty() {
+            // Each new block is laid out after the predecessor of its edge.
             let layout = std::mem::take(&mut self.function.layout);
             let mut by_block = vec![SmallVec::<[Block; 2]>::new(); self.output.len()];
             split.into_iter().for_each(|(from, _, new)| by_block[from.position()].push(new));
@@ -95,6 +125,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
+    /// Replaces the predecessor `from` by `new` in the phis of `to`. Phis of register files that are allocated later need it.
     fn rename_phi_edge(&mut self, from: Block, to: Block, new: Block) {
         for phi in self.function.phis(to).to_vec() {
             for operand in self.function.sources_mut(phi) {
@@ -109,7 +140,7 @@ impl Assigner<'_> {
         self.function.terminators(block).len()
     }
 
-    /// What an edge has to do; all values are where the first block leaves them.
+    /// Collects the transfers of an edge. `register_of` must be the exit state of `from`.
     fn transfers(&self, from: Block, to: Block) -> Transfers {
         let mut transfers = Transfers::default();
         let mut memory_phis: SmallVec<[Inst; 4]> = SmallVec::new();
@@ -122,6 +153,7 @@ impl Assigner<'_> {
             }
             self.transfer_to_register(&mut transfers, at, self.class(value).width, &phi_source(self.function, phi, from));
         }
+        // Live-in values. Phis of `to` are in its entry state too, but come from their sources, above.
         for &(value, at) in self.entry_state.of(to) {
             if self.register_of[value.position()] != at && self.phi_of[value.position()] != Some(to) {
                 let whole = self.function.whole(value).into();
@@ -131,6 +163,7 @@ impl Assigner<'_> {
         if self.file == File::General {
             for phi in memory_phis {
                 let source = phi_source(self.function, phi, from);
+                // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
                 if let Some(value) = self.function.operands(phi)[0].value()
                     && self.wanted[value.position()]
                     && source.kind != OperandKind::Undefined
@@ -143,6 +176,8 @@ impl Assigner<'_> {
         transfers
     }
 
+    /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant; nothing if the source is
+    /// already there.
     fn transfer_to_register(&self, transfers: &mut Transfers, to: u16, width: u8, source: &Operand) {
         match source.kind {
             OperandKind::Undefined => {}
@@ -159,6 +194,7 @@ impl Assigner<'_> {
         }
     }
 
+    /// Returns the registers of the file that the terminators of a block read, guards included.
     fn read_by_terminators(&self, block: Block) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         for &inst in self.function.terminators(block) {
@@ -174,13 +210,16 @@ impl Assigner<'_> {
         set
     }
 
-    /// Whether what an edge writes is of no concern to the other edges and the branches of its predecessor.
+    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, on the way to
+    /// every successor: no terminator reads a register that they write, and no other successor needs a value whose register or
+    /// slot they overwrite.
     fn may_go_to_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
         let written = transfers.written(|part| part.count);
         if written.and(&self.read_by_terminators(from)) != RegisterSet::EMPTY {
             return false;
         }
         for &other in self.flow.successors[from.position()].iter().filter(|&&other| other != to) {
+            // Another successor needs a value if it is live-in there or the source of a phi there.
             let needed = |value: Value| {
                 let phi_needs = |&phi: &Inst| phi_source(self.function, phi, from).value() == Some(value);
                 self.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
@@ -193,6 +232,12 @@ impl Assigner<'_> {
         true
     }
 
+    /// Emits the transfers of an edge one after the other, as if they happened all at once:
+    ///
+    /// 1. stores to the slots of memory phis, which read registers that later steps overwrite;
+    /// 2. the moves between registers, as one parallel copy;
+    /// 3. reloads and constants, whose sources are in no register of the file;
+    /// 4. copies from temporary slots to the slots of memory phis, whose old content steps 1 and 3 have read.
     fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers, mut place: Place<'_>) -> Result<(), AllocateError> {
         let occupied = |assigner: &Self, state: &[(Value, u16)]| {
             let mut set = RegisterSet::EMPTY;
@@ -201,6 +246,8 @@ impl Assigner<'_> {
         };
         let before = occupied(self, self.exit_state.of(from));
         let after = occupied(self, self.entry_state.of(to));
+        // Scratch registers for step 1 must hold nothing yet that is still needed; those for later steps must not hold a result either.
+        // The code may be placed before the terminators, so the registers that they read are not free.
         let free_before = self.usable.without(&before).without(&self.read_by_terminators(from));
         let free = free_before.without(&after).without(&transfers.written(|part| part.count));
         let late = self.emit_memory_phis(from, transfers, &free_before, &mut place)?;
@@ -219,8 +266,8 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Fills the slots of phis in memory. One whose old content another transfer still reads is written to a temporary first; these
-    /// are returned.
+    /// Stores the sources of memory phis into the phis' slots. A phi whose old content another transfer of the edge still reads is stored
+    /// into a temporary slot instead. Returns these phis with the offsets of their temporary slots.
     fn emit_memory_phis(
         &mut self,
         from: Block,
@@ -244,6 +291,7 @@ impl Assigner<'_> {
             for number in 0..width {
                 let slot = slot + 4 * u32::from(number);
                 match (source.part(), held) {
+                    // The source is in registers, in its slot, or neither: recomputable, or a constant.
                     (Some(part), Some((_, at))) => self.store_word(slot, at + u16::from(part.first + number), place),
                     (Some(part), None) if self.repeatable[part.value.position()].is_none() => {
                         let old = self.slot(part.value) + 4 * u32::from(part.first + number);
@@ -265,7 +313,8 @@ impl Assigner<'_> {
         Ok(late)
     }
 
-    /// A register for a moment: a free one, or one whose content is put away.
+    /// Returns a scratch register, and whether its content was saved. Without a free register, the lowest usable one is saved to the
+    /// emergency slot; [`Assigner::give_back`] restores it.
     fn borrow(&mut self, free: &RegisterSet, place: &mut Place<'_>) -> (u16, bool) {
         if let Some(register) = free.lowest() {
             return (register, false);
@@ -276,6 +325,7 @@ impl Assigner<'_> {
         (register, true)
     }
 
+    /// Restores a register from [`Assigner::borrow`] if it was saved.
     fn give_back(&mut self, register: u16, saved: bool, place: &mut Place<'_>) {
         if saved {
             let slot = self.emergency();
@@ -283,6 +333,7 @@ impl Assigner<'_> {
         }
     }
 
+    /// Returns the byte offset of the emergency slot, which is created at the first call.
     fn emergency(&mut self) -> u32 {
         if let Some(slot) = self.emergency_slot {
             return slot;
@@ -294,6 +345,7 @@ impl Assigner<'_> {
         slot
     }
 
+    /// Copies 4-byte words from one slot to another through a scratch register.
     fn copy_slots(&mut self, to: u32, from: u32, words: u8, free: &RegisterSet, place: &mut Place<'_>) {
         let (scratch, saved) = self.borrow(free, place);
         for word in 0..u32::from(words) {
@@ -311,7 +363,8 @@ impl Assigner<'_> {
         self.transfer(false, slot, register, 1, place);
     }
 
-    /// Loads or stores consecutive registers in the widest pieces that are aligned.
+    /// Emits spill loads or stores of `count` consecutive registers in pieces of 16, 8 or 4 bytes: the widest for which both the register
+    /// number and the offset are aligned. `slot` is a byte offset in the frame.
     pub(crate) fn transfer(&mut self, store: bool, slot: u32, first: u16, count: u8, place: &mut Place<'_>) {
         let mut done = 0;
         while done < count {
@@ -344,7 +397,7 @@ impl Assigner<'_> {
         }
     }
 
-    /// A new block on an edge.
+    /// Creates a block on an edge with the given instructions and a branch to `to`, and redirects the terminators of `from`. Returns it.
     fn split_edge(&mut self, from: Block, to: Block, mut insts: Vec<Inst>) -> Block {
         let new = self.function.new_block();
         let branch = self.function.new_inst(Op::Machine(Opcode::BRA), Default::default(), None, &[to.into()], 0);

@@ -1,35 +1,35 @@
-//! What the allocator may use.
+//! The registers that the allocator may use, and the registers that calls overwrite.
 
 use oriole_ir::{File, Function, Inst, Target};
 
 use crate::registers::RegisterSet;
 
-/// The registers that functions may use, and what calls do to them.
+/// The registers that a function may use, and the registers that its calls overwrite.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Environment {
-    /// Whose code it is.
+    /// The target that the code is for.
     pub target: Target,
-    /// How many general registers a thread may have, 255 at most.
+    /// Number of general registers a thread may have, 255 at most.
     pub max_registers: u32,
-    /// How many uniform registers there are.
+    /// Number of uniform registers.
     pub uniform_registers: u32,
-    /// How many predicates there are.
+    /// Number of predicates.
     pub predicates: u32,
-    /// How many uniform predicates there are.
+    /// Number of uniform predicates.
     pub uniform_predicates: u32,
-    /// How many convergence barriers there are.
+    /// Number of convergence barriers.
     pub barriers: u32,
-    /// The general register that points to the stack; no value is put there.
+    /// The general register with the stack pointer; no value is assigned to it.
     pub stack_pointer: u16,
-    /// What a `CALL` leaves undefined.
+    /// Registers that a `CALL` leaves undefined, for callees that `known` does not name.
     pub clobbers: Clobbers,
-    /// Functions of which it is known better, by name.
+    /// Callees, by name, with the registers that they leave undefined.
     pub known: Vec<(String, Clobbers)>,
-    /// Registers that no value is put into.
+    /// Registers that no value is assigned to.
     pub reserved: Clobbers,
 }
 
-/// Registers that a called function may change.
+/// A set of registers of every file, such as those that a callee may overwrite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the register files")]
 pub struct Clobbers {
@@ -41,7 +41,7 @@ pub struct Clobbers {
 }
 
 impl Clobbers {
-    /// Everything.
+    /// All registers.
     pub const ALL: Clobbers = Clobbers {
         general: RegisterSet::ALL,
         uniform: RegisterSet::ALL,
@@ -50,7 +50,7 @@ impl Clobbers {
         barriers: RegisterSet::ALL,
     };
 
-    /// Nothing.
+    /// No registers.
     pub const NONE: Clobbers = Clobbers {
         general: RegisterSet::EMPTY,
         uniform: RegisterSet::EMPTY,
@@ -59,6 +59,7 @@ impl Clobbers {
         barriers: RegisterSet::EMPTY,
     };
 
+    /// Returns the registers of one file.
     fn of(&self, file: File) -> RegisterSet {
         match file {
             File::General => self.general,
@@ -72,7 +73,7 @@ impl Clobbers {
 }
 
 impl Environment {
-    /// All registers a target has, up to a number of general registers; calls change everything.
+    /// Returns an environment with all registers of a target but at most `max_registers` general ones, where calls overwrite everything.
     pub fn new(target: Target, max_registers: u32) -> Environment {
         Environment {
             target,
@@ -88,7 +89,7 @@ impl Environment {
         }
     }
 
-    /// How many registers of a file there are.
+    /// Returns the number of registers of a file; all register numbers in the code are below it.
     pub fn limit(&self, file: File) -> u32 {
         match file {
             File::General => self.max_registers,
@@ -100,7 +101,7 @@ impl Environment {
         }
     }
 
-    /// The registers of a file that values may be put into.
+    /// Returns the registers of a file that values may be assigned to.
     pub(crate) fn usable(&self, file: File) -> RegisterSet {
         let mut set = RegisterSet::first(self.limit(file)).without(&self.reserved.of(file));
         if file == File::General {
@@ -109,7 +110,7 @@ impl Environment {
         set
     }
 
-    /// What a call changes in a file.
+    /// Returns the registers of a file that a call overwrites.
     pub(crate) fn clobbered(&self, function: &Function, call: Inst, file: File) -> RegisterSet {
         let callee = function.callee(call);
         let known = self.known.iter().find(|(name, _)| callee == Some(name.as_str()));

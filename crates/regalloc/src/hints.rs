@@ -1,45 +1,56 @@
-//! Which values would like to be neighbours.
+//! Computes coalescing hints: webs of values that save moves if they are in related registers.
 //!
-//! Phis, copies, packs and tied operands each say that a value at some place of another would save a move. Values so related form a
-//! *web*; each has an offset from the start of its web. The first value of a web that gets registers chooses a place for
-//! the whole web, if one is free, and the others follow where they can. Hints cost nothing when they are wrong.
+//! A phi, a copy or a tied operand needs no move if source and result are in the same register; a pack needs none if each source already
+//! is at its offset in the result. Values related in this way form a *web*, and each value has an offset in registers from the start of
+//! its web. The first value of a web that gets registers chooses a place for the whole web, if one is free, and the others follow where
+//! they can. Unlike the coalescing of a graph-coloring allocator, webs ignore interference: a hint that cannot be followed costs a move
+//! and is otherwise harmless.
+//!
+//! Example: `%4:R4 = PACK %0, %1, %2, %3` puts %0 to %3 at offsets 0 to 3 of the web of %4. If %0 is assigned first, to R8, the web starts
+//! at R8, and %1 prefers R9.
+//!
+//! Webs are a union-find forest with offsets and path compression, so a lookup takes nearly constant time.
 
 use oriole_ir::{File, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Value};
 use oriole_support::Index;
 
 use crate::liveness::Liveness;
 
-/// A web wider than this is not made: it would find no place.
+/// Maximum width of a web in registers. A wider one would hardly find a gap.
 const WIDEST: i32 = 64;
 
+/// A value in the union-find forest. A root is its own parent.
 #[derive(Clone, Copy)]
 struct Node {
     parent: u32,
-    /// Offset from the parent's first register.
+    /// Registers from the first register of the parent to the first register of this value; may be negative.
     offset: i32,
-    /// For roots: the extent of the web around the root's first register.
+    /// For roots: first register of the web, relative to the first register of the root; 0 or negative.
     low: i32,
+    /// For roots: end of the web, exclusive, relative to the first register of the root.
     high: i32,
-    /// For roots: the register where the root's first register would be.
+    /// For roots: the register of the root that the placed values of the web imply; `None` if no value has a place yet. May be negative
+    /// if the root itself does not fit there.
     place: Option<i32>,
+    /// For roots: the largest alignment of any value in the web.
     align: u8,
 }
 
-/// The web of a value, and where the value is in it.
+/// The web of a value, and the offset of the value from the root of the web, in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Web {
     root: u32,
     offset: i32,
 }
 
-/// The webs of all files; each lies in one.
+/// The webs of all register files. A web never spans two files.
 #[derive(Default)]
 pub(crate) struct Hints {
     nodes: Vec<Node>,
 }
 
 impl Hints {
-    /// Collects the wishes for a file.
+    /// Adds the webs of a register file, and nodes for values that were created since the last call.
     pub fn look_at(&mut self, function: &Function, liveness: &Liveness, file: File) {
         let known = self.nodes.len();
         self.nodes.extend(function.values.iter().enumerate().skip(known).map(|(number, class)| Node {
@@ -57,6 +68,7 @@ impl Hints {
         }
     }
 
+    /// Joins the webs that one phi, copy, pack or instruction with tied operands relates.
     fn collect(&mut self, function: &Function, inst: Inst, file: File) {
         let part_of = |operand: &Operand| operand.part().filter(|part| function.values[part.value].file == file);
         let op = function.insts[inst].op;
@@ -82,6 +94,7 @@ impl Hints {
         }
     }
 
+    /// Returns the root of a value's web and the offset of the value from it, and compresses the path.
     fn root(&mut self, value: u32) -> (u32, i32) {
         let node = self.nodes[value as usize];
         if node.parent == value {
@@ -96,6 +109,7 @@ impl Hints {
             path.push(at);
             at = self.nodes[at as usize].parent;
         }
+        // From the root down: each node's offset from the root is that of its old parent plus its own.
         let mut offset = 0;
         for &step in path.iter().rev() {
             offset += self.nodes[step as usize].offset;
@@ -105,7 +119,8 @@ impl Hints {
         (at, offset)
     }
 
-    /// `second` wishes to start `offset` registers behind the start of `first`.
+    /// Joins two webs so that `second` starts `offset` registers after the start of `first`. Does nothing if the webs are joined already
+    /// (the first relation wins), if the result would be too wide, or if the alignments contradict each other.
     fn join(&mut self, first: Value, second: Value, offset: i32) {
         let (root, first_offset) = self.root(first.position() as u32);
         let (other, second_offset) = self.root(second.position() as u32);
@@ -116,6 +131,8 @@ impl Hints {
         let moved = self.nodes[other as usize];
         let kept = self.nodes[root as usize];
         let (low, high) = (kept.low.min(moved.low + shift), kept.high.max(moved.high + shift));
+        // `shift` is the offset of the second web's root from the first web's root, which becomes the common root. A web is aligned at its
+        // root: the second web stays aligned at any multiple of its alignment, and if it is the stricter one, only shift 0 is accepted.
         let misaligned = shift.rem_euclid(i32::from(kept.align.min(moved.align))) != 0;
         if high - low > WIDEST || misaligned || (moved.align > kept.align && shift != 0) {
             return;
@@ -126,30 +143,30 @@ impl Hints {
         (node.low, node.high, node.align) = (low, high, kept.align.max(moved.align));
     }
 
-    /// The web of a value.
+    /// Returns the web of a value.
     pub fn web(&mut self, value: Value) -> Web {
         let (root, offset) = self.root(value.position() as u32);
         Web { root, offset }
     }
 
-    /// Where a value should start, if its web has a place.
+    /// Returns the first register that a value should get; `None` if no value of its web has a place yet.
     pub fn place(&self, web: Web) -> Option<u16> {
         self.nodes[web.root as usize].place.and_then(|place| u16::try_from(place + web.offset).ok())
     }
 
-    /// How wide the whole web is, where the value starts in it, and its alignment.
+    /// Returns the width of the whole web, the offset of the value from the start of the web, and the web's alignment, all in registers.
     pub fn extent(&self, web: Web) -> (u8, u8, u8) {
         let node = &self.nodes[web.root as usize];
         ((node.high - node.low) as u8, (web.offset - node.low) as u8, node.align)
     }
 
-    /// A value of the web starts here.
+    /// Records that the value of `web` starts at `register`, which implies registers for all other values of its web.
     pub fn settle(&mut self, web: Web, register: u16) {
         self.nodes[web.root as usize].place = Some(i32::from(register) - web.offset);
     }
 }
 
-/// How many registers an operand of a pack fills.
+/// Returns the number of registers that an operand of a pack fills.
 pub(crate) fn operand_width(operand: &Operand) -> i32 {
     match operand.kind {
         OperandKind::Value(part) => i32::from(part.count),

@@ -1,19 +1,23 @@
-//! Register allocation.
+//! Register allocation: replaces the SSA values of a function by physical registers.
 //!
-//! [`allocate`] takes a function in SSA form and leaves it on physical registers. It works file by file, each in one walk over the
-//! blocks in reverse post-order ([`assign`]): values sit in registers or not; a value that has to leave its registers is *dropped*,
-//! because what spills a value is one store behind its definition, which dominates every place where it might be wanted back. Where
-//! a tuple finds no aligned gap, values move out of the way. Blocks agree on where values are at their borders ([`edges`]), and
-//! what a predecessor has elsewhere, phis included, moves on the edge.
+//! [`allocate`] handles one register file after the other. For each file it walks the blocks once in reverse post-order ([`assign`]) and
+//! assigns registers to the operands of each instruction ([`operate`]). A value that has to leave its registers is *dropped*: it is
+//! reloaded before its next use. Its spill store is a single one, directly after the definition, which dominates every reload. Where a
+//! tuple finds no aligned gap, other values are moved to other registers. Differences between the registers of a value at the end of one
+//! block and at the start of the next, and phis, are resolved by moves on the edge ([`edges`]).
 //!
-//! The order of the files makes spilling simple: a spilled uniform predicate lives in a uniform register, a spilled uniform register,
-//! predicate or barrier in a general register, as a new SSA value that the later pass treats like any other; only general registers
-//! go to local memory. Values that are cheap to compute again are computed again.
+//! Spilling and the choice of victims follow Braun and Hack 2009, "Register Spilling and Live-Range Splitting for SSA-Form Programs";
+//! [`assign`] says where it departs.
 //!
-//! **Before:** strict SSA; blocks end in explicit control flow. **After:** no values, no pseudo operations. Tied and fixed operands stay,
-//! as physical registers, for those who look at dependences; they have no place in the encoding. Instructions keep their numbers.
+//! The order of the files makes spilling simple. A uniform predicate is spilled to a uniform register; a uniform register, predicate or
+//! convergence barrier is spilled to a general register. In both cases the spilled content is a new SSA value, its *shadow*, which is
+//! allocated with its own file later. Only general registers are spilled to local memory. Values that are cheap to recompute are
+//! recomputed instead ([`spill`]).
 //!
-//! Registers that a function must give back unchanged are ordinary values: defined at fixed places by `ENTRY`, used there by `KEEP`.
+//! **Before:** strict SSA; blocks end in explicit control flow. **After:** no values and no pseudo operations. Tied and fixed operands stay
+//! as physical registers, for passes that analyse dependences; they are not encoded. Instructions keep their numbers.
+//!
+//! Callee-saved registers are ordinary values: `ENTRY` defines them in fixed registers, and `KEEP` uses them in the same registers.
 #![deny(missing_docs)]
 
 mod assign;
@@ -40,10 +44,10 @@ pub use registers::RegisterSet;
 
 use crate::assign::Assigner;
 
-/// The order in which files are allocated: where a spilled value goes comes later than the value's own file.
+/// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
 const FILES: [File; 5] = [File::UniformPredicate, File::Uniform, File::Predicate, File::Convergence, File::General];
 
-/// What an allocation needed.
+/// The resources that an allocated function uses.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Allocation {
     /// The number of the highest general register, plus one.
@@ -52,17 +56,17 @@ pub struct Allocation {
     pub uniform_used: u32,
     /// The number of the highest convergence barrier, plus one.
     pub barriers_used: u32,
-    /// Bytes that all stores of spilled values in the code write.
+    /// Sum of the sizes of all spill stores in the code, in bytes, each counted once.
     pub spill_store_bytes: u32,
-    /// Bytes that all loads of spilled values in the code read.
+    /// Sum of the sizes of all spill loads in the code, in bytes, each counted once.
     pub spill_load_bytes: u32,
-    /// Bytes of local memory, variables and spilled values together.
+    /// Size of the frame in local memory: variables and spill slots, in bytes.
     pub frame_bytes: u32,
-    /// Guarded copies and the moves they became, in order: one for each register.
+    /// Each guarded `COPY` with the moves that replace it, one for each register, in order. The checker reads it.
     pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
 }
 
-/// Why a function cannot be allocated.
+/// The reason why a function cannot be allocated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AllocateError {
     /// An instruction needs more registers at once than there are.
@@ -71,14 +75,14 @@ pub enum AllocateError {
         inst: Inst,
         /// The register file.
         file: File,
-        /// How many registers may be used.
+        /// Number of registers of the file that may be used.
         available: u32,
     },
-    /// A copy between places that no instruction copies between.
+    /// A copy that no instruction of the target can make.
     Unsupported {
         /// The instruction.
         inst: Inst,
-        /// What it would take.
+        /// The copy that would be needed.
         what: String,
     },
     /// The function is not in SSA form.
@@ -99,7 +103,7 @@ impl fmt::Display for AllocateError {
 
 impl std::error::Error for AllocateError {}
 
-/// Replaces the values of a function by registers.
+/// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
 pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {
     if !function.is_ssa {
         return Err(AllocateError::Invalid("the function is not in SSA form".into()));

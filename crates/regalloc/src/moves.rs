@@ -1,27 +1,41 @@
-//! Moves between registers: which instruction moves what, and moves that happen all at once written one after the other.
+//! Selects move instructions for every pair of register files, and turns parallel copies into sequences of moves.
+//!
+//! [`Mover::emit`] is one move. [`Mover::emit_parallel`] is a parallel copy: all sources are read before any destination is written.
+//! `sequentialize` orders it by the usual algorithm (Boissinot et al. 2009, "Revisiting Out-of-SSA Translation"; verified by Rideau,
+//! Serpette and Leroy 2008, "Tilting at Windmills with Coq"): first every move whose destination no other move reads, then the
+//! remaining cycles. Where no scratch register is free a cycle is done with exclusive-or swaps.
+//!
+//! Example, copying R4 to R5, R5 to R4 and R4 to R6 at once:
+//!
+//! ```text
+//! R6 <- R4          no move reads R6, so this one comes first
+//! R4 <-> R5         a cycle: with scratch R7:  R7 <- R5;  R5 <- R4;  R4 <- R7
+//!                            without scratch:  R5 ^= R4;  R4 ^= R5;  R5 ^= R4
+//! ```
 
 use std::sync::{PoisonError, RwLock};
 
 use oriole_ir::{Class, File, Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, Signs, Symbol, Target};
 use oriole_isa::Symbols;
 
-/// The truth tables of PLOP3 where the third source is true: the first source, and the first but not the second or the reverse.
+/// The truth table of PLOP3 for the conjunction of its three sources. With two of them true, it is the third source.
 const LUT_AND: i64 = 0x80;
+/// The truth table of PLOP3 for the exclusive or of its first two sources, where the third source is true.
 const LUT_XOR: i64 = 0x28;
 /// The truth table of LOP3 for the exclusive or of its first two sources.
 const LUT_XOR_BITS: i64 = 0x3c;
 
-/// A physical register as an operand.
+/// Returns an operand of `count` physical registers.
 pub(crate) fn register(file: File, first: u16, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file, first, count })
 }
 
-/// The modifier with this spelling, which the table has.
+/// Returns the modifier with this spelling. Panics if the instruction table has none.
 pub(crate) fn modifier(spelling: &str) -> Symbol {
     Symbol::find(spelling).unwrap_or_else(|| panic!("the table has no modifier {spelling}"))
 }
 
-/// The file of a register operand.
+/// Returns the register file of an operand; `None` for constants and other operands that are no registers.
 pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<File> {
     match operand.kind {
         OperandKind::Value(part) => Some(function.values[part.value].file),
@@ -30,7 +44,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<File> {
     }
 }
 
-/// Writes moves for one target.
+/// Emits moves for one target: the differences between targets that matter to moves.
 #[derive(Clone, Copy)]
 pub(crate) struct Mover {
     /// Whether `MOV` reads constant banks.
@@ -39,7 +53,7 @@ pub(crate) struct Mover {
     has_uldc: bool,
 }
 
-/// Where moves are written.
+/// The place where moves are appended, and the source location and guard that they get.
 pub(crate) struct Sink<'a> {
     pub function: &'a mut Function,
     pub out: &'a mut Vec<Inst>,
@@ -48,6 +62,7 @@ pub(crate) struct Sink<'a> {
 }
 
 impl Sink<'_> {
+    /// Appends a machine instruction and returns it. `results` is the number of operands that are results.
     pub fn machine(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
         let modifiers: Symbols = modifiers.iter().map(|spelling| modifier(spelling)).collect();
         let inst = self.function.new_inst(Op::Machine(opcode), modifiers, self.guard, operands, results);
@@ -57,12 +72,13 @@ impl Sink<'_> {
     }
 }
 
+/// Returns whether an instruction exists on a target.
 fn encodes(text: &str, target: Target) -> bool {
     oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, target).is_ok())
 }
 
 impl Mover {
-    /// Asks the table what a target has, once for each.
+    /// Returns the mover for a target. The instruction table is asked once for each target in a process.
     pub fn new(target: Target) -> Mover {
         static KNOWN: RwLock<Vec<(Target, Mover)>> = RwLock::new(Vec::new());
         let find = |known: &[(Target, Mover)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
@@ -81,7 +97,8 @@ impl Mover {
         Mover { mov_reads_constants: encodes("MOV R4, c[0x0][0x28]", target), has_uldc: encodes("ULDC UR4, c[0x0][0x28]", target) }
     }
 
-    /// Moves one register, or what stands in its place, into a destination: a register of the file, or a value for another pass.
+    /// Emits a move of one register or constant into `to`, an operand of register file `file`: a physical register, or a value of a file
+    /// that is allocated later. An undefined source emits nothing. Returns the reason if no instruction can make the move.
     pub fn emit(&self, sink: &mut Sink<'_>, file: File, to: Operand, from: Operand) -> Result<(), String> {
         use File::{Convergence, General, Predicate, Uniform, UniformPredicate};
         if from.kind == OperandKind::Undefined {
@@ -127,6 +144,7 @@ impl Mover {
                 sink.machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
             }
             (Convergence, Some(General)) => sink.machine(Opcode::BMOV, &[".32"], &[to, from], 1),
+            // No instruction moves between convergence barriers: the move goes through a new value, allocated with the general file.
             (Convergence, Some(Convergence)) => {
                 let between = sink.function.new_value(Class::R);
                 let between: Operand = sink.function.whole(between).into();
@@ -138,6 +156,7 @@ impl Mover {
         Ok(())
     }
 
+    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with a truth table of eight bits.
     fn logic(&self, sink: &mut Sink<'_>, file: File, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
         let opcode = if file == File::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
         let nowhere = Operand::new(OperandKind::Zero(file));
@@ -145,7 +164,7 @@ impl Mover {
         sink.machine(opcode, &[".LUT"], &[to, nowhere, a, b, c, table.into(), (table >> 4).into()], 2)
     }
 
-    /// Exchanges two registers without a third.
+    /// Emits three exclusive ors that exchange two registers without a scratch register. The checker recognizes this sequence.
     fn swap(&self, sink: &mut Sink<'_>, file: File, first: u16, second: u16) -> Result<(), String> {
         let (a, b) = (register(file, first, 1), register(file, second, 1));
         for (to, other) in [(a, b), (b, a), (a, b)] {
@@ -170,7 +189,8 @@ impl Mover {
         Ok(())
     }
 
-    /// Moves registers of one file all at once.
+    /// Emits a parallel copy between registers of one file. `moves` are (destination, source). `scratch` is a register that may be
+    /// overwritten; without one, cycles take three instructions for each exchange.
     pub fn emit_parallel(&self, sink: &mut Sink<'_>, file: File, moves: &[(u16, u16)], scratch: Option<u16>) -> Result<(), String> {
         for step in sequentialize(moves, scratch) {
             match step {
@@ -182,15 +202,18 @@ impl Mover {
     }
 }
 
+/// One step of a sequentialized parallel copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
+    /// Destination, source.
     Move(u16, u16),
     Swap(u16, u16),
 }
 
-/// Moves (destination, source), all at once, as steps. Destinations differ from each other.
+/// Turns a parallel copy of (destination, source) pairs into steps to execute one after the other. Destinations must be distinct.
 fn sequentialize(moves: &[(u16, u16)], scratch: Option<u16>) -> Vec<Step> {
     const NONE: u16 = u16::MAX;
+    // `source`: by destination, the source of the move still to be made. `readers`: by register, the number of such moves that read it.
     let mut source = [NONE; 256];
     let mut readers = [0u16; 256];
     for &(to, from) in moves.iter().filter(|(to, from)| to != from) {
@@ -215,7 +238,8 @@ fn sequentialize(moves: &[(u16, u16)], scratch: Option<u16>) -> Vec<Step> {
         }
     };
     drain(&mut ready, &mut source, &mut readers, &mut steps);
-    // What is left are cycles, each register read once.
+    // Every remaining destination is read by a remaining move. There are as many reads as destinations, so each is read exactly once:
+    // only disjoint cycles remain.
     for &(start, _) in moves {
         if source[usize::from(start)] == NONE {
             continue;
@@ -231,6 +255,7 @@ fn sequentialize(moves: &[(u16, u16)], scratch: Option<u16>) -> Vec<Step> {
             source[usize::from(to)] = NONE;
             steps.push(Step::Move(to, scratch));
         } else {
+            // After each swap `to` has its final content, and the content that was in `to` has moved on to `from`.
             let mut to = start;
             while source[usize::from(to)] != start {
                 let from = std::mem::replace(&mut source[usize::from(to)], NONE);
@@ -249,6 +274,7 @@ mod tests {
 
     use super::{Step, encodes, sequentialize};
 
+    /// Executes the steps of a parallel copy and compares every register but the scratch register with the expected content.
     fn execute(moves: &[(u16, u16)], scratch: Option<u16>) {
         let before: Vec<u16> = (0..256).collect();
         let mut state = before.clone();

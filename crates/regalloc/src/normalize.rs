@@ -1,4 +1,6 @@
-//! Brings a function into the shape the walk expects: reachable blocks only, one branch per target, one result per copy.
+//! Normalizes a function for the allocator: reachable blocks only, one branch for each target, one result for each copy.
+//!
+//! Also checks what the allocator cannot handle: signs on copied registers, and tied operands of `PACK`.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Signs};
 use oriole_support::Index;
@@ -6,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::AllocateError;
 
-/// See the module.
+/// Normalizes a function; see the module.
 pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
     for position in 0..function.layout.len() {
         drop_useless_branch(function, function.layout[position]);
@@ -29,7 +31,7 @@ pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
     Ok(())
 }
 
-/// A guarded branch to where the next branch goes anyway.
+/// Deletes a guarded branch that has the same target as the unguarded branch after it.
 fn drop_useless_branch(function: &mut Function, block: Block) {
     let [first, second] = *function.terminators(block) else { return };
     let target = |inst: Inst| function.operands(inst).iter().find(|operand| matches!(operand.kind, OperandKind::Block(_))).map(|o| o.kind);
@@ -39,6 +41,7 @@ fn drop_useless_branch(function: &mut Function, block: Block) {
     }
 }
 
+/// Removes unreachable blocks from the layout, and their operands from phis.
 fn drop_unreachable(function: &mut Function) {
     let mut reached = vec![false; function.blocks.len()];
     let mut stack = vec![function.entry()];
@@ -68,6 +71,7 @@ fn drop_unreachable(function: &mut Function) {
     }
 }
 
+/// Returns an error for a source of a phi, copy or pack that no move can provide.
 fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
     let Op::Pseudo(pseudo @ (Pseudo::Phi | Pseudo::Copy | Pseudo::Pack)) = function.insts[inst].op else { return Ok(()) };
     let unsupported = |what: &str| Err(AllocateError::Unsupported { inst, what: what.into() });
@@ -84,7 +88,8 @@ fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
     Ok(())
 }
 
-/// A guarded copy with nothing tied is undefined where the guard does not hold: it may as well be made everywhere.
+/// Removes the guard of a copy or pack without a tied operand. Its result is undefined where the guard is false, so the copy may be
+/// made unconditionally.
 fn drop_idle_guard(function: &mut Function, inst: Inst) {
     let is_copy = function.insts[inst].is(Pseudo::Copy) || function.insts[inst].is(Pseudo::Pack);
     if is_copy && !function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_))) {
@@ -92,7 +97,8 @@ fn drop_idle_guard(function: &mut Function, inst: Inst) {
     }
 }
 
-/// In SSA no result is a source of the same copy, so that one after the other is the same as all at once.
+/// Splits a copy with several results into copies with one result each; the new ones are appended to `after`. In SSA form no result is a
+/// source of the same copy, so copying one after the other gives the same values as copying all at once.
 fn split_copy(function: &mut Function, inst: Inst, after: &mut Vec<Inst>) {
     let count = function.insts[inst].result_count();
     let operands: SmallVec<[Operand; 12]> = SmallVec::from_slice(function.operands(inst));

@@ -1,9 +1,10 @@
-//! Sets of registers of one file, and the search for gaps in them.
+//! Bit sets of up to 256 registers of one file, and the search for aligned gaps in them.
 
 use oriole_ir::{Class, File};
 
 const WORDS: usize = 4;
-/// How much higher a place may be for the sake of a wide gap: low registers are worth something too.
+/// Maximum number of registers by which a gap may be higher than the lowest one in order to keep a wide gap whole. Low registers are
+/// preferred, because the highest number in use decides the occupancy.
 const NEAR: u16 = 32;
 
 /// A set of registers of one file.
@@ -13,30 +14,31 @@ pub struct RegisterSet {
 }
 
 impl RegisterSet {
-    /// None.
+    /// The empty set.
     pub const EMPTY: RegisterSet = RegisterSet { words: [0; WORDS] };
-    /// Numbers 0 to 255.
+    /// Registers 0 to 255.
     pub const ALL: RegisterSet = RegisterSet { words: [u64::MAX; WORDS] };
 
-    /// Those below a number.
+    /// Returns the registers 0 to `count - 1`.
     pub fn first(count: u32) -> RegisterSet {
         let below = |limit: u32| if limit >= 64 { u64::MAX } else { (1 << limit) - 1 };
         RegisterSet { words: std::array::from_fn(|word| below(count.saturating_sub(64 * word as u32))) }
     }
 
-    /// Whether a register is in it.
+    /// Returns whether a register is in the set.
     pub fn has(&self, register: u16) -> bool {
         let register = usize::from(register);
         register < 64 * WORDS && self.words[register / 64] >> (register % 64) & 1 == 1
     }
 
-    /// The word with all of these registers, and their bits in it; none if they lie in several words or beyond the last.
+    /// Returns the index of the word with all of these registers, and their bits in it; `None` if they span two words, there are none, or
+    /// they are beyond the last word.
     fn within_word(first: u16, count: u8) -> Option<(usize, u64)> {
         let (word, bit) = (usize::from(first) / 64, u32::from(first) % 64);
         (count != 0 && word < WORDS && bit + u32::from(count) <= 64).then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
     }
 
-    /// Adds consecutive registers.
+    /// Adds `count` consecutive registers from `first` on.
     pub fn insert(&mut self, first: u16, count: u8) {
         if let Some((word, bits)) = RegisterSet::within_word(first, count) {
             self.words[word] |= bits;
@@ -47,7 +49,7 @@ impl RegisterSet {
         }
     }
 
-    /// Takes consecutive registers out.
+    /// Removes `count` consecutive registers from `first` on.
     pub fn remove(&mut self, first: u16, count: u8) {
         if let Some((word, bits)) = RegisterSet::within_word(first, count) {
             self.words[word] &= !bits;
@@ -58,7 +60,7 @@ impl RegisterSet {
         }
     }
 
-    /// Whether all of these registers are in it.
+    /// Returns whether all of `count` registers from `first` on are in the set.
     pub fn has_all(&self, first: u16, count: u8) -> bool {
         match RegisterSet::within_word(first, count) {
             Some((word, bits)) => self.words[word] & bits == bits,
@@ -66,7 +68,7 @@ impl RegisterSet {
         }
     }
 
-    /// Whether any of these registers is in it.
+    /// Returns whether any of `count` registers from `first` on is in the set.
     pub fn has_any(&self, first: u16, count: u8) -> bool {
         match RegisterSet::within_word(first, count) {
             Some((word, bits)) => self.words[word] & bits != 0,
@@ -74,37 +76,39 @@ impl RegisterSet {
         }
     }
 
-    /// What is in both.
+    /// Returns the intersection.
     #[must_use]
     pub fn and(&self, other: &RegisterSet) -> RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] & other.words[word]) }
     }
 
-    /// What is in either.
+    /// Returns the union.
     #[must_use]
     pub fn or(&self, other: &RegisterSet) -> RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] | other.words[word]) }
     }
 
-    /// What is in this and not in the other.
+    /// Returns the registers of this set that are not in the other.
     #[must_use]
     pub fn without(&self, other: &RegisterSet) -> RegisterSet {
         RegisterSet { words: std::array::from_fn(|word| self.words[word] & !other.words[word]) }
     }
 
-    /// How many there are.
+    /// Returns the number of registers.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The lowest.
+    /// Returns the lowest register; `None` if the set is empty.
     pub fn lowest(&self) -> Option<u16> {
         let word = self.words.iter().position(|&word| word != 0)?;
         Some((word * 64) as u16 + self.words[word].trailing_zeros() as u16)
     }
 
-    /// For each register whether it and the following `width - 1` are in the set.
+    /// Returns the registers that start a run: the register itself and the following `width - 1` are in the set.
     fn runs(&self, width: u8) -> RegisterSet {
+        // Doubling: two overlapping or adjacent runs of `length` registers, `step` apart, are a run of `length + step`. So a run of
+        // `width` takes log2(width) steps.
         let mut runs = *self;
         let mut length = 1;
         while length < u32::from(width) {
@@ -115,6 +119,7 @@ impl RegisterSet {
         runs
     }
 
+    /// Returns the set with every register number reduced by `by`; registers below `by` are lost.
     fn shifted_down(&self, by: u32) -> RegisterSet {
         let (skip, bits) = ((by / 64) as usize, by % 64);
         let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
@@ -126,7 +131,7 @@ impl RegisterSet {
         }
     }
 
-    /// Registers whose number is a multiple of a power of two.
+    /// Returns the registers whose number is a multiple of `align`, a power of two up to 128.
     fn aligned(&self, align: u8) -> RegisterSet {
         let pattern: u64 = match align {
             0 | 1 => u64::MAX,
@@ -140,12 +145,15 @@ impl RegisterSet {
         RegisterSet { words: std::array::from_fn(|at| self.words[at] & if align == 128 && at % 2 == 1 { 0 } else { pattern }) }
     }
 
-    /// All places for a value of a class.
+    /// Returns the first registers of all aligned gaps that a value of a class fits into.
     pub fn places(&self, class: Class) -> RegisterSet {
         self.runs(class.width).aligned(class.align)
     }
 
-    /// A place for a value of a class in these free registers: the lowest where the aligned group around it cannot take a wider value.
+    /// Chooses a gap in these free registers for a value of a class, and returns its first register; `None` if there is no gap.
+    ///
+    /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already broken is preferred, so that whole pairs and quads
+    /// stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
     pub fn find(&self, class: Class) -> Option<u16> {
         let places = self.places(class);
         let lowest = places.lowest()?;
@@ -154,6 +162,7 @@ impl RegisterSet {
             if class.width >= group || !has_tuples {
                 continue;
             }
+            // `spread`: all registers of the aligned groups that are completely free.
             let groups = self.runs(group).aligned(group);
             let mut spread = groups;
             for step in 1..u32::from(group) {
@@ -167,7 +176,7 @@ impl RegisterSet {
         Some(lowest)
     }
 
-    /// Only for steps below 64.
+    /// Returns the set with every register number increased by `by`, from 1 to 63.
     fn shifted_up(&self, by: u32) -> RegisterSet {
         RegisterSet {
             words: std::array::from_fn(|at| {
@@ -177,7 +186,7 @@ impl RegisterSet {
         }
     }
 
-    /// Visits the members in order.
+    /// Calls `visit` for each register in ascending order.
     pub fn for_each(&self, mut visit: impl FnMut(u16)) {
         for (at, &word) in self.words.iter().enumerate() {
             let mut word = word;
@@ -188,7 +197,7 @@ impl RegisterSet {
         }
     }
 
-    /// The members in order.
+    /// Returns the registers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + use<> {
         let words = self.words;
         (0..WORDS).flat_map(move |at| {

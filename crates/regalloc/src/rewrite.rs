@@ -1,4 +1,7 @@
-//! Puts blocks together again once every value of a file has its place.
+//! Rebuilds the blocks after a register file is allocated: inserts spill stores and edge code, deletes phis, copies and packs of the file.
+//!
+//! Spill stores can only be inserted now: whether a value is ever reloaded is known at the end of the walk. [`finish`] deletes the
+//! remaining pseudo operations after the last file and counts the registers.
 
 use oriole_ir::{File, Function, Inst, Op, OperandKind, Pseudo, Value};
 use oriole_support::Index;
@@ -9,7 +12,8 @@ use crate::spill::Place;
 use crate::{AllocateError, Allocation};
 
 impl Assigner<'_> {
-    /// Replaces the instructions of all blocks: phis, copies and packs of the file go, stores come.
+    /// Deletes this register file's phis, copies and packs, and inserts spill stores, phis of shadow values, and the code of edges that
+    /// belongs at the start of blocks.
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
         let mut shadow_phis: FxHashMap<oriole_ir::Block, Vec<Inst>> = FxHashMap::default();
         if self.file != File::General {
@@ -19,6 +23,7 @@ impl Assigner<'_> {
                 shadow_phis.insert(block, out);
             }
         }
+        // Spilled values by the instruction that defines them. Shadows created above are beyond the end of `wanted`.
         let mut stores: FxHashMap<Inst, Vec<Value>> = FxHashMap::default();
         let mut any_wanted = false;
         for (value, class) in self.function.values.iter_enumerated().take(self.wanted.len()) {
@@ -32,6 +37,7 @@ impl Assigner<'_> {
         for place in 0..self.flow.order.len() {
             let block = self.flow.order[place];
             let mut output = std::mem::take(&mut self.output[block.position()]);
+            // The common case, no spills: the list is kept, less what has become unnecessary.
             if !any_wanted && shadow_phis.is_empty() && self.heads[block.position()].is_empty() {
                 if self.may_dissolve[block.position()] {
                     output.retain(|&inst| !self.is_settled(inst));
@@ -41,6 +47,7 @@ impl Assigner<'_> {
             }
             let mut insts: Vec<Inst> = Vec::with_capacity(output.len());
             let phis = output.iter().take_while(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
+            // Spilled phis that are in registers at the start of the block: their stores follow the code at the start.
             let mut entering = Vec::new();
             for &phi in &output[..phis] {
                 match self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) {
@@ -70,7 +77,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Whether nothing is left to do for a phi, copy or pack of the file.
+    /// Returns whether an instruction is a phi, copy or pack of the file, which the allocation has replaced by moves.
     fn is_settled(&self, inst: Inst) -> bool {
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.class(value).file == self.file),
@@ -78,13 +85,14 @@ impl Assigner<'_> {
         }
     }
 
+    /// Returns whether an instruction is a copy or pack whose result is in a register of the file.
     fn is_dissolved(&self, inst: Inst) -> bool {
         let is_copy = matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
         is_copy && matches!(self.function.operands(inst)[0].kind, OperandKind::Register { file, .. } if file == self.file)
     }
 }
 
-/// Takes the last pseudo operations out, and looks which registers are used.
+/// Deletes the remaining pseudo operations (`ENTRY`, `KEEP`) and computes the number of registers used in each file.
 pub(crate) fn finish(function: &mut Function, allocation: &mut Allocation) {
     for position in 0..function.layout.len() {
         let block = function.layout[position];

@@ -1,8 +1,13 @@
-//! Spilled values that are not live at the same time share their slots in local memory.
+//! Assigns spill slots so that values that are not live at the same time share memory.
 //!
-//! While a file is allocated every spilled value has a slot of its own. Afterwards slots are given out again, in the order of
-//! the code: the blocks stand in a line, a value occupies the stretch from its first to its last place, and a slot whose stretch
-//! is over goes to the next value of the same size. Offsets in the loads and stores are rewritten.
+//! While the general file is allocated, every spilled value has a slot of its own. Afterwards a linear scan (Poletto and Sarkar 1999)
+//! assigns the slots anew: instructions are numbered in reverse post-order, each value has one live interval from its first to its last
+//! position, and a slot whose interval has ended is reused by the next value of the same width. The offsets in the spill loads and
+//! stores are rewritten at the end.
+//!
+//! The intervals have no holes, so two values may get different slots although one would do. Slots of different widths are not merged.
+//!
+//! Cost: O(n log n) in the number of spilled values, plus one visit to each instruction.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,16 +18,17 @@ use rustc_hash::FxHashMap;
 
 use crate::assign::{Assigner, NOWHERE};
 
-/// A stretch of the line of blocks, in instructions.
+/// The live interval of a spilled value, in positions of the linear order of instructions.
 #[derive(Clone, Copy)]
 struct Stretch {
     value: Value,
     start: u32,
+    /// Last position, inclusive.
     end: u32,
 }
 
 impl Assigner<'_> {
-    /// Shares slots. `first` is where the slots of this file began.
+    /// Assigns all slots anew. `first` is the byte offset in the frame where the slots begin.
     pub(crate) fn share_slots(&mut self, first: u32) {
         if self.slots.is_empty() && self.private_slots.is_empty() {
             return;
@@ -30,13 +36,14 @@ impl Assigner<'_> {
         let stretches = self.stretches();
         let mut moved: FxHashMap<u32, u32> = FxHashMap::default();
         let mut end = first;
+        // Temporary slots belong to no value; they come first and are not shared.
         for &(offset, words) in &self.private_slots {
             for word in 0..words {
                 moved.insert(offset + 4 * word, end + 4 * word);
             }
             end += 4 * words;
         }
-        // Slots in use by when they become free, and free ones, both by size.
+        // Slots in use as (end of the interval, offset, width), earliest end first; free slots by width.
         let mut active: BinaryHeap<Reverse<(u32, u32, u8)>> = Default::default();
         let mut free: FxHashMap<u8, Vec<u32>> = FxHashMap::default();
         for stretch in stretches {
@@ -60,11 +67,12 @@ impl Assigner<'_> {
         self.rewrite_offsets(&moved);
     }
 
-    /// Where each value with a slot is live, in the order of their starts.
+    /// Returns the live intervals of all values with a slot, sorted by start.
     fn stretches(&self) -> Vec<Stretch> {
         let mut starts = vec![0u32; self.flow.place.len()];
         let mut at = 0;
         for &block in &self.flow.order {
+            // Two positions more than instructions: the end of a block, where the code of outgoing edges counts, is after all instructions.
             starts[block.position()] = at;
             at += self.lengths[block.position()] + 2;
         }
@@ -78,6 +86,8 @@ impl Assigner<'_> {
         };
         for &block in &self.flow.order {
             for &value in self.liveness.live_in(block) {
+                // The whole block, although the last use may be earlier. Also the ends of the predecessors, where edge code may use the
+                // slot.
                 cover(value, starts[block.position()], end_of(block));
                 for &from in &self.flow.predecessors[block.position()] {
                     cover(value, end_of(from), end_of(from));
@@ -86,6 +96,7 @@ impl Assigner<'_> {
         }
         for &value in self.slots.keys() {
             match (self.phi_of[value.position()], self.defined_at[value.position()]) {
+                // A phi in memory is stored by code on the incoming edges.
                 (Some(block), _) => {
                     cover(value, starts[block.position()], end_of(block));
                     if self.entered_at[value.position()] == NOWHERE {
@@ -106,6 +117,7 @@ impl Assigner<'_> {
         stretches
     }
 
+    /// Replaces the byte offsets of all spill loads and stores: `moved` has the new offset of each 4-byte word.
     fn rewrite_offsets(&mut self, moved: &FxHashMap<u32, u32>) {
         for position in 0..self.function.layout.len() {
             for inst in self.function.blocks[self.function.layout[position]].insts.clone() {

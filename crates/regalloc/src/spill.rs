@@ -1,8 +1,18 @@
-//! Where dropped values are found again.
+//! Emits spill stores, reloads and rematerialized instructions for dropped values.
 //!
-//! A general register that is ever wanted back has a slot in local memory, filled by a store right behind its definition. Values of
-//! other files have a *shadow*: a new value of a file that is allocated later, defined right behind the definition. Values that cost
-//! one instruction without register operands have neither, the instruction is repeated.
+//! - A general value that is reloaded anywhere has a spill slot in local memory, filled by one store directly after its definition.
+//! - A value of another file has a *shadow*: a new SSA value of a file that is allocated later, defined directly after the definition.
+//! - A value that one instruction without register operands computes is rematerialized: the instruction is repeated instead of a reload.
+//!   This is the simplest case of Briggs, Cooper and Torczon 1992, "Rematerialization".
+//!
+//! Example for predicates: the shadow `%s` is an ordinary value of the general file, which may be spilled to memory in turn.
+//!
+//! ```text
+//! ISETP.NE.AND P0, PT, R4, RZ, PT       definition of %p, in P0
+//! %s = SEL RZ, 0x1, !P0                 its store
+//! ...
+//! ISETP.NE.AND P3, PT, %s, RZ, PT       a reload, into P3
+//! ```
 
 use oriole_ir::{Class, File, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_support::Index;
@@ -12,13 +22,13 @@ use crate::AllocateError;
 use crate::assign::Assigner;
 use crate::moves::{Sink, register};
 
-/// The file in which shadows of a file's values are.
+/// Returns the register file of the shadows of a file's values.
 fn shadow_file(file: File) -> File {
     if file == File::UniformPredicate { File::Uniform } else { File::General }
 }
 
 impl Assigner<'_> {
-    /// Finds the instructions that may be repeated: one result, no registers read, the same every time.
+    /// Finds the values to rematerialize: defined by an unguarded move of a constant into one register.
     pub(crate) fn find_repeatable(&mut self) {
         for touch in self.liveness.touches() {
             let inst = touch.inst;
@@ -46,14 +56,14 @@ impl Assigner<'_> {
         }
     }
 
-    /// The value will be wanted where it is in no register.
+    /// Marks a value as reloaded somewhere, so that it gets a store; values that are rematerialized need none.
     pub(crate) fn want_back(&mut self, value: Value) {
         if self.repeatable[value.position()].is_none() {
             self.wanted[value.position()] = true;
         }
     }
 
-    /// The slot of a value in local memory.
+    /// Returns the byte offset of a value's spill slot in the frame; creates the slot at the first call.
     pub(crate) fn slot(&mut self, value: Value) -> u32 {
         if let Some(&offset) = self.slots.get(&value) {
             return offset;
@@ -67,7 +77,7 @@ impl Assigner<'_> {
         offset
     }
 
-    /// The value that holds what a dropped value had.
+    /// Returns the shadow of a value; creates it at the first call.
     pub(crate) fn shadow(&mut self, value: Value) -> Value {
         if let Some(&shadow) = self.shadows.get(&value) {
             return shadow;
@@ -78,7 +88,7 @@ impl Assigner<'_> {
         shadow
     }
 
-    /// Puts registers of a dropped value into registers again.
+    /// Emits a reload of a part of a dropped value into registers from `to` on.
     pub(crate) fn reload(&mut self, part: Part, to: u16, sink_at: &mut Place<'_>) -> Result<(), AllocateError> {
         if let Some(inst) = self.repeatable[part.value.position()] {
             return self.repeat(inst, part, to, sink_at);
@@ -97,6 +107,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
+    /// Emits the instruction that computes a value again, with the result in register `to`.
     fn repeat(&mut self, inst: Inst, part: Part, to: u16, place: &mut Place<'_>) -> Result<(), AllocateError> {
         let data = self.function.insts[inst].clone();
         if data.is(Pseudo::Copy) {
@@ -113,7 +124,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Writes the store behind a definition.
+    /// Emits the spill store of a value, which is in the register where it was defined.
     pub(crate) fn store(&mut self, value: Value, place: &mut Place<'_>) -> Result<(), AllocateError> {
         let at = self.defined_in[value.position()];
         let width = self.function.values[value].width;
@@ -129,6 +140,7 @@ impl Assigner<'_> {
             let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
             return self.mover.emit(&mut sink, shadow_file(self.file), to, from).map_err(|what| place.unsupported(what));
         }
+        // A shadow has one definition, so a tuple is collected by a pack.
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
         operands.push(self.function.whole(shadow).into());
         operands.extend((0..width).map(|number| register(self.file, at + u16::from(number), 1)));
@@ -138,7 +150,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// The phi of shadows for a phi whose value is in no register where its block starts.
+    /// Emits the phi of shadow values that replaces a phi without a register. Constant sources become integers of the shadows' file.
     pub(crate) fn shadow_phi(&mut self, phi: Inst, out: &mut Vec<Inst>) {
         let Some(value) = self.function.operands(phi)[0].value() else { return };
         let shadow = self.shadow(value);
@@ -149,7 +161,7 @@ impl Assigner<'_> {
             let (source, from) = (pair[0], pair[1]);
             let kind = match source.kind {
                 OperandKind::Value(part) => {
-                    // A repeatable value has no shadow of its own unless a phi wants one.
+                    // Not `want_back`: the phi needs the shadow even of a value that is otherwise rematerialized.
                     self.wanted[part.value.position()] = true;
                     OperandKind::Value(Part { value: self.shadow(part.value), ..part })
                 }
@@ -164,14 +176,14 @@ impl Assigner<'_> {
         out.push(inst);
     }
 
-    /// Moves something into a register of the file.
+    /// Emits a move of one register or constant into register `to` of the file.
     pub(crate) fn emit_move(&mut self, to: u16, from: Operand, place: &mut Place<'_>) -> Result<(), AllocateError> {
         let to = register(self.file, to, 1);
         let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
         self.mover.emit(&mut sink, self.file, to, from).map_err(|what| place.unsupported(what))
     }
 
-    /// Moves registers of the file all at once.
+    /// Emits a parallel copy of (destination, source) registers of the file. See [`crate::moves`] for `scratch`.
     pub(crate) fn emit_moves(&mut self, moves: &[(u16, u16)], scratch: Option<u16>, place: &mut Place<'_>) -> Result<(), AllocateError> {
         if moves.is_empty() {
             return Ok(());
@@ -181,14 +193,17 @@ impl Assigner<'_> {
     }
 }
 
-/// Where instructions are written, and for whose sake.
+/// The list to which spill code and moves are appended.
 pub(crate) struct Place<'a> {
     pub out: &'a mut Vec<Inst>,
+    /// Source location of the new instructions.
     pub location: oriole_ir::Location,
+    /// The instruction that needs the code, for error messages.
     pub inst: Inst,
 }
 
 impl Place<'_> {
+    /// Returns the error for a copy that no instruction can make.
     pub fn unsupported(&self, what: String) -> AllocateError {
         AllocateError::Unsupported { inst: self.inst, what }
     }

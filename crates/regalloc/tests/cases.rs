@@ -1,4 +1,4 @@
-//! Small functions by hand, and allocations that the checker must refuse.
+//! Small handwritten functions: moves, spills and registers of their allocations; and wrong allocations that the checker must reject.
 
 mod generate;
 
@@ -113,7 +113,7 @@ fn ten_predicates_live_in_registers() {
 
 #[test]
 fn phis_change_places_without_a_free_register() {
-    // Fourteen values around a loop in fifteen registers, two of which change places; predicates as well.
+    // Fifteen phis occupy all fifteen usable registers around a loop, and two of them exchange their values; the same for seven predicates.
     let mut text = String::from("func kernel @swap ssa {\nbb0:\n");
     for number in 0..15 {
         text += &format!("    %{number}:R = S2R SR_TID.X\n");
@@ -154,7 +154,7 @@ fn sixteen_registers_are_enough_for_many_values() {
     }
     text += "    EXIT\n}\n";
     let (after, allocation) = allocated(&text, 16);
-    // Seven pairs fit beside R0 and the stack pointer.
+    // Of 16 registers, R1 is the stack pointer and R0 is half a pair, so seven pairs fit and 13 of 20 are spilled.
     assert_eq!((allocation.spill_store_bytes, allocation.spill_load_bytes), (13 * 8, 13 * 8), "{}", print(&after));
     assert_eq!((allocation.frame_bytes, after.frame_bytes), (8 + 13 * 8, 8 + 13 * 8));
 }
@@ -190,7 +190,7 @@ bb0:
     assert!(matches!(allocate(&mut function, &environment(64)), Err(AllocateError::Invalid(_))));
 }
 
-/// The register that an operand is in.
+/// Returns the first register of an operand.
 fn first_register(operand: &Operand) -> u16 {
     let OperandKind::Register { first, .. } = operand.kind else { panic!("{operand:?}") };
     first
@@ -201,7 +201,8 @@ fn found(function: &Function, opcode: Opcode) -> Vec<Inst> {
     insts.filter(|&inst| function.insts[inst].is_machine(opcode)).collect()
 }
 
-/// Three single registers that one instruction reads stand in all three places for four; it also needs four, which are in memory.
+/// The instruction reads a quad that was spilled. Each of the three windows for a quad holds a single register that the instruction reads
+/// too, so none can be freed by dropping values: the sources have to be packed anew.
 #[test]
 fn sources_are_put_in_a_new_order_where_none_may_be_dropped() {
     let before = parse(
@@ -217,7 +218,8 @@ bb0:
     )
     .unwrap()
     .remove(0);
-    // The fixed result drives the four out. Outside of calls the verifier refuses it; the allocator and the checker know it everywhere.
+    // The result fixed in R4 forces the quad out of R4 to R7. The IR verifier accepts fixed results of calls only; the allocator and the
+    // checker handle them in every instruction.
     let mut after = before.clone();
     let allocation = allocate(&mut after, &environment(16)).unwrap();
     check(&before, &after, &environment(16), &allocation).unwrap();
@@ -225,7 +227,8 @@ bb0:
     assert_eq!(count(&after, "MOV"), 3, "each single moves out of the way of the four:\n{}", print(&after));
 }
 
-/// A tied pair whose source lives on needs another pair. One half of each is free, so a single has to move, and that in R2 is the first.
+/// A tied pair whose source lives on needs a second pair. One half of each pair is occupied, so one single register has to move. All
+/// windows cost the same; the lowest pair of two usable registers is R2:R3.
 #[test]
 fn the_lowest_of_equally_good_windows_is_cleared() {
     let mut text = String::from("func kernel @window ssa {\nbb0:\n    ");
@@ -242,7 +245,7 @@ fn the_lowest_of_equally_good_windows_is_cleared() {
     assert_eq!(allocation.frame_bytes, 0);
 }
 
-/// Twenty phis and fifteen registers: the rest is in memory, and constants go there without being loaded from memory first.
+/// Twenty phis and fifteen registers: at least five phis are in memory. Constants are stored there directly, without a temporary slot.
 #[test]
 fn phis_in_memory_that_do_not_read_each_other_need_no_temporaries() {
     let mut text = String::from("func kernel @phis ssa {\nbb0:\n    BRA bb1\nbb1:\n");
@@ -277,7 +280,7 @@ bb0:
     }
 }
 
-/// A comparison writes two predicates, the second of which may be none; so does the one that brings a spilled predicate back.
+/// A comparison has two predicate results, the second of which may be unused. The comparison that reloads a spilled predicate has both too.
 #[test]
 fn uniform_predicates_come_back_by_comparisons_with_two_results() {
     let mut text = String::from("func kernel @predicates ssa {\nbb0:\n    %0:UR = S2UR SR_CTAID.X\n");
@@ -295,7 +298,7 @@ fn uniform_predicates_come_back_by_comparisons_with_two_results() {
     assert!(comparisons.iter().all(|&inst| after.insts[inst].result_count() == 2), "{}", print(&after));
 }
 
-/// What stores or copies a value behind its definition belongs to the line of that definition.
+/// A spill store or copy after a definition has the source location of the definition.
 #[test]
 fn spill_code_has_the_location_of_the_definition() {
     // Forty pairs do not fit into 63 uniform registers.
@@ -311,7 +314,7 @@ fn spill_code_has_the_location_of_the_definition() {
     let moves = found(&after, Opcode::MOV);
     assert!(!moves.is_empty(), "{}", print(&after));
     assert!(moves.iter().all(|&inst| (1..=40).contains(&after.insts[inst].location.line)), "{}", print(&after));
-    // Each phi in memory that comes in a register is stored at its own line.
+    // A spilled phi that is in a register at the start of its block is stored there, with the phi's own location.
     let mut text = String::from("func kernel @phis ssa {\nbb0:\n    BRA bb1 ;@1:1\nbb1:\n");
     for number in 0..14 {
         text += &format!("    %{number}:R = PHI {:#x}, bb0, %{number}, bb1 ;@{}:{}\n", number + 1, 10 + number, 10 + number);
@@ -354,7 +357,7 @@ fn same_input_same_output() {
     }
 }
 
-/// One register of one operand is changed: nearly always the checker sees it. (What nobody reads may be anywhere.)
+/// Changes one register of one operand: the checker must report nearly all such changes. A result that is never read may be anywhere.
 #[test]
 fn the_checker_sees_wrong_registers() {
     let shape = Shape { regions: 6, piece: 15, reach: 60, calls: true, wide: false };
@@ -379,7 +382,7 @@ fn the_checker_sees_wrong_registers() {
             let is_refused = check(&before, &wrong, &env, &allocation).is_err();
             changed += 1;
             refused += usize::from(is_refused);
-            // What an instruction of the original function reads is wanted, unless the other register holds the same or it is undefined.
+            // A changed source of an original instruction is an error unless the value is undefined or the other register holds it too.
             if number >= results && inst < before.insts.next_index() {
                 read_changed += 1;
                 read_refused += usize::from(is_refused);

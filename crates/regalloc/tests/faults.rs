@@ -1,4 +1,4 @@
-//! Correct allocations, each with one fault put in by hand, that the checker must refuse.
+//! Correct allocations into which one fault is inserted by hand: the checker must reject each.
 
 use oriole_ir::text::parse;
 use oriole_ir::{Block, File, Function, Inst, Op, Opcode, Operand, OperandKind, Target};
@@ -27,13 +27,13 @@ impl Case {
         check(&self.before, &self.after, &self.env, &self.allocation).map_err(|error| error.message)
     }
 
-    /// The instructions with an opcode, and the blocks they are in.
+    /// Returns the instructions with an opcode, and their blocks, in layout order.
     fn find(&self, opcode: Opcode) -> Vec<(Block, Inst)> {
         let all = self.after.layout.iter().flat_map(|&block| self.after.blocks[block].insts.iter().map(move |&inst| (block, inst)));
         all.filter(|&(_, inst)| self.after.insts[inst].is_machine(opcode)).collect()
     }
 
-    /// Puts an instruction with one result in front of another one.
+    /// Inserts an instruction with one result before another instruction.
     fn insert_before(&mut self, (block, next): (Block, Inst), opcode: Opcode, operands: &[Operand]) {
         let inst = self.after.new_inst(Op::Machine(opcode), Default::default(), None, operands, 1);
         let insts = &mut self.after.blocks[block].insts;
@@ -69,7 +69,7 @@ bb0:
     }
 }
 
-/// Fifteen values around a loop in fifteen registers, two of which change places on the way back.
+/// Returns a function with fifteen phis around a loop, for fifteen usable registers. Two of the phis exchange values on the back edge.
 fn swap_in_a_loop() -> String {
     let mut text = String::from("func kernel @swap ssa {\nbb0:\n");
     (0..15).for_each(|number| text += &format!("    %{number}:R = S2R SR_TID.X\n"));
@@ -84,7 +84,7 @@ fn swap_in_a_loop() -> String {
     text
 }
 
-/// The way back has a block of its own, since the values are read after the loop in the places they had before.
+/// The back edge is split: the phis are read after the loop in their old registers, so the exchange must not happen on the loop exit.
 #[test]
 fn the_moves_of_phis_on_a_split_edge_count() {
     let mut case = Case::new(&swap_in_a_loop(), 16);
@@ -104,7 +104,7 @@ bb0:
     EXIT
 }";
 
-/// The fault is named where it is: at the copy, not at the start of the function.
+/// The error message names the copy, and not the start of the function, where the unsatisfied demand would end up.
 #[test]
 fn a_guarded_copy_to_another_register_than_the_one_read_is_named() {
     let mut case = Case::new(GUARDED, 255);
@@ -116,7 +116,8 @@ fn a_guarded_copy_to_another_register_than_the_one_read_is_named() {
     assert!(message.contains("defines it elsewhere"), "{message}");
 }
 
-/// An inserted constant stands for a value only if the same instruction with the same operands defines that value.
+/// An inserted instruction with constant operands recomputes a value only if the value's definition has the same opcode, modifiers and
+/// operands.
 #[test]
 fn constants_do_not_stand_for_values_computed_otherwise() {
     let second_result = "func kernel @second ssa {
@@ -158,14 +159,14 @@ bb0:
         let message = case.verdict().expect_err(text);
         assert!(message.contains("puts"), "{message}");
     }
-    // The same instruction again is a repetition, which is allowed.
+    // The same instruction as the definition is rematerialization, which is allowed.
     let mut case = Case::new(other_source, 255);
     let store = case.find(Opcode::STS)[0];
     case.insert_before(store, Opcode::MOV, &[general(5), 7.into()]);
     case.verdict().expect("the value is computed again");
 }
 
-/// Two phis change places with three exclusive ors, each of which must write one of the registers that it reads.
+/// Two phis are exchanged by three exclusive ors, each of which must write the register of its first source.
 #[test]
 fn an_exchange_that_writes_a_third_register_is_refused() {
     for number in 0..3 {

@@ -1,4 +1,4 @@
-//! Functions of 200,000 instructions: time stays in proportion. Prints what it measured.
+//! Allocates functions of about 200,000 instructions within a time limit that only a roughly linear allocator meets. Prints the times.
 
 mod generate;
 
@@ -20,7 +20,7 @@ fn measure(name: &str, shape: Shape, limit: u32) {
         allocation.registers_used, allocation.spill_load_bytes
     );
     assert!(insts > 150_000, "the function has become small");
-    // Some ten times what an unoptimized build takes: a square in the size would take far longer.
+    // About ten times the time of an unoptimized build. A quadratic algorithm would take far longer.
     assert!(took.as_secs() < 60, "{name} took {took:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Random functions are allocated under many limits, and the checker looks at each.
+//! Allocates random functions under many register limits and verifies each allocation with the checker.
 
 mod generate;
 
@@ -7,6 +7,7 @@ use oriole_ir::Target;
 use oriole_regalloc::check::check;
 use oriole_regalloc::{Clobbers, Environment, RegisterSet, allocate};
 
+/// Allocates one function and checks it. Returns the number of registers used and the bytes of spill loads.
 fn run(seed: u64, shape: Shape, env: &Environment) -> Result<(u32, u32), String> {
     let before = function(seed, shape);
     let mut after = before.clone();
@@ -18,6 +19,7 @@ fn run(seed: u64, shape: Shape, env: &Environment) -> Result<(u32, u32), String>
     Ok((allocation.registers_used, allocation.spill_load_bytes))
 }
 
+/// Allocates one function for each seed and limit, and reports all failures together. In every second one, callees preserve R12 to R211.
 fn sweep(name: &str, seeds: std::ops::Range<u64>, limits: &[u32], shape: Shape) {
     let mut failures = Vec::new();
     let mut spilled = 0;

@@ -1,23 +1,43 @@
-//! Six scoreboards for all that is waited for.
+//! Assigns the six scoreboards to the instructions that are waited for.
 //!
-//! Any choice is right: a scoreboard counts those that hold it, and who waits for it waits for all of them. So the choice only costs time,
-//! where a wait catches somebody whom it did not want. Going through the code, each that is waited for takes the scoreboard that costs
-//! least:
+//! **Input:** the waits of [`super::waits`]. **Output:** control words with the scoreboards that instructions set and wait for.
 //!
-//! - one that is waited for at the very same place, and nowhere else: nothing is lost and the others stay free;
-//! - a free one, the one that has been free for longest first (it is the least likely to be caught by a wait on another path);
-//! - otherwise one that others hold. If they are waited for before, that wait will catch the newcomer, and lasts as long as the newcomer
-//!   still takes there; if the newcomer is waited for before, its wait lasts as long as the others still take. Times are the usual ones of
-//!   the model, less the distance; waits in loops count more. Things often take longer than usual, so among equals the one with the most
-//!   time to spare comes first, then own kind: it takes about as long.
+//! A scoreboard is a counter: an instruction that sets it increments it at issue and decrements it when its results are written, or its
+//! sources read; a wait lasts until the counter is zero. So every assignment is correct, and sharing only costs time, where a wait also
+//! waits for an instruction that it does not need. The algorithm is a linear scan (Poletto and Sarkar 1999) over the instructions that
+//! are waited for, the *holders*, each live from its issue to its last wait. Unlike a register allocator, it shares a resource instead of
+//! spilling. Each holder gets the scoreboard with the lowest cost:
 //!
-//! One that is waited for in the next round of a loop holds its scoreboard to the end of the loop, and from its start to that place; it
-//! gets it when the loop begins, so that those in between know.
+//! 1. One whose only wait is at the only wait of the new holder. Nothing is lost, and the other scoreboards stay free.
+//! 2. A free one; among these the one that has been free for the longest time, because a wait on another path is least likely to hit it.
+//! 3. One that others hold. If the others are waited for first, that wait also waits for the new holder, for as long as the new holder
+//!    still takes there. If the new holder is waited for first, its wait lasts as long as the others still take. The cost is this number
+//!    of cycles, from the usual latencies of the model and the distance, weighted by loop depth. Latencies vary, so among equal costs the
+//!    one with the most cycles to spare is chosen, then one held by the same instruction class, which takes about as long.
 //!
-//! At the end, waits go that another wait for the same scoreboard has made needless: behind the first of those who wait for a shared
-//! scoreboard, all its holders are done.
+//! The four heuristics of the published description of ptxas (oldest free scoreboard, same kind, distance, no conflicts) are special cases
+//! of this cost.
 //!
-//! Scoreboards that the code itself names (`LDGDEPBAR`, `UTMACMDFLUSH` and the `DEPBAR` that counts them) are left to those.
+//! Example with two scoreboards; loads take 30 cycles, and an instruction about 2:
+//!
+//! ```text
+//! 0   LDG R0        SB0: free
+//! 1   LDG R1        SB1: free
+//! 2   LDG R2        SB1: its wait at 40 comes before the one of this load, which is then done: cost 0
+//!                   (SB0 would cost 26 cycles: the wait at 4 would last until this load is done)
+//! 4   IADD3 R8, R0      waits for SB0
+//! 40  IADD3 R9, R1      waits for SB1
+//! 50  IADD3 R10, R2     would wait for SB1, but SB1 was waited for at 40 and not set since: the wait is dropped
+//! ```
+//!
+//! A holder that is waited for in the next iteration of a loop is live to the end of the loop, and again from the start of the loop to the
+//! wait. It gets its scoreboard when the scan reaches the start of the loop, so that holders in between avoid it.
+//!
+//! At the end, `drop_implied` removes waits for scoreboards that are waited for earlier on all paths.
+//!
+//! Scoreboards that the code names itself (`LDGDEPBAR`, `UTMACMDFLUSH`, and the `DEPBAR` that counts them) are not assigned to holders.
+//!
+//! Cost: O(n log n) in the number of waits, and linear in the length of the code.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,44 +50,51 @@ use super::paths::{Paths, Todo};
 use super::touch::{Pinned, Touches};
 use super::waits::{Part, Wait};
 
-/// Cycles that an instruction usually takes to issue, where stalls are not yet known.
+/// Estimated cycles from one instruction to the next. Stalls are not computed yet.
 const PACE: i64 = 2;
-/// Cycles of an instruction of variable latency of which the model says nothing.
+/// Estimated latency in cycles of an instruction for which the model has none.
 const UNKNOWN_TIME: i64 = 30;
 
-/// One that is waited for.
+/// A part of an instruction that is waited for, and that needs a scoreboard.
 struct Holder<'w> {
     first: usize,
     part: Part,
+    /// All waits for it.
     waits: &'w [Wait],
-    /// Until it is done, usually.
+    /// Usual number of cycles from issue until it is done.
     time: i64,
     class: Class,
-    /// The loop it is waited for across, from start to end.
+    /// If it is waited for in the next iteration of a loop: the first instruction and the end of that loop.
     around: Option<(usize, usize)>,
 }
 
 impl Holder<'_> {
+    /// Returns the instructions after the holder that wait for it.
     fn later(&self) -> impl Iterator<Item = usize> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second > self.first)
     }
 
+    /// Returns the instructions at or before the holder that wait for it, in the next iteration of a loop.
     fn earlier(&self) -> impl Iterator<Item = usize> {
         self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= self.first)
     }
 }
 
+/// The state of a scoreboard at the current position of the scan. Positions are instruction numbers.
 #[derive(Clone, Debug, Default)]
 struct Board {
-    /// Where holders are waited for, the nearest first.
+    /// Positions at which its holders are waited for, nearest first; empty if the scoreboard is free.
     places: BinaryHeap<Reverse<usize>>,
-    /// When the last of them is done.
+    /// Estimated cycle at which the last of its holders is done.
     ready: i64,
+    /// Class of the newest holder.
     class: Option<Class>,
+    /// Position of the last wait that has been passed.
     free_since: usize,
 }
 
 impl Board {
+    /// Removes the waits up to a position.
     fn pass(&mut self, place: usize) {
         while let Some(&Reverse(next)) = self.places.peek().filter(|next| next.0 <= place) {
             self.places.pop();
@@ -76,12 +103,12 @@ impl Board {
     }
 }
 
-/// Control words with scoreboards and waits; stalls are still to come.
+/// Returns control words with scoreboards and wait masks. Stalls are not set yet.
 pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wait], model: &Model, rules: &ControlRules) -> Vec<Control> {
     let mut controls = vec![Control::default(); touches.len()];
     let (counted, pinned) = pin(code, touches, rules, &mut controls);
     let without = |mask: u8| (0..rules.scoreboards).filter(|index| mask >> index & 1 == 0).collect::<Vec<usize>>();
-    // If all are counted, those do no harm whose setters the code does not name.
+    // If a `DEPBAR` counts every scoreboard, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may be used: the `DEPBAR` only waits longer.
     let free = [without(counted | pinned), without(pinned)].into_iter().find(|free| !free.is_empty()).unwrap_or_default();
     let holders: Vec<Holder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.part) == (two.first, two.part))
@@ -89,6 +116,7 @@ pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wa
         .filter(|waits| may_set(&touches[waits[0].first as usize], waits[0].part))
         .map(|waits| holder(paths, touches, waits, model, code.instructions.len()))
         .collect();
+    // Holders that are waited for around a loop, by the start of the loop.
     let mut starts: Vec<(usize, usize)> =
         holders.iter().enumerate().filter_map(|(at, holder)| holder.around.map(|(start, _)| (start, at))).collect();
     starts.sort_unstable();
@@ -96,7 +124,10 @@ pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wa
     let mut choice = Choice { paths, rules, boards: vec![Board::default(); rules.scoreboards], free };
     let mut given: Vec<Option<usize>> = vec![None; holders.len()];
     for (at, one) in holders.iter().enumerate() {
+        // The scan has reached the start of loops: their holders occupy a scoreboard from here to the wait. The same scoreboard is used
+        // when the scan reaches the holder itself (`given`).
         while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.first) {
+            // From the position before the loop: `give` removes waits up to this position, and a wait may be at the first instruction.
             let holder = &holders[early];
             let places = holder.earlier();
             given[early] = Some(choice.give(holder, start.saturating_sub(1), places.collect(), None));
@@ -121,7 +152,9 @@ pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wa
     controls
 }
 
-/// Takes away waits for scoreboards that are waited for before on all paths, since they were set last.
+/// Removes waits for scoreboards that have been waited for on all paths since they were last set.
+///
+/// A forward may-analysis: a scoreboard is open at a point if on some path it was set and not waited for since.
 fn drop_implied(code: &Code<'_>, paths: &Paths, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
@@ -142,6 +175,7 @@ fn drop_implied(code: &Code<'_>, paths: &Paths, controls: &mut [Control]) {
             }
         }
     }
+    // Dropping a wait for a closed scoreboard does not change which ones are open, so the states stay valid.
     for (block, entry) in code.blocks.iter().zip(entry) {
         let mut open = entry;
         for control in &mut controls[block.range.clone()] {
@@ -151,6 +185,8 @@ fn drop_implied(code: &Code<'_>, paths: &Paths, controls: &mut [Control]) {
     }
 }
 
+/// Returns the holder for all waits of one part of an instruction; `end` is the number of instructions. If a wait comes before the holder
+/// in the code and no loop contains both, the whole code counts as their loop.
 fn holder<'w>(paths: &Paths, touches: &[Touches], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {
     let (first, part) = (waits[0].first as usize, waits[0].part);
     let class = touches[first].class;
@@ -160,7 +196,7 @@ fn holder<'w>(paths: &Paths, touches: &[Touches], waits: &'w [Wait], model: &Mod
     Holder { first, part, waits, time, class, around }
 }
 
-/// Whether the form of an instruction may set a scoreboard for its results or its reads.
+/// Returns whether the encoding form of an instruction can set a scoreboard for its results or its reads.
 fn may_set(touches: &Touches, part: Part) -> bool {
     match part {
         Part::Results => touches.may_set_for_results,
@@ -168,6 +204,7 @@ fn may_set(touches: &Touches, part: Part) -> bool {
     }
 }
 
+/// Returns whether the code itself names the scoreboard for this part.
 fn is_pinned(touches: &Touches, part: Part) -> bool {
     match touches.pinned {
         Pinned::No => false,
@@ -176,7 +213,10 @@ fn is_pinned(touches: &Touches, part: Part) -> bool {
     }
 }
 
-/// Gives those whose scoreboard the code names theirs; a bit for each scoreboard that a `DEPBAR` counts, and for each that was given.
+/// Assigns the scoreboards that the code names. Returns two masks: scoreboards that a `DEPBAR` counts, and scoreboards assigned here.
+///
+/// An `LDGDEPBAR` or `UTMACMDFLUSH` keeps the scoreboard that its control word names if a `DEPBAR` counts it; otherwise it gets the lowest
+/// one that a `DEPBAR` counts.
 fn pin(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
     let named = |at: usize| match code.instructions[at].operands.first()?.value {
         Value::Register(File::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
@@ -199,16 +239,18 @@ fn pin(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mu
     (counted, pinned)
 }
 
+/// The state of the scan.
 struct Choice<'a> {
     paths: &'a Paths,
     rules: &'a ControlRules,
     boards: Vec<Board>,
-    /// Those that may be given away.
+    /// Scoreboards that may be assigned: all but those that the code names.
     free: Vec<usize>,
 }
 
 impl Choice<'_> {
-    /// Gives a holder a scoreboard from a place on, until the places where it is waited for.
+    /// Assigns a scoreboard to a holder from position `from` on, until the waits at `places`. Returns its index: `given`, or the one with
+    /// the lowest rank.
     fn give(&mut self, holder: &Holder<'_>, from: usize, places: Vec<usize>, given: Option<usize>) -> usize {
         for board in &mut self.boards {
             board.pass(from);
@@ -219,6 +261,7 @@ impl Choice<'_> {
             let rank = |&index: &usize| self.rank(index, next, places.len(), ready, holder.class);
             self.free.iter().copied().min_by_key(rank).unwrap_or(0)
         });
+        // `ready` of a free scoreboard is that of holders that are done.
         let board = &mut self.boards[index];
         let others = if board.places.is_empty() { 0 } else { board.ready };
         board.ready = ready.max(others);
@@ -227,19 +270,23 @@ impl Choice<'_> {
         index
     }
 
-    /// What it costs to hold a scoreboard, and what decides among equals; less is better.
+    /// Returns the cost of assigning a scoreboard in weighted cycles, and then the criteria that decide among equal costs; lower is better.
+    /// `next` is the first wait for the new holder, `places` the number of its waits, `ready` the cycle at which it is done.
     fn rank(&self, index: usize, next: usize, places: usize, ready: i64, class: Class) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
+        // The second number orders scoreboards without cost: 0 shares the only wait, 1 is free, 2 is held by others.
         let Some(&Reverse(theirs)) = board.places.peek() else { return (0, 1, 0, false, board.free_since) };
         if theirs == next && places == 1 && board.places.len() == 1 {
             return (0, 0, 0, other_kind, board.free_since);
         }
+        // The first wait of the two catches both holders: it lasts until the holder that it does not need is done.
         let (ready, place) = if theirs < next { (ready, theirs) } else { (board.ready, next) };
         let late = ready - place as i64 * PACE;
         (late.max(0) * self.weight(place), 2, late, other_kind, board.free_since)
     }
 
+    /// Returns the weight of a cycle at a position: each loop around it multiplies it, up to a maximum depth.
     fn weight(&self, place: usize) -> i64 {
         let depth = self.paths.depth(place).min(self.rules.facts.loop_levels);
         i64::from(self.rules.facts.loop_weight).pow(depth)

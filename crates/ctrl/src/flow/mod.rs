@@ -1,17 +1,18 @@
-//! Phase 115: exact stalls and six scoreboards over the whole flow graph.
+//! Phase 115: computes control words with exact stalls and six scoreboards over the whole control-flow graph.
 //!
-//! An instruction of fixed latency needs a number of cycles before the next one that touches the same register in the wrong way; one of
-//! variable latency needs a scoreboard that the other waits for. Five steps, each linear in the length of the code:
+//! The hardware has no interlocks for registers. A dependence on an instruction of fixed latency is covered by stall cycles; a dependence
+//! on one of variable latency by a scoreboard that the second instruction waits for. (Huerta et al. 2025, "Analyzing Modern NVIDIA GPU
+//! Cores", describe the mechanism.) Five steps, each about linear in the length of the code:
 //!
-//! 1. [`waits`](waits::find) walks all paths and finds who has to wait for whom: the first on each path that reads or overwrites an
-//!    outstanding result, or overwrites a source that is read late.
-//! 2. [`boards`](boards::allocate) gives those who are waited for a scoreboard each, or one together where six are not enough.
+//! 1. [`waits`](waits::find) finds the waits: on each path the first instruction that reads or overwrites an outstanding result, or that
+//!    overwrites a source that is read late.
+//! 2. [`boards`](boards::allocate) assigns a scoreboard to each instruction that is waited for; they share where six are not enough.
 //! 3. [`stalls`](stalls::settle) lengthens stalls until every fixed latency has passed on every path, back edges included.
-//! 4. [`yields`](yields::decide) says where the scheduler may turn to other warps.
-//! 5. [`reuse`](reuse::mark) keeps registers in the reuse cache for the next instruction.
+//! 4. [`yields`](yields::decide) decides where the scheduler may switch to another warp.
+//! 5. [`reuse`](reuse::mark) marks source registers that stay in the reuse cache for a later instruction.
 //!
-//! Registers and timing come from the hardware model, all other rules from `data/control.tbl`; what a `--hw-profile` changes there changes
-//! the code. `oriole verify` checks the outcome from the bytes and shares nothing with this.
+//! Register ports and latencies come from the hardware model, which a `--hw-profile` can change; all other rules come from
+//! `data/control.tbl`. `oriole verify` checks the result from the encoded bytes and shares no logic with this module.
 
 pub mod boards;
 pub mod paths;
@@ -35,40 +36,42 @@ use touch::Touches;
 /// A function in its final order.
 pub struct Code<'a> {
     pub instructions: &'a [Instruction],
-    /// Blocks in the order of the code.
+    /// Basic blocks in the order of the code; together they cover all instructions.
     pub blocks: Vec<Block>,
 }
 
-/// A run of instructions.
+/// A basic block.
 #[derive(Clone, Debug)]
 pub struct Block {
+    /// Its instructions, by number; may be empty.
     pub range: Range<usize>,
-    /// Numbers of the blocks that control may go to.
+    /// Numbers of the successor blocks.
     pub successors: Vec<usize>,
 }
 
-/// Control words, and what they cannot give.
+/// The control words of a function, and the latencies that they cannot cover.
 #[derive(Debug)]
 pub struct Assignment {
+    /// One for each instruction.
     pub controls: Vec<Control>,
-    /// Where a fixed latency is longer than the longest stall in front of it; an instruction has to go there (phase 120).
+    /// Places where the stalls cannot cover a fixed latency, so that an instruction has to be inserted (phase 120).
     pub shortfalls: Vec<Shortfall>,
-    /// Why, if that was asked for.
+    /// The reasons for stalls and waits; `None` unless requested.
     pub reasons: Option<Reasons>,
 }
 
-/// Control words for all instructions.
+/// Returns the control words of all instructions.
 pub fn assign(code: &Code<'_>, model: &Model) -> Vec<Control> {
     assign_all(code, model, false).controls
 }
 
-/// Control words for all instructions, and the reason of each stall and wait.
+/// Returns the control words of all instructions, and the reason for each stall and wait.
 pub fn assign_with_reasons(code: &Code<'_>, model: &Model) -> (Vec<Control>, Reasons) {
     let done = assign_all(code, model, true);
     (done.controls, done.reasons.unwrap_or_default())
 }
 
-/// The whole phase.
+/// Runs all five steps of the phase.
 pub fn assign_all(code: &Code<'_>, model: &Model, with_reasons: bool) -> Assignment {
     let rules = ControlRules::of(model);
     let touches: Vec<Touches> = code.instructions.iter().map(|instruction| Touches::new(instruction, model, rules)).collect();

@@ -1,35 +1,43 @@
-//! Ways through the code: what comes before a block, which loops it is in.
+//! Computes the predecessors of blocks, the roots of the control-flow graph, and loops; and the worklist for data-flow analyses.
 //!
-//! Loops are read off the layout: an edge back from the end of one block to the start of another spans the code in between. Spans that
-//! overlap without one holding the other grow together. Only weights and the choice of scoreboards depend on them, never what is right.
+//! Loops are approximated from the layout, without dominators: an edge from the end of a block to the same or an earlier block makes the
+//! code in between a loop. Where two such spans overlap and neither contains the other, the outer one is extended to contain both. Only
+//! weights, the choice of scoreboards and the placement of stalls depend on loops, never correctness.
+//!
+//! Cost: O(n log n) in the number of back edges, linear in the rest.
 
 use super::Code;
 
-/// A span of code that control goes round.
+/// A loop: a range of instructions from the target of a back edge to the end of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loop {
+    /// First instruction.
     pub start: usize,
+    /// End, exclusive.
     pub end: usize,
-    /// The next one around it.
+    /// Index of the innermost loop around this one.
     pub parent: Option<usize>,
+    /// Nesting depth; 1 for an outermost loop.
     pub depth: u32,
 }
 
-/// What is known about the ways through a function.
+/// The structure of a function's control-flow graph.
 #[derive(Debug)]
 pub struct Paths {
-    /// For each block the blocks before it.
+    /// For each block its predecessors.
     pub before: Vec<Vec<u32>>,
+    /// Sorted by start, outer loops before inner ones.
     pub loops: Vec<Loop>,
     /// For each block the innermost loop around it.
     innermost: Vec<Option<usize>>,
     /// For each instruction its block.
     block_of: Vec<u32>,
-    /// Blocks that nothing leads to: where functions begin.
+    /// Blocks from which all others are reachable: the entry, other blocks without predecessors, and one block of each unreachable cycle.
     pub roots: Vec<usize>,
 }
 
 impl Paths {
+    /// Computes the structure of a function.
     pub fn new(code: &Code<'_>) -> Paths {
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); code.blocks.len()];
         let mut block_of = vec![0; code.instructions.len()];
@@ -49,26 +57,28 @@ impl Paths {
         Paths { before, loops, innermost, block_of, roots }
     }
 
-    /// How many loops are around an instruction.
+    /// Returns the number of loops around an instruction.
     pub fn depth(&self, place: usize) -> u32 {
         self.loop_at(place).map_or(0, |at| self.loops[at].depth)
     }
 
-    /// How many loops are around a block.
+    /// Returns the number of loops around a block.
     pub fn depth_of_block(&self, block: usize) -> u32 {
         self.innermost[block].map_or(0, |at| self.loops[at].depth)
     }
 
-    /// Whether a block goes on where the one in front of it ends, and nothing else leads to it or from there.
+    /// Returns whether a block and the previous one in the layout form straight-line code: each is the only neighbour of the other on this
+    /// side.
     pub fn goes_on(&self, code: &Code<'_>, block: usize) -> bool {
         block > 0 && self.before[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
     }
 
+    /// Returns the index of the innermost loop around an instruction.
     fn loop_at(&self, place: usize) -> Option<usize> {
         self.block_of.get(place).and_then(|&block| self.innermost[block as usize])
     }
 
-    /// The innermost loop that leads from one instruction back to an earlier one.
+    /// Returns the innermost loop that contains the instruction `first` and starts at or before `second`, an earlier instruction.
     pub fn loop_around(&self, first: usize, second: usize) -> Option<Loop> {
         let mut at = self.loop_at(first);
         while let Some(one) = at.map(|at| self.loops[at]) {
@@ -81,7 +91,7 @@ impl Paths {
     }
 }
 
-/// Spans by start, each with the one around it.
+/// Turns the spans of back edges into properly nested loops, sorted by start.
 fn nest(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
     spans.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
     let mut loops: Vec<Loop> = Vec::new();
@@ -90,10 +100,11 @@ fn nest(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
         while open.last().is_some_and(|&at| loops[at].end <= start) {
             open.pop();
         }
-        // Back edges of one loop come one after the other.
+        // Several back edges to one header: the sort put the longest span first, and the others belong to the same loop.
         if open.last().is_some_and(|&at| loops[at].start == start) {
             continue;
         }
+        // Extend all loops that contain the start of this one but not its end.
         for &at in open.iter().rev() {
             if loops[at].end >= end {
                 break;
@@ -106,6 +117,7 @@ fn nest(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
     loops
 }
 
+/// Returns the innermost loop of each block, by one pass over blocks and loops in the order of the code.
 fn innermost(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
     let mut next = 0;
     let mut current: Option<usize> = None;
@@ -125,13 +137,13 @@ fn innermost(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
     found
 }
 
-/// The first block, and one block of each part of the code that is not reached from others.
+/// Returns the first block, and one block of each part of the code that is not reachable from the others. See [`Paths::roots`].
 fn roots(code: &Code<'_>, before: &[Vec<u32>]) -> Vec<usize> {
     let mut reached = vec![false; code.blocks.len()];
     let mut roots = Vec::new();
     let mut todo = Vec::new();
     let without_before = (0..code.blocks.len()).filter(|&block| block == 0 || before[block].is_empty());
-    // Those nothing leads to first; what is then left goes round in itself.
+    // Blocks without predecessors first. A block that is then still not reached is in a cycle without an entry.
     for root in without_before.chain(0..code.blocks.len()) {
         if reached[root] {
             continue;
@@ -150,20 +162,25 @@ fn roots(code: &Code<'_>, before: &[Vec<u32>]) -> Vec<usize> {
     roots
 }
 
-/// Blocks still to be walked, in sweeps from front to back.
+/// The worklist of a forward data-flow analysis. Blocks are taken in sweeps from front to back, so that most predecessors of a block are
+/// done before the block; adding a block that is already in the list has no effect.
 #[derive(Debug)]
 pub struct Todo {
+    /// By block: whether it is in the list.
     waiting: Vec<bool>,
+    /// The next block of the current sweep.
     at: usize,
-    /// The first one behind which the sweep has gone already.
+    /// The first block in the list that the current sweep has passed, where the next sweep starts; `usize::MAX` if there is none.
     again: usize,
 }
 
 impl Todo {
+    /// Returns an empty list for a number of blocks.
     pub fn new(blocks: usize) -> Todo {
         Todo { waiting: vec![false; blocks], at: 0, again: usize::MAX }
     }
 
+    /// Adds a block.
     pub fn push(&mut self, block: usize) {
         self.waiting[block] = true;
         if block < self.at {
@@ -171,6 +188,7 @@ impl Todo {
         }
     }
 
+    /// Removes the next block in the list after the last one taken, or the first one in the list if there is none. `None` if it is empty.
     pub fn pop(&mut self) -> Option<usize> {
         loop {
             while self.at < self.waiting.len() {

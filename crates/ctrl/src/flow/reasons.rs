@@ -1,4 +1,4 @@
-//! Why control words are what they are.
+//! Describes the reasons for stalls and waits in words, for `oriole disasm --why`.
 
 use oriole_isa::{File, Instruction};
 
@@ -9,14 +9,14 @@ use super::waits::{Cause, KindOf, Part, Wait};
 /// The reasons of a function's stalls and waits.
 #[derive(Clone, Debug, Default)]
 pub struct Reasons {
-    /// All waits, by those who are waited for.
+    /// All waits, sorted by the instruction that is waited for.
     pub waits: Vec<Wait>,
-    /// For each instruction why it stalls.
+    /// For each instruction the reason for its stall.
     pub stalls: Vec<StallCause>,
 }
 
 impl Reasons {
-    /// For each instruction the waits that it keeps.
+    /// Returns for each instruction the waits that it makes before it issues. `instructions` is the number of instructions.
     pub fn waits_by_second(&self, instructions: usize) -> Vec<Vec<Wait>> {
         let mut sorted = vec![Vec::new(); instructions];
         for wait in &self.waits {
@@ -26,7 +26,7 @@ impl Reasons {
     }
 }
 
-/// The name of a register.
+/// Returns the name of a register in SASS syntax, such as `UR4`.
 pub fn register_name(register: Register) -> String {
     let letters = match file_of(register) {
         File::Predicate => "P",
@@ -37,7 +37,7 @@ pub fn register_name(register: Register) -> String {
     format!("{letters}{}", number_in_file(register))
 }
 
-/// What the second does with a register that the first wrote or reads.
+/// Returns the verb for the second instruction's use of the register: it reads, is guarded by, or overwrites it.
 fn verb(kind: KindOf, register: Register, second: &Instruction) -> &'static str {
     let guard = second.guard;
     let guard_file = if guard.uniform { File::UniformPredicate } else { File::Predicate };
@@ -50,7 +50,7 @@ fn verb(kind: KindOf, register: Register, second: &Instruction) -> &'static str 
     }
 }
 
-/// Why an instruction waits, where `first` names the one it waits for.
+/// Describes why instruction `second` waits; `first` is the name of the instruction it waits for.
 pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     let what = if wait.part == Part::Results { "the result of" } else { "the sources of" };
     match wait.cause {
@@ -62,7 +62,8 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     }
 }
 
-/// Why an instruction stalls, where `first` names the one that needs the time and `next` is the one behind the stall.
+/// Describes why an instruction stalls; `first` is the name of the instruction whose latency has to pass, and `next` the instruction after
+/// the stall.
 pub fn describe_stall(cause: StallCause, next: Option<&Instruction>, first: &str) -> String {
     match cause {
         StallCause::Own => "always".to_owned(),
@@ -77,7 +78,7 @@ pub fn describe_stall(cause: StallCause, next: Option<&Instruction>, first: &str
     }
 }
 
-/// The instruction that a stall is for, if it is another one.
+/// Returns the instruction whose latency a stall covers; `None` for the minimum stall of an opcode.
 pub fn stall_first(cause: StallCause) -> Option<usize> {
     match cause {
         StallCause::Own => None,

@@ -1,17 +1,29 @@
-//! The reuse caches: a register that the next instruction reads again through the same slot need not come from its bank twice.
+//! Sets the `.reuse` flags: a source register that a later instruction reads through the same operand slot stays in the reuse cache, which
+//! saves a read of its register bank. (Jia et al. 2018, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", describe
+//! the cache.)
 //!
-//! A cache keeps the value of the moment. Whoever uses the slot next with the same register gets that value, however long ago it was and
-//! whether or not the register has been written since. So a slot is marked only where the next instruction that uses it is in sight:
+//! The cache is not coherent: the next instruction that reads the same register through the slot gets the value kept there, even if the
+//! register has been written since. So a flag is set only if the next user of the cache entry is known, and
 //!
-//! - both read through the same cache (`reuse_caches` in `control.tbl`), and stand in one block;
-//! - it reads the same registers through the same slot, and nothing from the first one on writes them;
-//! - the first one has no guard, so the value really goes through.
+//! - both instructions read through the same cache (`reuse_caches` in `control.tbl`) and are in the same straight-line code;
+//! - the second one reads the same registers through the same slot, and neither the first one nor an instruction in between writes them;
+//! - the first one has no guard: with a false guard it would keep nothing.
 //!
-//! A slot has an entry for each bank of registers, so that an even and an odd register can be kept in it side by side; a pair of registers
-//! takes both. Whatever the second one does, even if its guard does not hold, it uses the slot, and nothing is kept behind it unless it is
-//! marked itself. Between the two the warp must not give way, or another one pushes the value out: yields end all hope, but do no harm.
-//! Threads of a warp that has fallen apart share the caches: nothing is kept past branches and places where threads wait for each other, or others
-//! that come there with another value in the same register would read it (found by random programs in the simulator).
+//! A slot has one entry for each register bank, so an even and an odd register can be kept at the same time; a pair of registers takes both
+//! entries. An instruction uses the entries of its slots even if its guard is false, and keeps nothing there unless it is marked itself.
+//!
+//! Values are lost when another warp issues, so no flag is set across a yield; a flag there would be useless but harmless. Diverged threads
+//! of a warp share the caches. So no flag is set across branches and synchronization of threads either: other threads of the warp might
+//! read the value of these threads. (This hazard was found by running random programs in the simulator.)
+//!
+//! Example:
+//!
+//! ```text
+//! FFMA R0, R4.reuse, R5, R6      R4 goes through slot 0, bank 0
+//! FFMA R1, R4, R7, R8            slot 0 again: R4 comes from the cache
+//! ```
+//!
+//! Cost: linear in the length of the code.
 
 use oriole_hardware::ControlRules;
 use oriole_isa::{Control, File, Opcode, Pipe};
@@ -20,31 +32,35 @@ use super::Code;
 use super::paths::Paths;
 use super::touch::{Cached, Register, Touches, file_of};
 
-/// Slots of a cache.
+/// Number of operand slots of a cache.
 const SLOTS: usize = 4;
 
-/// One that sent registers through a slot; they are as they were then.
+/// A read of consecutive registers through a slot. The registers have not been written since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Use {
+    /// The instruction.
     by: usize,
     first: Register,
     count: u16,
 }
 
-/// The last use of every entry, none once it is of no more use: by cache, slot and bank.
+/// The last use of every cache entry.
 struct Entries<'r> {
     rules: &'r ControlRules,
+    /// By cache, slot and bank; `None` if the entry can serve no later instruction.
     last: Vec<Option<Use>>,
 }
 
 impl Entries<'_> {
+    /// Returns the entry for a register.
     fn at(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<Use> {
         let banks = self.rules.facts.register_banks as usize;
         let place = (usize::from(cache) * SLOTS + usize::from(slot)) * banks;
         &mut self.last[place + usize::from(self.rules.register_bank(register))]
     }
 
-    /// Sends registers through a slot; the last use of all their entries, if it was of the same registers.
+    /// Records a read of registers through a slot, which later instructions can reuse if `is_kept`. Returns the previous use of the
+    /// entries, if that was of the same registers in all of them.
     fn replace(&mut self, cache: u8, slot: u8, new: Use, is_kept: bool) -> Option<Use> {
         let mut found = Some(None);
         for register in new.first..new.first + new.count {
@@ -55,6 +71,7 @@ impl Entries<'_> {
         found.flatten()
     }
 
+    /// Removes the uses of a register, because it is written.
     fn forget(&mut self, register: Register) {
         for one in &mut self.last {
             *one = one.filter(|one| !(one.first..one.first + one.count).contains(&register));
@@ -62,7 +79,7 @@ impl Entries<'_> {
     }
 }
 
-/// Marks the slots whose registers the next instructions read again; yields are decided.
+/// Sets the reuse flags of all control words. Yields must be final.
 pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
     let mut entries = Entries { rules, last: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
@@ -85,11 +102,13 @@ pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &Control
     }
 }
 
-/// Whether the warp may go on with others of its threads behind an instruction. Those would find in the cache what these have left there.
+/// Returns whether other threads of the warp may be active after an instruction. They would read values that these threads left in the
+/// cache.
 fn may_change_threads(opcode: Opcode) -> bool {
     opcode.properties().pipe == Pipe::Branch && !matches!(opcode, Opcode::BSSY | Opcode::NOP)
 }
 
+/// Records the reads of an instruction through its slots, and sets the flag of the earlier instruction where a read can be reused.
 fn use_slots(touched: &Touches, number: usize, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
     for &Cached { slot, first, count } in &touched.cached {
         let new = Use { by: number, first, count };

@@ -1,19 +1,41 @@
-//! Stalls: cycles for everything that has a fixed latency, counted along every path.
+//! Computes stall cycles so that every fixed latency has passed on every path.
 //!
-//! What lies between two instructions is the sum of the stalls on the way. Where that is too little, the stall right in front of the
-//! second grows; at the start of a block it is the last of those blocks before it on whose paths something is missing. Stalls only grow,
-//! so going round until nothing changes ends.
+//! **Input:** the code in its final order, its register accesses, the latencies of the hardware model, and control words with scoreboards.
+//! **Output:** the stall of each control word, and the places where no stall is long enough ([`Shortfall`]).
 //!
-//! Two places are better than the one right in front. A stall before a wait for a scoreboard passes while the warp would wait anyway, if
-//! what is waited for usually takes that long. And
-//! what a loop finds from outside when it is entered is settled before the loop, where it costs time once.
+//! The stall of an instruction is the number of cycles until the next one issues, so the distance of two instructions is the sum of the
+//! stalls from the first to the one before the second. Where this is less than the latency, the stall directly before the second
+//! instruction grows. At the start of a block, the last stall of each predecessor on whose path cycles are missing grows. Blocks are
+//! walked until nothing changes. Stalls only grow and are bounded by 15 cycles, so this ends.
 //!
-//! For each register and port only the last access is remembered, and only until no second instruction needs to heed it, so the time is
-//! proportional to the length of the code.
+//! Two places are cheaper than the one directly before:
 //!
-//! Besides registers, four things take time: a unit is busy for a while with each instruction, and the hardware would hold the next one back,
-//! after which all stalls that were counted without that are too long; a wait sees a scoreboard only a moment after it was set; behind a barrier of the block
-//! everything but arithmetic keeps away for a while; and some instructions want a stall whatever comes behind them.
+//! - before an earlier instruction that waits for a scoreboard, if that usually waits at least as long: the cycles pass while the warp
+//!   would wait anyway;
+//! - before a loop, for latencies that start outside of the loop: there they cost time once, and not in every iteration.
+//!
+//! Example; the comparison result may guard an instruction 13 cycles later:
+//!
+//! ```text
+//! 0  LDG R0, [R2]              stall 1, sets SB0
+//! 1  ISETP P0, PT, R4, R5      stall 11    the missing cycles are added here ...
+//! 2  IADD3 R6, R0, R5          stall 2     ... and not here: this one waits for SB0 anyway, usually far longer
+//! 3  @P0 IADD3 R7, R5, R5      issues at least 13 cycles after 1
+//! ```
+//!
+//! Besides registers, four things take time:
+//!
+//! - A unit is busy for some cycles with each instruction. The hardware would delay the next one by itself; but then later stalls, which
+//!   were computed without that delay, would be longer than necessary.
+//! - An instruction that waits for a scoreboard sees it only some cycles after it was set.
+//! - After a barrier of the thread block, only arithmetic that overwrites no general register may issue for some cycles.
+//! - Some opcodes need a minimum stall, regardless of the next instruction.
+//!
+//! Departure from the published description of ptxas: fixed latencies of any length are covered by stalls, of several instructions if need
+//! be, and not only those up to 15 cycles.
+//!
+//! Cost: for each register and port only the last access is remembered, and only until no instruction can be affected by it, so one walk
+//! is linear in the length of the code.
 
 use std::iter::repeat_with;
 
@@ -26,27 +48,29 @@ use super::paths::{Paths, Todo};
 use super::touch::{Drain, REGISTERS, Register, Touches, file_of, need};
 use super::waits::KindOf;
 
-/// Why an instruction stalls as long as it does.
+/// The reason for the length of an instruction's stall. `first` is the number of the instruction whose latency has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallCause {
-    /// It always does.
+    /// The minimum stall of the opcode.
     Own,
-    /// The next one touches a register of a first instruction that needs so many cycles.
+    /// A dependence on a register: `cycles` have to pass between the first instruction and the one after the stall.
     Register { first: u32, kind: KindOf, register: Register, cycles: u8 },
-    /// The next one waits for a scoreboard that was just set.
+    /// The instruction after the stall waits for a scoreboard that the first one has just set.
     Scoreboard { first: u32, board: u8 },
-    /// A barrier of the block is not yet heeded.
+    /// The first instruction is a barrier of the thread block, which takes effect some cycles after its issue.
     Barrier { first: u32 },
-    /// The next one goes to the same unit, which is busy so long.
+    /// The first instruction keeps the unit of the one after the stall busy for `cycles`.
     Unit { first: u32, cycles: u8 },
-    /// The next one hands over to code that knows nothing of what is still to come.
+    /// The instruction after the stall transfers control to code that was compiled without knowledge of the first one's latency.
     Settle { first: u32 },
 }
 
-/// An instruction before which no stall is long enough: so many cycles are missing.
+/// A latency that the stalls cannot cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortfall {
+    /// The instruction that issues too early.
     pub before: usize,
+    /// Cycles that are missing before it.
     pub cycles: u32,
 }
 
@@ -56,31 +80,36 @@ struct Access {
     register: Register,
     port: Port,
     write: bool,
+    /// Whether the instruction has a guard; some latencies are longer then.
     guarded: bool,
-    /// When it was issued; in states between blocks, how many cycles ago.
+    /// Cycle of issue, counted from the start of the block. In a [`State`]: the age, cycles since the issue.
     at: i64,
+    /// The instruction.
     first: u32,
 }
 
 impl Access {
+    /// Returns whether the newer one of two accesses makes the older one irrelevant: both need the same distance to any later access.
     fn is_same_place(&self, other: &Access) -> bool {
         (self.register, self.port, self.write, self.guarded) == (other.register, other.port, other.write, other.guarded)
     }
 }
 
-/// A wait so many instructions ago is no place for a stall any more.
+/// Number of instructions to search backward for a wait to put a stall before.
 const NEAR: usize = 16;
-/// A moment that nobody remembers any more.
+/// An age in cycles after which no event has an effect.
 const LONG_AGO: i64 = 1 << 20;
-/// As many scoreboards as a wait mask has bits.
+/// Number of bits of a wait mask.
 const BOARDS: usize = 6;
 
-/// What was issued a short while ago, where a block ends. Times are ages.
+/// The recent events at the end of a block that may affect later blocks. All times are ages: cycles before the end of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
+    /// Accesses whose latency may not have passed, sorted by register.
     accesses: Vec<Access>,
-    /// For each scoreboard when it was set last, and by whom.
+    /// For each scoreboard: age of the last set, and the instruction that set it.
     set: [(i64, u32); BOARDS],
+    /// Age of the last barrier of the thread block, and the instruction.
     barrier: (i64, u32),
 }
 
@@ -89,6 +118,7 @@ impl State {
         State { accesses: Vec::new(), set: [(LONG_AGO, 0); BOARDS], barrier: (LONG_AGO, 0) }
     }
 
+    /// Adds the events of another path. Duplicate accesses are removed when the block is walked, where the youngest one wins.
     fn merge(&mut self, other: &State) {
         self.accesses.extend(&other.accesses);
         for (one, two) in self.set.iter_mut().zip(&other.set) {
@@ -97,7 +127,7 @@ impl State {
         self.barrier = self.barrier.min(other.barrier);
     }
 
-    /// More time has passed.
+    /// Makes all events `cycles` older, and removes events that can have no effect any more.
     fn age(&mut self, cycles: i64, model: &Model) {
         for access in &mut self.accesses {
             access.at += cycles;
@@ -109,7 +139,7 @@ impl State {
     }
 }
 
-/// After so many cycles nobody has to heed an access.
+/// Returns the number of cycles after which an access affects no later instruction.
 fn lasting(model: &Model, access: &Access) -> i64 {
     let file = file_of(access.register);
     let cycles = if access.write {
@@ -120,15 +150,16 @@ fn lasting(model: &Model, access: &Access) -> i64 {
     cycles.into()
 }
 
-/// What comes out.
+/// The result of [`settle`] besides the stalls.
 #[derive(Debug, Default)]
 pub struct Outcome {
+    /// Sorted by instruction, one for each at most.
     pub shortfalls: Vec<Shortfall>,
-    /// For each instruction why it stalls, if that was asked for.
+    /// For each instruction the reason for its stall; empty unless requested.
     pub causes: Vec<StallCause>,
 }
 
-/// Lengthens stalls until all fixed latencies are kept.
+/// Sets the stalls of all control words so that every fixed latency has passed on every path.
 pub fn settle(
     code: &Code<'_>,
     paths: &Paths,
@@ -138,6 +169,7 @@ pub fn settle(
     controls: &mut [Control],
     with_causes: bool,
 ) -> Outcome {
+    // Start from the minimum stalls; they only grow from here on.
     for (control, touched) in controls.iter_mut().zip(touches) {
         let wants = rules.wants(touched.opcode);
         control.stall = if wants.open_stall { 0 } else { wants.least_stall };
@@ -149,7 +181,7 @@ pub fn settle(
         model,
         rules,
         controls,
-        // `vec!` would clone an empty list for each, which takes ten times as long.
+        // `vec!` would clone an empty list for each register, which takes ten times as long.
         at: repeat_with(SmallVec::new).take(REGISTERS).collect(),
         used: Vec::new(),
         set: [(-LONG_AGO, 0); BOARDS],
@@ -165,11 +197,13 @@ pub fn settle(
         let mut entry = State::new();
         let enters_loop = |before: u32| paths.depth_of_block(before as usize) < paths.depth_of_block(block);
         if left[block].is_none() && paths.before[block].iter().any(|&before| enters_loop(before)) {
-            // What the loop wants by itself is settled inside.
+            // At the first visit to a loop, set the stalls that the loop needs by itself. Otherwise `settle_before_loop` would add cycles
+            // before the loop that its own stalls cover anyway.
             walker.walk(block, &entry);
         }
         for &before in &paths.before[block] {
             let before = before as usize;
+            // A predecessor that has not been walked yet, on a back edge, adds this block to the worklist again later.
             let Some(state) = &mut left[before] else { continue };
             let mut grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
             state.age(grown, model);
@@ -178,6 +212,7 @@ pub fn settle(
                 state.age(more, model);
                 grown += more;
             }
+            // A longer stall at the end of the predecessor makes its events older for its other successors too.
             if grown > 0 {
                 for &next in &code.blocks[before].successors {
                     if next != block {
@@ -193,6 +228,7 @@ pub fn settle(
             code.blocks[block].successors.iter().for_each(|&next| todo.push(next));
         }
     }
+    // Several walks may report the same instruction; the largest number of missing cycles counts.
     let mut outcome = walker.outcome;
     outcome.shortfalls.sort_unstable_by_key(|one| (one.before, std::cmp::Reverse(one.cycles)));
     outcome.shortfalls.dedup_by_key(|one| one.before);
@@ -205,21 +241,24 @@ struct Walker<'a> {
     model: &'a Model,
     rules: &'a ControlRules,
     controls: &'a mut [Control],
-    /// For each register who touched it lately.
+    /// By register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
     at: Vec<SmallVec<[Access; 4]>>,
+    /// Registers whose lists may have entries, to clear them before the next block.
     used: Vec<Register>,
+    /// For each scoreboard: time of the last set, and the instruction.
     set: [(i64, u32); BOARDS],
+    /// Time of the last barrier of the thread block, and the instruction.
     barrier: (i64, u32),
-    /// For each unit when it got its last instruction in this block, and which.
+    /// For each unit: time at which it got its last instruction in this block, and the instruction.
     busy: Vec<(i64, u32)>,
     outcome: Outcome,
 }
 
-/// Cycles that are missing before an instruction, and why.
+/// Number of cycles missing before an instruction, and the cause; 0 or negative if none are missing.
 type Missing = (i64, StallCause);
 
 impl Walker<'_> {
-    /// Goes through a block; what is outstanding at its end.
+    /// Walks a block from the given state and lengthens its stalls where cycles are missing. Returns the state at its end.
     fn walk(&mut self, block: usize, entry: &State) -> State {
         for register in self.used.drain(..) {
             self.at[usize::from(register)].clear();
@@ -233,6 +272,7 @@ impl Walker<'_> {
         let range = self.code.blocks[block].range.clone();
         let mut now: i64 = 0;
         for number in range.clone() {
+            // Cycles missing before the first instruction were added to the predecessors.
             if number > range.start {
                 now += self.make_room(range.start, number, now);
             }
@@ -242,6 +282,8 @@ impl Walker<'_> {
         self.leave(now)
     }
 
+    /// Returns the state at time `now`, the end of the block. Events without further effect get a uniform age, so that equal states
+    /// compare equal and the iteration ends.
     fn leave(&mut self, now: i64) -> State {
         let mut state = State::new();
         self.used.sort_unstable();
@@ -265,6 +307,7 @@ impl Walker<'_> {
         state
     }
 
+    /// Adds an access to the list of its register, in place of an older one by the same port.
     fn remember(&mut self, access: Access) {
         let list = &mut self.at[usize::from(access.register)];
         if list.is_empty() {
@@ -277,6 +320,7 @@ impl Walker<'_> {
         }
     }
 
+    /// Records the events of an instruction that issues at time `now`.
     fn launch(&mut self, number: usize, now: i64) {
         let touches = &self.touches[number];
         let first = number as u32;
@@ -299,14 +343,16 @@ impl Walker<'_> {
         }
     }
 
-    /// Lengthens stalls until an instruction may be issued; by how much.
+    /// Lengthens stalls until an instruction may issue. Returns the number of cycles added. `start` is the first instruction of the block,
+    /// `now` the time at which the instruction would issue.
     fn make_room(&mut self, start: usize, number: usize, now: i64) -> i64 {
         let (missing, cause) = self.missing(number, now, &|_| true);
         if missing <= 0 {
             return 0;
         }
         let Some(wait) = self.wait_before(start, number, now, missing) else { return self.lengthen(start, number, number, missing, cause) };
-        // What was issued behind the wait can only be settled there, and that may be enough.
+        // A stall before the wait does not help latencies that start at the wait or after it. Their cycles are added directly before the
+        // instruction, and may cover the other latencies as well. The rest is added before the wait.
         let (missing, cause) = self.missing(number, now, &|first| (wait..number).contains(&first));
         let added = if missing > 0 { self.lengthen(start, number, number, missing, cause) } else { 0 };
         let (missing, cause) = self.missing(number, now + added, &|_| true);
@@ -316,7 +362,8 @@ impl Walker<'_> {
         added + self.lengthen(start, wait, number, missing, cause)
     }
 
-    /// Cycles that are missing in front of an instruction, where those count that touched its registers and are asked for.
+    /// Returns the largest number of cycles missing before an instruction that would issue at `now`. Register dependences on instructions
+    /// for which `counts` is false are ignored.
     fn missing(&self, number: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
         let touches = &self.touches[number];
         let mut worst = (0, StallCause::Own);
@@ -334,12 +381,14 @@ impl Walker<'_> {
             }
         }
         self.missing_beside_registers(number, now, &self.set, self.barrier, &mut hold);
+        // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.pace(touches.class) {
             let (at, first) = self.busy[usize::from(pace.unit)];
             let cycles = self.rules.pace(self.touches[first as usize].class).map_or(0, |pace| pace.cycles);
             hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });
         }
         if touches.drain == Drain::Everything {
+            // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
             let after = cycles_of(self.controls[number]);
             for &register in &self.used {
                 for access in self.at[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
@@ -351,7 +400,7 @@ impl Walker<'_> {
         worst
     }
 
-    /// Cycles that are missing between an access and one that follows.
+    /// Returns the cycles missing between an earlier access and one at `now` through `port`. Two reads never depend on each other.
     fn missing_for(&self, access: &Access, port: Port, write: bool, now: i64) -> Missing {
         let kind = match (access.write, write) {
             (true, false) => Kind::Raw,
@@ -364,7 +413,7 @@ impl Walker<'_> {
         (i64::from(cycles) - (now - access.at), cause)
     }
 
-    /// The same for scoreboards and barriers.
+    /// Calls `hold` with the cycles missing before an instruction because of scoreboards just set and because of a barrier.
     fn missing_beside_registers(
         &self,
         number: usize,
@@ -380,25 +429,31 @@ impl Walker<'_> {
                 hold(seen - (now - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
-        // A register may hold what an instruction before the barrier is still to read.
+        // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
+        // read it yet.
         let overwrites = self.touches[number].writes.iter().any(|touch| file_of(touch.register) == File::General);
         if overwrites || !self.rules.may_follow_barrier(self.touches[number].class) {
             hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
         }
     }
 
-    /// Lengthens the stall in front of a place before an instruction, then those right in front of the instruction; by how much in all.
+    /// Adds `missing` stall cycles between the instruction that needs the time and instruction `number`. The stall directly before `place`
+    /// grows first; what exceeds the maximum stall is added directly before `number` and then further back. Returns the number of cycles
+    /// added; the rest is a shortfall.
     fn lengthen(&mut self, start: usize, place: usize, number: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
         let first = match cause {
             StallCause::Register { first, .. } | StallCause::Settle { first } => first as usize,
             _ => number - 1,
         };
+        // Stalls before the instruction that needs the time do not count for its latency. The other causes need few cycles; for them only
+        // the last stall grows.
         let start = start.max(first.min(number - 1));
         let best = Some(place - 1).filter(|&at| at >= start && place < number);
         for at in best.into_iter().chain((start..number).rev()) {
             let added = self.lengthen_one(at, left, cause);
             left -= added;
+            // The instructions after this stall have been recorded already, and now issue later.
             if added > 0 && at + 1 < number {
                 (at + 1..number).for_each(|moved| self.postpone(moved, added));
             }
@@ -410,7 +465,8 @@ impl Walker<'_> {
         missing - left
     }
 
-    /// The last before an instruction that usually waits so long for a scoreboard, if nothing is sent off in between that would come later.
+    /// Returns the last instruction before `number` that usually waits at least `cycles` for a scoreboard, within [`NEAR`] instructions.
+    /// `None` also if a variable-latency instruction is issued after it: a longer stall would delay that instruction.
     fn wait_before(&self, start: usize, number: usize, now: i64, cycles: i64) -> Option<usize> {
         let mut at = now;
         for second in (start.max(number.saturating_sub(NEAR)) + 1..number).rev() {
@@ -426,7 +482,7 @@ impl Walker<'_> {
         None
     }
 
-    /// How long an instruction that is issued at a time usually waits for what its block has sent off.
+    /// Returns the number of cycles that instruction `second`, issued at time `at`, usually waits for scoreboards that its block has set.
     fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
         let wait = self.controls[second].wait;
         let boards = (0..BOARDS).filter(|board| wait >> board & 1 == 1);
@@ -442,6 +498,7 @@ impl Walker<'_> {
         left.max().unwrap_or(0)
     }
 
+    /// Adds up to `missing` cycles to one stall, within the maximum. Returns the number of cycles added.
     fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause) -> i64 {
         if self.rules.wants(self.touches[at].opcode).open_stall {
             return 0;
@@ -456,12 +513,12 @@ impl Walker<'_> {
         added
     }
 
-    /// An instruction of this block turns out to issue later.
+    /// Moves the recorded events of an instruction of this block to a later time, because a stall before it has grown.
     fn postpone(&mut self, number: usize, cycles: i64) {
         let first = number as u32;
         let touches = &self.touches[number];
         let mut registers: SmallVec<[Register; 16]> = touches.reads.iter().chain(&touches.writes).map(|touch| touch.register).collect();
-        // One that is read and written has both accesses in one list.
+        // Each register once: the list of a register that is both read and written has both accesses, and each may only move once.
         registers.sort_unstable();
         registers.dedup();
         for register in registers {
@@ -474,7 +531,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Lengthens the last stall of a block as far as a loop that begins behind it wants, with the stalls that it has; by how much.
+    /// Lengthens the last stall of block `before` so that latencies from outside of the loop have passed when the loop header `block` needs
+    /// them, given the header's present stalls. Returns the number of cycles added. What does not fit is added inside the loop later.
     fn settle_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
         let lasting = state.accesses.iter().map(|access| lasting(self.model, access) - access.at).max().unwrap_or(0);
@@ -487,7 +545,7 @@ impl Walker<'_> {
             let touches = &self.touches[number];
             for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
                 for touch in list {
-                    // They are in the order of registers.
+                    // The accesses are sorted by register.
                     let from = state.accesses.partition_point(|access| access.register < touch.register);
                     for access in state.accesses[from..].iter().take_while(|access| access.register == touch.register) {
                         let (missing, cause) = self.missing_for(&Access { at: -access.at, ..*access }, touch.port, write, now);
@@ -503,7 +561,8 @@ impl Walker<'_> {
         if missing > 0 { self.lengthen_one(last, missing, cause) } else { 0 }
     }
 
-    /// Lengthens the last stall of a block as far as the first instruction of one behind it wants; by how much.
+    /// Lengthens the last stall of block `before` as far as the first instruction of a successor, `number`, needs it. Returns the number of
+    /// cycles added; the rest is a shortfall.
     fn lengthen_end(&mut self, before: usize, number: usize, state: &State) -> i64 {
         let touches = &self.touches[number];
         let mut worst = (0, StallCause::Own);
@@ -539,7 +598,7 @@ impl Walker<'_> {
     }
 }
 
-/// Cycles until the next instruction, at least. A stall of 0 takes two.
+/// Returns the minimum number of cycles until the next instruction issues. A stall of 0 takes two cycles (measured).
 fn cycles_of(control: Control) -> i64 {
     if control.stall == 0 { 2 } else { control.stall.into() }
 }

@@ -1,56 +1,60 @@
-//! What an instruction touches, in the terms of the hardware model.
+//! Collects the register accesses of an instruction and its properties for scoreboards, in the terms of the hardware model.
 
 use oriole_hardware::{Class, Classes, ControlRules, Kind, Model, Need, Port};
 use oriole_isa::{AccessPlace, File, Instruction, Opcode, Value, accesses};
 use smallvec::SmallVec;
 
-/// A register of a file that has latencies, as one number.
+/// A register of any file that has latencies: 256 times the index of the file, plus the number of the register in the file.
 pub type Register = u16;
 
-/// Registers of all four files.
+/// Number of registers of all four files.
 pub const REGISTERS: usize = 4 * 256;
 
 const FILES: [File; 4] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate];
 
-/// The file of a register.
+/// Returns the register file of a register.
 #[inline]
 pub fn file_of(register: Register) -> File {
     FILES[usize::from(register / 256)]
 }
 
-/// Its number in its file.
+/// Returns the number of a register in its file.
 pub fn number_in_file(register: Register) -> u16 {
     register % 256
 }
 
-/// One register, and the port by which it is read or written.
+/// An access to one register, and the port through which it is read or written.
 #[derive(Clone, Copy, Debug)]
 pub struct Touch {
     pub register: Register,
     pub port: Port,
 }
 
-/// Which of those in flight an instruction waits for, whatever they touch.
+/// The in-flight instructions that an instruction waits for regardless of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
+    /// None.
     Nothing,
-    /// All: it hands over to code that knows nothing of them.
+    /// All: the instruction transfers control to code that was compiled without knowledge of them.
     Everything,
-    /// Loads and atomic operations: what L1 holds is dropped behind them.
+    /// Loads and atomic operations: the instruction invalidates the L1 cache for an acquire, which has to come after them.
     Loads,
-    /// Groups of matrix products until no more than so many are left, by itself.
+    /// Asynchronous matrix products, until at most this number of groups is left. The instruction waits by itself, without a scoreboard.
     Groups(u32),
 }
 
-/// Scoreboards that the code names itself, in a `DEPBAR` further on.
+/// Whether an instruction's scoreboard is named by the code itself, in a later `DEPBAR`, and cannot be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
+    /// The scoreboards of the instruction can be chosen.
     No,
+    /// The scoreboard for its results is named.
     Write,
+    /// The scoreboard for its reads is named.
     Read,
 }
 
-/// General registers that an instruction reads through a slot of the reuse cache.
+/// Consecutive general registers that an instruction reads through a slot of the reuse cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached {
     pub slot: u8,
@@ -58,43 +62,48 @@ pub struct Cached {
     pub count: u16,
 }
 
-/// What an instruction does with registers and scoreboards.
+/// The register accesses and scoreboard properties of one instruction.
 #[derive(Clone, Debug)]
 pub struct Touches {
     pub class: Class,
     pub opcode: Opcode,
+    /// Registers that it reads, its guard included.
     pub reads: SmallVec<[Touch; 8]>,
+    /// Registers that it writes.
     pub writes: SmallVec<[Touch; 4]>,
-    /// What it reads through the reuse cache of its class, if that has one.
+    /// Registers that it reads through the reuse cache of its class; empty if the class has none.
     pub cached: SmallVec<[Cached; 3]>,
+    /// Whether it has a guard other than the true predicate.
     pub guarded: bool,
-    /// The predicate it depends on, and whether it must be false.
+    /// The guard predicate, and whether it is negated; `None` for an unguarded instruction.
     pub guard: Option<(Register, bool)>,
-    /// Results come at a time of their own, and a scoreboard can tell.
+    /// Results are written after a variable time; a write barrier signals when that is done.
     pub announces_results: bool,
-    /// Sources are read at a time of their own, and a scoreboard can tell.
+    /// Sources are read late; a read barrier signals when that is done.
     pub announces_reads: bool,
-    /// Whether its form may set a scoreboard for its results. `HGMMA` may not: `WARPGROUP.DEPBAR` waits for its results.
+    /// Whether its encoding form can set a scoreboard for its results. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for its results.
     pub may_set_for_results: bool,
-    /// Whether its form may set a scoreboard for its reads.
+    /// Whether its encoding form can set a scoreboard for its reads.
     pub may_set_for_reads: bool,
     pub drain: Drain,
-    /// Whether the next instruction has to wait for it, whatever it is.
+    /// Whether the next instruction has to wait for this one, regardless of registers.
     pub is_fence: bool,
-    /// Whether it reads memory, with or without a register for what it reads.
+    /// Whether it is a load or atomic operation that an acquire has to wait for, even without a destination register.
     pub is_load: bool,
-    /// Whether it closes a group of matrix products.
+    /// Whether it ends a group of asynchronous matrix products.
     pub ends_group: bool,
     pub pinned: Pinned,
+    /// The group of instructions that finish in the order of issue.
     pub order: Option<u8>,
+    /// The group of instructions that read their sources in the order of issue.
     pub queue: Option<u8>,
 }
 
-/// What an acquire may be about: it has to be done before L1 is emptied.
+/// Opcodes that an acquire may refer to: they have to be done before the L1 cache is invalidated.
 const LOADS: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
 impl Touches {
-    /// What an instruction touches.
+    /// Collects the accesses and properties of an instruction.
     pub fn new(instruction: &Instruction, model: &Model, rules: &ControlRules) -> Touches {
         let class = Class::of(instruction);
         let written = instruction.written();
@@ -151,7 +160,7 @@ impl Touches {
                     touches.writes.push(touch);
                 } else {
                     touches.reads.push(touch);
-                    // A guard is read at issue, so it is no late source.
+                    // The guard is read at issue, so it is not a late source and needs no read barrier.
                     has_sources |= access.place != AccessPlace::Guard;
                 }
             }
@@ -161,12 +170,14 @@ impl Touches {
         touches
     }
 
-    /// Whether two are never executed by the same thread, if nobody writes the predicate in between.
+    /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread
+    /// executes both.
     pub fn excludes(&self, other: &Touches) -> bool {
         matches!((self.guard, other.guard), (Some((one, negated)), Some((two, other))) if one == two && negated != other)
     }
 }
 
+/// Returns the in-flight instructions that an instruction waits for; `settles` if its opcode waits for all.
 fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     let count = || match instruction.operands.get(1).map(|operand| &operand.value) {
@@ -183,12 +194,14 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     }
 }
 
+/// Returns whether an instruction is an asynchronous matrix product that ends a group: it names `gsb0`.
 fn names_group(instruction: &Instruction) -> bool {
     let is_product = matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA);
     is_product && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
 }
 
-/// What must lie between two that touch a register.
+/// Returns the distance or scoreboard that is needed between two accesses to a register: `kind` is the dependence, `first` and `second` are
+/// the ports, and `guarded` says whether the first instruction has a guard.
 #[inline]
 pub fn need(model: &Model, kind: Kind, register: Register, first: Port, second: Port, guarded: bool) -> Need {
     let file = file_of(register);

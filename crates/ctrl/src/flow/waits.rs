@@ -1,17 +1,37 @@
-//! Who has to wait for whom.
+//! Computes which instruction has to wait for which in-flight instruction.
 //!
-//! Forward over all paths: an instruction of variable latency is in flight from its issue on; the first on a path that reads or
-//! overwrites its result waits for it, and from there on nobody on that path has to. The same holds for late reads and those who
-//! overwrite the sources. Where paths meet, what may be in flight is what is in flight on either.
+//! **Input:** the code in its final order with the register accesses of each instruction, and the hardware model. **Output:** a list of
+//! [`Wait`]s, from which [`super::boards`] assigns scoreboards.
 //!
-//! Units that work in order save waits. Who waits for one of them has waited for all that were issued before it to the same unit, so of
-//! several that one instruction needs, only the newest is waited for; and the newest reader of a register in a queue stands for the older
-//! ones. An instruction with a guard may not take place at all and vouches for nobody. The order of issue is known within a block: one of
-//! the block comes behind all that were carried into it, and among those nothing is known.
+//! A forward may-analysis over the control-flow graph, like reaching definitions: the state at a point is the set of instructions that may
+//! be in flight there. An instruction of variable latency is in flight from its issue on. The first instruction on a path that reads or
+//! overwrites its result waits for it, and after that it is no longer in flight on this path. The same holds for sources that are read
+//! late, and the first instruction that overwrites them. Where paths join, the state is the union. Blocks are walked until the states at
+//! their starts no longer grow, and then once more to record the waits.
 //!
-//! Every register has a short list of those in flight that touch it, and lists are cleaned when they are looked at, so the time is
-//! proportional to the length of the code. Blocks are walked until what is in flight at their starts no longer grows, and once more to
-//! note the waits.
+//! Example; the two `MUFU` go to a unit that finishes in order:
+//!
+//! ```text
+//! bb0:  0  LDG R8, [R2]
+//!       1  MUFU.RCP R0, R4
+//!       2  MUFU.RCP R1, R5
+//!       3  FADD R6, R0, R1      needs 1 and 2: waits for 2 only, which implies 1
+//!       4  @P0 BRA bb2          in flight here: 0
+//! bb1:  5  FADD R9, R8, R6      waits for 0
+//! bb2:  6  FADD R10, R8, R6     waits for 0 too: on the path from bb0 it is still in flight
+//! ```
+//!
+//! **Order saves waits.** Some units finish in the order of issue, and some queues read their sources in the order of issue. Waiting for
+//! one instruction of such a group implies that all older ones of the group are done. So of several needed instructions only the newest
+//! is waited for, and in the list of a register the newest entry replaces older ones of its group. An instruction with a guard may not be
+//! executed, so it implies nothing about others. The order of issue is known within a block only: instructions of the block are newer than
+//! those carried into it, and among the latter the order is unknown.
+//!
+//! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
+//! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.
+//!
+//! Cost: each register has a short list of in-flight accesses (at most `CROWD`), which is cleaned when it is visited, so one walk is
+//! linear in the length of the code. The number of walks depends on the nesting of loops. Long states are thinned out (`MANY`, `KEPT`).
 
 use std::iter::repeat_with;
 
@@ -22,29 +42,31 @@ use super::Code;
 use super::paths::{Paths, Todo};
 use super::touch::{Drain, REGISTERS, Register, Touch, Touches, need};
 
-/// What has to be waited for.
+/// The event of an in-flight instruction that another instruction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
+    /// Its results are written. This implies that its sources have been read.
     Results,
+    /// Its sources have been read.
     Reads,
 }
 
-/// Why somebody waits.
+/// The reason for a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// It touches a register of the first.
+    /// A dependence on a register of the first instruction.
     Register(KindOf, Register),
-    /// It hands over to code that knows nothing of what is in flight.
+    /// The second instruction transfers control to code that was compiled without knowledge of what is in flight, such as a callee.
     Settle,
-    /// The first is a fence.
+    /// The first instruction is a fence.
     Fence,
-    /// The cache is emptied behind a load.
+    /// The second instruction invalidates the L1 cache for an acquire, and the first is a load.
     Acquire,
-    /// Too many that touch one register are in flight.
+    /// Too many in-flight instructions access one register.
     Crowd,
 }
 
-/// [`Kind`] with an order.
+/// The kind of a dependence: [`Kind`], but ordered. Read-after-write, write-after-read, write-after-write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KindOf {
     Raw,
@@ -62,40 +84,45 @@ impl From<Kind> for KindOf {
     }
 }
 
-/// One instruction waits for a part of another.
+/// One instruction waits for a part of another. Instructions are given by their numbers in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
+    /// The instruction that is waited for. In a loop it may be `second` itself or come after it.
     pub first: u32,
     pub part: Part,
+    /// The instruction that waits before it issues.
     pub second: u32,
     pub cause: Cause,
 }
 
-/// Readers or writers of one register in flight; who comes when there are so many waits for the oldest.
+/// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
 const CROWD: usize = 16;
-/// So many may be in flight where a block begins, however many of them write the same register on different paths.
+/// Number of instructions in flight at the start of a block from which on the state is thinned out.
 const MANY: usize = 128;
-/// If there are more, only so many for each register, as two ways may bring; the first instruction of the block waits for the others.
+/// A thinned-out state keeps this many for each register, as many as two joining paths bring; the first instruction of the block waits for
+/// the others.
 const KEPT: usize = 2;
-/// Loads in flight that have no register for what they read.
+/// Maximum number of in-flight loads without a destination register. Beyond that, the next one waits for the oldest.
 const NAMELESS: usize = 8;
-/// Groups of classes that finish, or read, in order; more than the tables name.
+/// Upper bound on the number of in-order groups in the hardware tables.
 const GROUPS: usize = 32;
 
-/// Predicates of a thread.
+/// Number of predicates of a thread.
 const PREDICATES: usize = 8;
-/// Where they begin among the registers.
+/// The [`Register`] number of the first predicate.
 const FIRST_PREDICATE: usize = 256;
 
-/// In flight where a block begins or ends.
+/// An instruction that may be in flight at the start or end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Carried {
     number: u32,
+    /// Whether its results may be outstanding.
     results: bool,
+    /// Whether its sources may be still unread.
     reads: bool,
 }
 
-/// Finds all waits, sorted.
+/// Computes all waits, sorted by the instruction that is waited for; at most one for each part and pair of instructions.
 pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) -> Vec<Wait> {
     let mut entry: Vec<Option<Vec<Carried>>> = vec![None; code.blocks.len()];
     let mut todo = Todo::new(code.blocks.len());
@@ -121,6 +148,7 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
             }
         }
     }
+    // The states are final now. One more walk over each block records the waits that they require.
     walker.found = Some(Vec::new());
     for (block, state) in code.blocks.iter().zip(&entry) {
         walker.walk(state.as_deref().unwrap_or_default(), block.range.clone());
@@ -131,7 +159,8 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
     found
 }
 
-/// What is in flight on either path, by number; whether that is more than before. `spare` is room to work in.
+/// Adds the state `from` to `into`; both are sorted by instruction number. Returns whether `into` has grown. `spare` is a buffer that is
+/// kept between calls to avoid allocations.
 fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) -> bool {
     if into.as_slice() == from {
         return false;
@@ -162,20 +191,25 @@ fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) ->
     changed
 }
 
+/// An instruction that was put in flight during the walk over one block. It stays in the list after it is done.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     number: u32,
-    /// Place in the order of issue; 0 if that is not known.
+    /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
     rank: u32,
-    /// Registers in whose lists it stands.
+    /// Number of register lists that have an entry for a result of this flight.
     written: u16,
+    /// Number of register lists that have an entry for a source of this flight.
     read: u16,
+    /// Whether its results are outstanding.
     results: bool,
+    /// Whether its sources are still unread.
     reads: bool,
-    /// Whether waiting for it is waiting for those before it.
+    /// Whether waiting for it implies that older instructions of its group are done: it was issued in this block and has no guard.
     vouches: bool,
 }
 
+/// An access of a flight in the list of a register.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     flight: u32,
@@ -184,7 +218,7 @@ struct Entry {
 
 type List = SmallVec<[Entry; 4]>;
 
-/// Flights of one group in the order of issue; those in front of `head` are done.
+/// The flights of one in-order group in the order of issue; those before `head` are done.
 #[derive(Clone, Debug, Default)]
 struct Line {
     flights: Vec<u32>,
@@ -194,28 +228,37 @@ struct Line {
 struct Walker<'a> {
     touches: &'a [Touches],
     model: &'a Model,
-    /// The waits, if they are to be noted.
+    /// The waits found so far; `None` while states are computed and waits are not recorded.
     found: Option<Vec<Wait>>,
+    /// All flights of the block; others refer to them by index.
     flights: Vec<Flight>,
-    /// For each register whose result in it is outstanding, and who is still to read it.
+    /// By register: flights whose result in it is outstanding, and entries not cleaned up yet.
     writers: Vec<List>,
+    /// By register: flights that have not read it yet, and entries not cleaned up yet.
     readers: Vec<List>,
+    /// Registers whose lists may have entries, to clear them before the next block.
     used: Vec<Register>,
+    /// By group of instructions that finish in order.
     orders: Vec<Line>,
+    /// By group of instructions that read their sources in order.
     queues: Vec<Line>,
-    /// Those in flight, and some that are done.
+    /// Flights that are in flight, and some that are done.
     alive: Vec<u32>,
-    /// Loads without a register.
+    /// Loads without a destination register, oldest first. An acquire has to wait for them although no register shows them.
     nameless: Vec<u32>,
-    /// Ends of groups of matrix products.
+    /// Flights that end a group of asynchronous matrix products, oldest first.
     groups: Vec<u32>,
-    /// Those that the next instruction has to wait for.
+    /// Fences that the next instruction has to wait for.
     fences: Vec<u32>,
-    /// When predicates were written last, by rank.
+    /// By predicate: the rank at its last write.
     predicate_written: [u32; PREDICATES],
+    /// Rank of the next instruction.
     rank: u32,
+    /// Flights that the current instruction needs: rank, flight, part, cause.
     needed: Vec<(u32, u32, Part, Cause)>,
+    /// The state at the end of the last block walked.
     left: Vec<Carried>,
+    /// Whether the code has an acquire; without one, loads without a destination register are never waited for.
     has_acquires: bool,
 }
 
@@ -226,7 +269,7 @@ impl<'a> Walker<'a> {
             model,
             found: None,
             flights: Vec::new(),
-            // `vec!` would clone an empty list for each, which takes ten times as long.
+            // `vec!` would clone an empty list for each register, which takes ten times as long.
             writers: repeat_with(List::new).take(REGISTERS).collect(),
             readers: repeat_with(List::new).take(REGISTERS).collect(),
             used: Vec::new(),
@@ -244,6 +287,7 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Resets the state for the next block.
     fn clear(&mut self) {
         for register in self.used.drain(..) {
             self.writers[usize::from(register)].clear();
@@ -262,13 +306,14 @@ impl<'a> Walker<'a> {
         self.rank = 1;
     }
 
-    /// Goes through a block; what is in flight behind it.
+    /// Walks a block from the given state. Returns the instructions in flight at its end, sorted by number.
     fn walk(&mut self, state: &[Carried], range: std::ops::Range<usize>) -> &[Carried] {
         self.clear();
         for carried in state {
             self.launch(carried.number as usize, carried.results, carried.reads, false);
         }
-        // A guard of another block may have changed since; nobody here excludes it.
+        // All predicates count as written at the start of the block, because a predicate may have changed since an instruction that was
+        // carried in was issued. So opposite guards exclude each other within a block only.
         self.predicate_written.fill(self.rank);
         self.rank += 1;
         self.needed.clear();
@@ -282,6 +327,7 @@ impl<'a> Walker<'a> {
         &self.left
     }
 
+    /// Computes the state at the end of the block.
     fn leave(&mut self) {
         self.left.clear();
         for &id in &self.alive {
@@ -291,7 +337,7 @@ impl<'a> Walker<'a> {
             }
         }
         self.left.sort_unstable();
-        // One that went round a loop may be there twice.
+        // An instruction that was carried in around a loop and is issued again in the block is in the list twice.
         self.left.dedup_by(|later, earlier| {
             let same = later.number == earlier.number;
             if same {
@@ -302,8 +348,10 @@ impl<'a> Walker<'a> {
         });
     }
 
+    /// Processes one instruction: finds the flights it needs, waits for them, and puts the instruction in flight.
     fn issue(&mut self, number: usize) {
         let touches = &self.touches[number];
+        // A fence is complete only when it is done, so the instruction directly after it waits.
         for id in std::mem::take(&mut self.fences) {
             self.need(id, Part::Results, Cause::Fence);
             self.need(id, Part::Reads, Cause::Fence);
@@ -314,6 +362,7 @@ impl<'a> Walker<'a> {
                 self.clean_alive();
                 for at in 0..self.alive.len() {
                     let id = self.alive[at];
+                    // One wait is enough: finished results imply that the sources have been read.
                     let part = if self.flights[id as usize].results { Part::Results } else { Part::Reads };
                     self.need(id, part, Cause::Settle);
                 }
@@ -339,9 +388,11 @@ impl<'a> Walker<'a> {
             self.thin_out(touch.register);
         }
         self.wait_for_needed(number);
+        // The instruction itself waits for the matrix products, without a scoreboard.
         if let Drain::Groups(left) = touches.drain {
             self.groups_are_done(left);
         }
+        // No register list bounds the number of loads without a destination register, so they are counted here.
         let is_nameless = self.has_acquires && touches.is_load && touches.writes.is_empty();
         if is_nameless && self.nameless.len() >= NAMELESS {
             let oldest = self.nameless.remove(0);
@@ -353,6 +404,8 @@ impl<'a> Walker<'a> {
             self.launch(number, touches.announces_results || is_nameless, touches.announces_reads, true);
             self.nameless.extend(is_nameless.then_some(id));
         }
+        // After `launch`, which has increased the rank: an instruction that writes its own guard predicate counts as issued before the
+        // write.
         for touch in touches.writes.iter() {
             if let Some(written) =
                 usize::from(touch.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_written.get_mut(at))
@@ -363,7 +416,7 @@ impl<'a> Walker<'a> {
         self.rank += 1;
     }
 
-    /// Notes what the instruction at hand needs.
+    /// Records that the current instruction needs a part of a flight, if that part is outstanding.
     fn need(&mut self, id: u32, part: Part, cause: Cause) {
         let flight = &self.flights[id as usize];
         if if part == Part::Results { flight.results } else { flight.reads } {
@@ -371,7 +424,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Waits for what is needed, the newest first: it may stand for others.
+    /// Waits for the needed flights, newest first: a wait for one may imply that older ones are done, and `wait` then skips them.
     fn wait_for_needed(&mut self, number: usize) {
         if self.needed.is_empty() {
             return;
@@ -386,6 +439,8 @@ impl<'a> Walker<'a> {
         self.needed = needed;
     }
 
+    /// Records a wait of instruction `second` for a part of a flight, unless that part is done. Marks everything as done that the wait
+    /// implies.
     fn wait(&mut self, id: u32, part: Part, second: usize, cause: Cause) {
         let flight = self.flights[id as usize];
         let is_open = if part == Part::Results { flight.results } else { flight.reads };
@@ -397,10 +452,12 @@ impl<'a> Walker<'a> {
         }
         self.close(id, part);
         let touches = &self.touches[flight.number as usize];
+        // A guarded instruction may not have been executed, and the position of one carried into the block is unknown.
         if !flight.vouches {
             return;
         }
-        // What has no results, or no sources, tells nothing about those of others.
+        // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
+        // the results of others; likewise for sources. Reads are implied by either part.
         if let Some(order) = touches.order.filter(|_| part == Part::Results && !touches.writes.is_empty()) {
             self.close_line(order, Part::Results, flight.rank);
         }
@@ -409,6 +466,7 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Marks a part of a flight as done. Finished results imply that the sources have been read.
     fn close(&mut self, id: u32, part: Part) {
         let flight = &mut self.flights[id as usize];
         flight.reads = false;
@@ -417,7 +475,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// All of a group that were issued before a rank are done.
+    /// Marks a part of all flights of a group that were issued before `rank` as done. Each flight is passed once, so this is amortized
+    /// constant time.
     fn close_line(&mut self, group: u8, part: Part, rank: u32) {
         let group = usize::from(group);
         loop {
@@ -431,11 +490,13 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// All groups of matrix products but the last ones are done.
+    /// Marks the results of all groups of matrix products but the newest `left` as done.
     fn groups_are_done(&mut self, left: u32) {
         self.clean_alive();
         let Some(&last) = self.groups.iter().rev().nth(left as usize) else { return };
         let (order, rank) = (self.touches[self.flights[last as usize].number as usize].order, self.flights[last as usize].rank);
+        // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
+        // the order does not matter.
         if left > 0 && rank == 0 {
             return;
         }
@@ -449,12 +510,13 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Removes flights that are done from `alive`.
     fn clean_alive(&mut self) {
         let flights = &self.flights;
         self.alive.retain(|&id| flights[id as usize].results || flights[id as usize].reads);
     }
 
-    /// Puts an instruction in flight.
+    /// Puts an instruction in flight; `ordered` if it is issued in this block, and not carried into it.
     fn launch(&mut self, number: usize, results: bool, reads: bool, ordered: bool) {
         let touches = &self.touches[number];
         let id = self.flights.len() as u32;
@@ -487,10 +549,14 @@ impl<'a> Walker<'a> {
         self.rank += 1;
     }
 
-    /// Puts a flight into the list of a register, where it may stand for older ones.
+    /// Adds a flight to the list of a register. Removes entries of older flights in the same in-order group: an instruction that needs one
+    /// of them also needs the new flight, and waiting for the new flight implies the old one.
+    ///
+    /// A flight that loses its last entry this way can be needed by no register access any more, so it is marked as done.
     fn enter(&mut self, id: u32, touch: Touch, part: Part, vouches: bool) {
         let at = usize::from(touch.register);
         let is_results = part == Part::Results;
+        // Carried into the block: its position among the others is unknown, so it replaces nothing.
         if self.flights[id as usize].rank == 0 {
             let flight = &mut self.flights[id as usize];
             *(if is_results { &mut flight.written } else { &mut flight.read }) += 1;
@@ -516,7 +582,8 @@ impl<'a> Walker<'a> {
                 return false;
             }
             let other = &self.touches[flight.number as usize];
-            // One that may not take place stands for those that do so if and only if it does.
+            // A guarded flight may replace one with the same guard if the predicate has not been written since: both are executed, or
+            // neither is.
             let stands_for = vouches || other.guard == touches.guard && written.is_some_and(|written| written < flight.rank);
             if own.is_none() || group(other) != own || !stands_for {
                 return true;
@@ -539,14 +606,14 @@ impl<'a> Walker<'a> {
         self.used.push(touch.register);
     }
 
-    /// Whether the predicate that guards a flight has the value that it had then.
+    /// Returns whether the guard predicate of a flight has not been written since the flight was issued.
     fn guard_still_holds(&self, flight: &Flight) -> bool {
         let guard = self.touches[flight.number as usize].guard;
         let written = guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE));
         written.is_some_and(|&written| written < flight.rank)
     }
 
-    /// If too many read a register late, the oldest is waited for.
+    /// Makes the current instruction wait for the oldest late reader of a register if there are [`CROWD`] of them.
     fn thin_out(&mut self, register: Register) {
         if self.readers[usize::from(register)].len() < CROWD {
             return;
@@ -559,8 +626,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Where paths that skip each other's loads meet again and again, more and more is in flight on some path. Whoever comes first waits for
-    /// the oldest, so that there is an end to it.
+    /// Makes the first instruction of the block wait for all but [`KEPT`] accesses of each register. Without this, a long chain of blocks
+    /// that may be skipped would carry every load of the function, since each is in flight on some path, and the cost would be quadratic.
     fn thin_out_carried(&mut self) {
         for &register in &self.used {
             for (lists, part) in [(&self.writers, Part::Results), (&self.readers, Part::Reads)] {
@@ -571,7 +638,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Holds an access against those in flight that touch its register.
+    /// Compares one register access of the current instruction with the flights that access the register, and records those it needs.
     fn meet(&mut self, number: usize, touch: Touch, kind: Kind) {
         let at = usize::from(touch.register);
         let is_war = kind == Kind::War;
@@ -589,6 +656,8 @@ impl<'a> Walker<'a> {
         for (place, entry) in list.iter().enumerate() {
             let flight = self.flights[entry.flight as usize];
             let before = &self.touches[flight.number as usize];
+            // Within a group that finishes in order, results are written in order, and one that overwrites another comes later anyway.
+            // Within a group that reads in order, the older sources are read before the newer instruction even starts.
             let in_order = match kind {
                 Kind::Waw => before.order.is_some() && before.order == after.order,
                 Kind::War => before.queue.is_some() && before.queue == after.queue,
@@ -599,6 +668,7 @@ impl<'a> Walker<'a> {
                 self.needed.push((flight.rank, entry.flight, part, Cause::Crowd));
                 continue;
             }
+            // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
             let excluded = || before.excludes(after) && self.guard_still_holds(&flight);
             if in_order || !need(self.model, kind, touch.register, entry.touch.port, touch.port, before.guarded).scoreboard || excluded() {
                 continue;

@@ -1,9 +1,15 @@
-//! Yields: where the scheduler may turn to other warps.
+//! Sets the yield flags: where the scheduler may switch to another warp.
 //!
-//! What ptxas writes is regular. An instruction of fixed latency yields from a stall of three cycles on; while a stall is shorter, the
-//! warp goes on before another could do much. But who has not yielded for ten cycles does so at the next stall of two, and keeps nothing in
-//! the reuse cache then. What goes to a queue, and branches, stay, whatever their stall: the next instruction is likely to find the unit
-//! ready. A stall that is only kept with yield has it, and so has a branch to itself.
+//! The rules reproduce the output of ptxas; the thresholds are in `control.tbl`.
+//!
+//! - An instruction of fixed latency yields if its stall is at least 3 cycles. During a shorter stall another warp could do little.
+//! - If the warp has not yielded for 10 cycles, a stall of 2 cycles yields too.
+//! - Instructions that are queued (variable latency, `BAR`), branches and other opcodes with a minimum stall do not yield at these
+//!   thresholds.
+//! - A stall of 12 cycles or more yields always: without the flag it lasts only a cycle or two (measured).
+//! - A branch to itself yields, so that other warps can make progress.
+//!
+//! The published description of ptxas has a threshold of 4 and yields at branches; its output shows neither.
 
 use oriole_hardware::ControlRules;
 use oriole_isa::{Control, Opcode};
@@ -12,9 +18,10 @@ use super::Code;
 use super::paths::Paths;
 use super::touch::Touches;
 
-/// Sets the yields of all control words; the stalls are final.
+/// Sets the yield flags of all control words (`stay` is their inverse). Stalls must be final.
 pub fn decide(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
     let facts = &rules.facts;
+    // Cycles since the last yield, or since the start of the straight-line code.
     let mut without = 0;
     for (number, block) in code.blocks.iter().enumerate() {
         if !paths.goes_on(code, number) {
@@ -30,7 +37,7 @@ pub fn decide(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &Contr
             control.stay = !(gives_way || stall >= facts.yield_needed || wants.open_stall);
             without = if control.stay { without + stall } else { 0 };
         }
-        // Who goes round for ever, for instance until another warp ends the program, must not keep that one from running.
+        // An endless loop of one instruction, for instance until another warp ends the program, must let the other warp run.
         if block.range.len() == 1 && block.successors.contains(&number) {
             controls[block.range.start].stay = false;
         }

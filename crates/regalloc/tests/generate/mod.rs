@@ -1,8 +1,11 @@
-//! Random functions in SSA form: branches, loops, jump tables, tuples, packs, copies, guards with ties, calls, every register file.
+//! Generates random functions in SSA form, with branches, loops, jump tables, tuples, packs, copies, guarded instructions with tied
+//! operands, calls, and values of every register file.
+//!
+//! Only data flow matters to the allocator, so the opcodes and the numbers of operands are not meaningful.
 
 use oriole_ir::{Block, Class, File, Function, FunctionKind, Guard, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
 
-/// Numbers that look random.
+/// A pseudo-random number generator (SplitMix64); the field is its state.
 pub struct Random(pub u64);
 
 impl Random {
@@ -14,33 +17,33 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// Below a bound.
+    /// Returns a number below `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// With a chance in percent.
+    /// Returns true with a probability of `percent` in a hundred.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 }
 
-/// What functions are made.
+/// Parameters of a generated function.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// How many regions (straight pieces, branches, loops).
+    /// Number of regions at the top level: straight code, branches, jump tables or loops.
     pub regions: usize,
-    /// Instructions in a straight piece.
+    /// Maximum number of instructions in a piece of straight code.
     pub piece: usize,
-    /// How many of the newest values an operand may be; more mean more pressure.
+    /// Operands are chosen from this many of the newest values. A larger number means higher register pressure.
     pub reach: usize,
-    /// Whether there are calls.
+    /// Whether the function has calls.
     pub calls: bool,
-    /// Whether there are tuples of more than four registers.
+    /// Whether the function has tuples of 3 and of 16 registers.
     pub wide: bool,
 }
 
-/// Makes a function.
+/// Generates a function. The same seed and shape give the same function.
 pub fn function(seed: u64, shape: Shape) -> Function {
     let mut function = Function::new("random", FunctionKind::Kernel);
     function.is_ssa = true;
@@ -55,11 +58,13 @@ pub fn function(seed: u64, shape: Shape) -> Function {
 
 struct Maker {
     function: Function,
+    /// The block that instructions are appended to.
     block: Block,
     random: Random,
-    /// Values that may be used here.
+    /// Values whose definitions dominate the current position, oldest first.
     pool: Vec<Value>,
     shape: Shape,
+    /// Nesting depth of the current region.
     depth: usize,
 }
 
@@ -79,7 +84,7 @@ impl Maker {
         self.function.whole(value).into()
     }
 
-    /// The part of the pool that operands are taken from.
+    /// Returns the values that operands are chosen from.
     fn newest(&self) -> Vec<Value> {
         self.pool[self.pool.len().saturating_sub(self.shape.reach)..].to_vec()
     }
@@ -102,14 +107,14 @@ impl Maker {
         }
     }
 
-    /// A value of a class from the newest ones.
+    /// Returns one of the newest values that has a class; `None` if there is none.
     fn pick(&mut self, class: Class) -> Option<Value> {
         let fitting: Vec<Value> =
             self.pool.iter().rev().take(self.shape.reach).copied().filter(|&value| self.function.values[value] == class).collect();
         (!fitting.is_empty()).then(|| fitting[self.random.below(fitting.len())])
     }
 
-    /// A source of a class: a value, a part of a wider one, or a number.
+    /// Returns a source of a class: a value, a part of a wider value, or a constant.
     fn source(&mut self, class: Class) -> Operand {
         if class == Class::R && self.random.chance(25) {
             for wide in [Class::R2, Class::R4] {
@@ -318,7 +323,8 @@ impl Maker {
         self.machine(Opcode::BRA, guard, &[to.into()], 0);
     }
 
-    /// Phis that merge what the ends of several blocks have.
+    /// Appends phis that merge values of several predecessors, given as (block, values there). `outer` has the values that dominate the
+    /// join.
     fn merge(&mut self, ends: &[(Block, Vec<Value>)], outer: &[Value]) {
         let mut results = Vec::new();
         for _ in 0..self.random.below(7) {
@@ -338,6 +344,7 @@ impl Maker {
         results.into_iter().for_each(|result| self.keep(result));
     }
 
+    /// Appends a conditional with or without an else branch.
     fn branch(&mut self) {
         let outer = self.newest();
         let (then, join) = (self.function.new_block(), self.function.new_block());
@@ -373,6 +380,7 @@ impl Maker {
         self.merge(&ends, &outer);
     }
 
+    /// Appends a jump table.
     fn table(&mut self) {
         let outer = self.newest();
         let join = self.function.new_block();
@@ -399,6 +407,7 @@ impl Maker {
         self.merge(&ends, &outer);
     }
 
+    /// Appends a loop that is tested at the top or at the bottom. Without a predicate for the test, its body is executed once.
     fn cycle(&mut self) {
         let (header, after) = (self.function.new_block(), self.function.new_block());
         let before = self.block;
@@ -417,7 +426,7 @@ impl Maker {
         if self.random.chance(30)
             && let Some(guard) = self.guard()
         {
-            // The test stands at the top.
+            // A loop that is tested at the top.
             let body = self.function.new_block();
             self.jump(Some(guard), after);
             self.jump(None, body);
@@ -448,10 +457,11 @@ impl Maker {
         self.start(after);
     }
 
+    /// Adds the sources for the back edge to the phis of a loop.
     fn finish_cycle(&mut self, phis: &[(Class, Vec<Operand>)], places: &[Inst]) {
         for (number, &inst) in places.iter().enumerate() {
             let (class, mut operands) = phis[number].clone();
-            // Now and then phis change places.
+            // Sometimes the source is another phi of the loop, so that phis exchange values.
             let exchanged = phis.iter().filter(|(other, _)| *other == class).nth(self.random.below(3)).map(|(_, operands)| operands[0]);
             let source = match exchanged {
                 Some(result) if self.random.chance(30) => result,
