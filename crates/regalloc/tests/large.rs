@@ -1,4 +1,4 @@
-//! Allocates functions of about 200,000 instructions within a time limit that only a roughly linear allocator meets. Prints the times.
+//! Allocates functions of about 50,000 instructions within a time limit that only a roughly linear allocator meets. Prints the times.
 
 mod generate;
 
@@ -19,27 +19,27 @@ fn measure(name: &str, shape: Shape, limit: u32) {
         "{name}: {insts} instructions in {blocks} blocks, {} registers, {} bytes reloaded: {took:?}",
         allocation.registers_used, allocation.spill_load_bytes
     );
-    assert!(insts > 150_000, "the function has become small");
-    // About ten times the time of an unoptimized build. A quadratic algorithm would take far longer.
+    assert!(insts > 31_750, "the function has become small");
+    // Over a hundred times the usual time, so that a busy machine does not matter. A quadratic algorithm would take longer still.
     assert!(took.as_secs() < 60, "{name} took {took:?}");
 }
 
 #[test]
 fn straight() {
-    measure("straight", Shape { regions: 1, piece: 420_000, reach: 60, calls: false, wide: false }, 255);
+    measure("straight", Shape { regions: 1, piece: 105_000, reach: 60, calls: false, wide: false }, 255);
 }
 
 #[test]
 fn straight_under_pressure() {
-    measure("straight, 32 registers", Shape { regions: 1, piece: 420_000, reach: 200, calls: false, wide: false }, 32);
+    measure("straight, 32 registers", Shape { regions: 1, piece: 105_000, reach: 200, calls: false, wide: false }, 32);
 }
 
 #[test]
 fn many_blocks() {
-    measure("many blocks", Shape { regions: 7_000, piece: 20, reach: 60, calls: true, wide: false }, 255);
+    measure("many blocks", Shape { regions: 1_750, piece: 20, reach: 60, calls: true, wide: false }, 255);
 }
 
 #[test]
 fn many_blocks_under_pressure() {
-    measure("many blocks, 32 registers", Shape { regions: 7_000, piece: 20, reach: 400, calls: true, wide: false }, 32);
+    measure("many blocks, 32 registers", Shape { regions: 1_750, piece: 20, reach: 400, calls: true, wide: false }, 32);
 }

@@ -23,10 +23,11 @@ pub(crate) enum Next {
     On,
     /// Continues at one of these instruction indices; none for `EXIT`.
     To(Vec<usize>),
-    /// Calls the function at this index, then continues with the next instruction; `None` if it is outside the section.
-    Call(Option<usize>),
-    /// Returns to the caller.
-    Return,
+    /// Calls the function at this index, then continues with the next instruction; `None` if it is outside the section. With a guard, some
+    /// threads may skip the call.
+    Call { target: Option<usize>, guarded: bool },
+    /// Returns to the caller. With a guard, some threads may continue with the next instruction.
+    Return { guarded: bool },
 }
 
 /// Returns the hazards of a section's code on all paths. `indirect` returns the possible targets of the indirect branch at an index;
@@ -75,7 +76,6 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         }
         Next::To(targets)
     };
-    // A guarded `CALL` is treated as always taken, and a guarded `RET` as never taken.
     match instruction.opcode {
         Opcode::BRA => with_fall_through(target.into_iter().collect()),
         Opcode::BRX | Opcode::BRXU => {
@@ -87,8 +87,8 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         }
         Opcode::WARPSYNC if target.is_some() => Next::To(target.into_iter().chain([number + 1]).collect()),
         Opcode::EXIT if !is_conditional => Next::To(Vec::new()),
-        Opcode::RET if instruction.guard.is_always() => Next::Return,
-        Opcode::CALL => Next::Call(target),
+        Opcode::RET => Next::Return { guarded: !instruction.guard.is_always() },
+        Opcode::CALL => Next::Call { target, guarded: !instruction.guard.is_always() },
         _ => Next::On,
     }
 }
@@ -148,8 +148,8 @@ impl<'a> Walk<'a> {
             match next {
                 Next::On => continue,
                 Next::To(targets) => starts.extend(targets),
-                Next::Call(target) => starts.extend(target),
-                Next::Return => {}
+                Next::Call { target, .. } => starts.extend(target),
+                Next::Return { .. } => {}
             }
             starts.insert(number + 1);
         }
@@ -176,7 +176,7 @@ impl<'a> Walk<'a> {
     /// Finds the body of each function that is called inside the section, by reachability from its first instruction.
     fn find_called(&mut self) {
         let targets: BTreeSet<usize> =
-            self.nexts.iter().filter_map(|next| if let Next::Call(target) = next { *target } else { None }).collect();
+            self.nexts.iter().filter_map(|next| if let Next::Call { target, .. } = next { *target } else { None }).collect();
         for target in targets {
             let mut body = BTreeSet::new();
             let mut todo = vec![target];
@@ -185,9 +185,12 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 match &self.nexts[number] {
-                    Next::On | Next::Call(_) => todo.push(number + 1),
+                    Next::On | Next::Call { .. } => todo.push(number + 1),
                     Next::To(targets) => todo.extend(targets),
-                    Next::Return => self.returns.entry(number).or_default().push(target),
+                    Next::Return { guarded } => {
+                        self.returns.entry(number).or_default().push(target);
+                        todo.extend(guarded.then_some(number + 1));
+                    }
                 }
             }
             self.called.insert(target, Called { body, ..Called::default() });
@@ -233,6 +236,9 @@ impl<'a> Walk<'a> {
                 tracker.issue(self.steps, number, &mut |_| {});
             }
             let left = tracker.leave(self.steps);
+            if matches!(self.nexts[end - 1], Next::Call { guarded: true, .. } | Next::Return { guarded: true }) {
+                self.reach(end, left.clone());
+            }
             match &self.nexts[end - 1] {
                 Next::On => self.reach(end, left),
                 Next::To(targets) => {
@@ -240,15 +246,15 @@ impl<'a> Walk<'a> {
                         self.reach(target, left.clone());
                     }
                 }
-                Next::Call(None) => self.reach(end, Border { announced: left.announced, ..Border::default() }),
-                &Next::Call(Some(target)) => {
+                Next::Call { target: None, .. } => self.reach(end, Border { announced: left.announced, ..Border::default() }),
+                &Next::Call { target: Some(target), .. } => {
                     self.reach(target, Border { kept: Vec::new(), ..left.clone() });
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
                     self.come_back(target, Some(end));
                 }
-                Next::Return => {
+                Next::Return { .. } => {
                     for target in self.returns.get(&(end - 1)).cloned().unwrap_or_default() {
                         let Some(called) = self.called.get_mut(&target) else { continue };
                         let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
@@ -312,8 +318,8 @@ impl<'a> Walk<'a> {
     /// Returns whether control leaves the section after an instruction: a call out of it, or the return of a function not called inside it.
     fn leaves(&self, number: usize) -> bool {
         match self.nexts[number] {
-            Next::Call(None) => true,
-            Next::Return => !self.returns.contains_key(&number),
+            Next::Call { target: None, .. } => true,
+            Next::Return { .. } => !self.returns.contains_key(&number),
             _ => false,
         }
     }

@@ -178,3 +178,44 @@ fn many_calls_of_one_function_are_followed() {
     let is_early = |finding: &Finding| finding.first == early && matches!(finding.problem, Problem::TooSoon { .. });
     assert!(!found.is_empty() && found.iter().all(is_early), "{:?}", &found[..found.len().min(3)]);
 }
+
+/// Returns the reads of results that the code does not wait for, as (writer, reader, scoreboard).
+fn not_waited(lines: &[&str]) -> Vec<(usize, usize, u8)> {
+    let found = check_function(&instructions(lines), &[0], &|_| Vec::new(), Model::of(target()));
+    let not_waited = |finding: Finding| match finding.problem {
+        Problem::NotWaited { kind: Dependence::ReadAfterWrite, scoreboard, .. } => Some((finding.first, finding.second, scoreboard)),
+        _ => None,
+    };
+    found.into_iter().filter_map(not_waited).collect()
+}
+
+/// `MUFU` results arrive in order, so a wait for a later one covers an earlier one. A wait for the earlier one must not cover the later
+/// one, also if the later one is in flight on one of two joined paths only.
+#[test]
+fn waits_cover_no_later_instruction_of_another_path() {
+    let (early, late) = ("B------:R-:W2:-:S02 MUFU.RCP R2, R0", "B------:R-:W1:-:S02 MUFU.SQRT R6, R0");
+    let (use_early, use_late) = ("B--2---:R-:W-:-:S05 FADD R7, R2, R2", "B------:R-:W-:-:S05 FADD R8, R6, R6");
+    let exit = "B------:R-:W-:-:S05 EXIT";
+    assert_eq!(not_waited(&[early, late, use_early, use_late, exit]), [(1, 3, 1)]);
+    // The path without the later instruction arrives at the join after, and before, the path with it.
+    let skip = "B------:R-:W-:-:S05 @P0 BRA 0x20";
+    assert_eq!(not_waited(&[early, skip, late, use_early, use_late, exit]), [(2, 4, 1)]);
+    let (to_late, to_join) = ("B------:R-:W-:-:S05 @P0 BRA 0x20", "B------:R-:W-:-:S05 BRA 0x20");
+    assert_eq!(not_waited(&[early, to_late, to_join, late, use_early, use_late, exit]), [(3, 5, 1)]);
+    // A wait for an instruction that both paths have issued last covers one that only one path has issued before it.
+    let last = "B------:R-:W2:-:S02 MUFU.RCP R2, R0";
+    assert_eq!(not_waited(&[skip, late, last, use_early, use_late, exit]), []);
+}
+
+#[test]
+fn guarded_calls_and_returns_may_be_skipped() {
+    let load = "B------:R-:W0:-:S02 LDG.E R6, desc[UR4][R2.64]";
+    let (read, wait) = ("B------:R-:W-:-:S05 IADD3 R7, R6, R6, RZ", "B0-----:R-:W-:-:S05 IADD3 R8, R6, R6, RZ");
+    let (exit, ret) = ("B------:R-:W-:-:S05 EXIT", "B------:R-:W-:-:S05 RET.REL.NODEC R20 0x0");
+    let (call, guarded_call) = ("B------:R-:W-:-:S05 CALL.REL.NOINC 0x30", "B------:R-:W-:-:S05 @P0 CALL.REL.NOINC 0x30");
+    assert_eq!(not_waited(&[load, call, read, exit, wait, ret]), []);
+    assert_eq!(not_waited(&[load, guarded_call, read, exit, wait, ret]), [(0, 2, 0)]);
+    let guarded_ret = "B------:R-:W-:-:S05 @P0 RET.REL.NODEC R20 0x0";
+    assert_eq!(not_waited(&[call, read, exit, load, wait, ret]), []);
+    assert_eq!(not_waited(&[call, read, exit, load, guarded_ret, wait, ret]), [(3, 1, 0)]);
+}

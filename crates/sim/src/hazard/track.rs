@@ -679,16 +679,25 @@ fn cycles_of(control: Control) -> u8 {
     }
 }
 
-/// Joins two sorted lists of instructions in flight. Ranks of `one` are kept if both lists agree on the issue order; otherwise all become
-/// 0. An instruction that is only in `two` gets rank 0, because its position among those of `one` is unknown.
+/// Joins two lists of instructions in flight, both ascending by index. If both lists agree on the issue order of their common
+/// instructions, the ranks of the result agree with both; otherwise all ranks become 0 and no instruction vouches for another.
+///
+/// An instruction of one list only is ranked among the common ones as on its own path. In the example, a wait for `A` must not count as a
+/// wait for `B`, which was issued after `A`:
+///
+/// ```text
+/// path one:  A in flight              A has rank 1
+/// path two:  A, then B in flight      A has rank 1, B has rank 2
+/// ```
 fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
     let mut merged: Vec<Carried> = Vec::with_capacity(one.len().max(two.len()));
     let (mut at, mut other) = (0, 0);
-    let mut ranks = Vec::new();
+    // Ranks in both lists of the common instructions, and the positions in `merged` of those that are in `two` only.
+    let (mut common, mut added) = (Vec::new(), Vec::new());
     while at < one.len() || other < two.len() {
         match (one.get(at), two.get(other)) {
             (Some(&first), Some(&second)) if first.step == second.step => {
-                ranks.push((first.rank, second.rank));
+                common.push((first.rank, second.rank));
                 merged.push(first.merge(second));
                 at += 1;
                 other += 1;
@@ -698,17 +707,46 @@ fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
                 at += 1;
             }
             (_, Some(&second)) => {
-                merged.push(Carried { vouches: false, rank: 0, ..second });
+                added.push(merged.len());
+                merged.push(Carried { vouches: false, ..second });
                 other += 1;
             }
             (_, None) => break,
         }
     }
-    ranks.sort_unstable();
-    if !ranks.is_sorted_by_key(|&(_, second)| second) || ranks.iter().any(|&(first, second)| first == 0 || second == 0) {
+    common.sort_unstable();
+    if !common.is_sorted_by_key(|&(_, second)| second) || common.iter().any(|&(first, second)| first == 0 || second == 0) {
         for one in &mut merged {
             (one.rank, one.vouches) = (0, false);
         }
+    } else if !added.is_empty() {
+        rank_added(&mut merged, &common, &added);
     }
     merged
+}
+
+/// Gives new ranks to a joined list, so that the instructions at the positions `added`, which have the ranks of the second list, come in
+/// between the others. `common` has the ranks in both lists of the instructions that both have, in issue order.
+fn rank_added(merged: &mut [Carried], common: &[(u32, u32)], added: &[usize]) {
+    // The place of an instruction is the number of common instructions before it. A common instruction follows those of its own place.
+    let keys: Vec<(usize, bool, u32)> = (0..merged.len())
+        .map(|position| {
+            let rank = merged[position].rank;
+            if added.binary_search(&position).is_ok() {
+                return (common.partition_point(|&(_, second)| second < rank), false, rank);
+            }
+            let place = common.partition_point(|&(first, _)| first < rank);
+            let is_common = common.get(place).is_some_and(|&(first, _)| first == rank);
+            (place, is_common, if is_common { 0 } else { rank })
+        })
+        .collect();
+    let mut order = keys.clone();
+    order.sort_unstable();
+    order.dedup();
+    for (one, key) in merged.iter_mut().zip(keys) {
+        // Rank 0 stays: it says that the order among the oldest instructions is unknown.
+        if one.rank != 0 {
+            one.rank = 1 + order.partition_point(|&other| other < key) as u32;
+        }
+    }
 }

@@ -57,8 +57,8 @@ fn flow(section: &Section<'_>, ledger: &mut Ledger) {
         match &nexts[number] {
             Next::On => go(number + 1),
             Next::To(targets) => targets.iter().for_each(|&target| go(target)),
-            Next::Call(target) => target.iter().copied().chain([number + 1]).for_each(go),
-            Next::Return => {}
+            Next::Call { target, .. } => target.iter().copied().chain([number + 1]).for_each(go),
+            Next::Return { guarded } => guarded.then_some(number + 1).into_iter().for_each(go),
         }
     }
     for number in off {
