@@ -19,8 +19,8 @@ fn measure(name: &str, shape: Shape, limit: u32) {
         "{name}: {insts} instructions in {blocks} blocks, {} registers, {} bytes reloaded: {took:?}",
         allocation.registers_used, allocation.spill_load_bytes
     );
-    assert!(insts > 31_750, "the function has become small");
-    // Over a hundred times the usual time, so that a busy machine does not matter. A quadratic algorithm would take longer still.
+    assert!(insts > 37_000, "the function has become small");
+    // Several times what a busy machine needs for an unoptimized build. A quadratic algorithm takes far longer.
     assert!(took.as_secs() < 60, "{name} took {took:?}");
 }
 
