@@ -1,9 +1,9 @@
-//! Statements of a body.
+//! Prints the statements of a function body.
 
 use super::BodyPrinter;
 use crate::ast::{CallPrototype, GuardSource, InstructionId, LineLocation, Operand, RegisterDeclarationId, Statement};
 
-/// Deeper scopes are not indented further: they may nest a hundred thousand deep.
+/// Largest indentation in tabs. Scopes may nest a hundred thousand deep, and deeper indentation would make the output quadratic.
 const DEEPEST_INDENT: usize = 8;
 
 impl BodyPrinter<'_, '_> {
