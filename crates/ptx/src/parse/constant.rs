@@ -1,8 +1,9 @@
-//! Constant expressions.
+//! Parses and evaluates constant expressions.
 //!
-//! Integers are 64 bits wide, signed unless a literal says `U` or needs the top bit; the rules for the type of a result are C's
-//! with three exceptions that ptxas has: `%` and `~` are always unsigned, and `?:` keeps the type of the branch it takes.
-//! Floats are doubles. Bit patterns (`0f...`, `0d...`) stand alone: no operator applies to them.
+//! Integers have 64 bits and are signed, unless a literal has the suffix `U` or needs the top bit. The type of a result follows the
+//! rules of C, with three exceptions, as in ptxas: `%` and `~` are always unsigned, and `?:` has the type of the branch it takes. Floats
+//! are double precision. No operator applies to floats given as bits (`0f...`, `0d...`). Binary operators are parsed by precedence
+//! climbing.
 
 use super::{Parse, Parser};
 use crate::ast::Constant;
@@ -41,6 +42,7 @@ enum Operator {
 }
 
 impl Operator {
+    /// Returns the precedence; operators with a higher number bind tighter.
     fn precedence(self) -> u8 {
         match self {
             Operator::Multiply | Operator::Divide | Operator::Remainder => 10,
@@ -57,14 +59,14 @@ impl Operator {
     }
 }
 
-/// Parentheses, unary operators and conditionals may nest this deep.
+/// Limit on the nesting of parentheses, unary operators and conditionals.
 const DEEPEST: u32 = 128;
 
 impl Parser<'_> {
-    /// A constant expression.
+    /// Parses a constant expression.
     pub(super) fn parse_constant(&mut self) -> Parse<Value> {
         match self.parse_conditional(0)? {
-            // An infinity or a denormal, which no decimal literal can say, is kept as bits.
+            // An infinity or a denormal cannot be written as a decimal literal, so it is kept as bits.
             Value::Float(Constant::Decimal(value)) if !value.is_normal() && value != 0.0 => {
                 Ok(Value::Float(Constant::Double(value.to_bits())))
             }
@@ -72,7 +74,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A constant expression that must be an integer.
+    /// Parses a constant expression that must be an integer.
     pub(super) fn parse_integer_constant(&mut self, what: &str) -> Parse<i64> {
         let start = self.span();
         match self.parse_constant()? {
@@ -109,6 +111,7 @@ impl Parser<'_> {
         Ok(if taken { yes } else { no })
     }
 
+    /// Parses binary operators with a precedence of at least `least`.
     fn parse_binary(&mut self, least: u8, depth: u32) -> Parse<Value> {
         let start = self.span();
         let mut left = self.parse_unary(depth)?;
@@ -272,6 +275,7 @@ impl Parser<'_> {
     }
 }
 
+/// Applies an operator to integers; returns `None` for a division by zero.
 fn integers(operator: Operator, left: Value, right: Value) -> Option<Value> {
     let bits = |value| match value {
         Value::Signed(value) => value as u64,
