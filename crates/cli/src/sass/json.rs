@@ -1,4 +1,4 @@
-//! Code as JSON, in the shape of `nvdisasm -json` and with what that leaves out.
+//! Formats code as JSON, like `nvdisasm -json` with additional fields.
 //!
 //! `docs/disasm.md` describes the fields.
 
@@ -14,7 +14,7 @@ use super::program::{Program, SIZE};
 #[serde(rename_all = "kebab-case")]
 pub struct File {
     target: String,
-    /// Name of the source or of the member of a library, if the container has one.
+    /// Name of the source or of the library member, if the container has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     functions: Vec<Function>,
@@ -35,7 +35,7 @@ struct Function {
 #[serde(rename_all = "kebab-case")]
 struct Line {
     address: u64,
-    /// Labels at this address.
+    /// The label at this address.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,15 +60,15 @@ struct Line {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Extra {
-    /// As nvdisasm has it: `"True"` for branches, calls and exits.
+    /// As in nvdisasm: `"True"` for branches, calls and exits.
     #[serde(skip_serializing_if = "Option::is_none")]
     control_flow: Option<&'static str>,
-    /// The word is not known.
+    /// `"True"` if no form of the table matches the word.
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown: Option<&'static str>,
 }
 
-/// The sections of a program that `wanted` asks for, and how many words of them are unknown.
+/// Converts the functions that `wanted` selects; also returns the number of words that no form of the table matches.
 pub fn file(program: &Program<'_>, labels: &Labels, name: Option<String>, wanted: &dyn Fn(&str) -> bool) -> (File, usize) {
     let listing = Listing::new(program, labels);
     let mut unknown = 0;
