@@ -1,4 +1,4 @@
-//! Writes the kernel tests into their folder.
+//! Writes the kernel tests to their folder, and removes files that no generator writes.
 
 use std::collections::BTreeSet;
 use std::fs;
