@@ -1,7 +1,7 @@
-//! Floating-point arithmetic as the hardware does it: every rounding mode, canonical NaNs for f32.
+//! Floating-point arithmetic as the hardware does it: all rounding modes, canonical NaNs for f32.
 //!
-//! To nearest, the host's own arithmetic is IEEE. Directed modes start from that result and move it by one place where
-//! the sign of the exact error says so; the error is worked out exactly, as a sum of floats without rounding.
+//! Round-to-nearest uses the host's IEEE arithmetic. Directed modes start from that result and move it by one ulp if the sign of the
+//! exact error requires it. The error is computed exactly, as a sum of floats without rounding (Knuth's TwoSum, Shewchuk's expansions).
 
 /// A rounding mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,9 +22,9 @@ impl Rounding {
         [(Rounding::Nearest, "rn"), (Rounding::Zero, "rz"), (Rounding::Down, "rm"), (Rounding::Up, "rp")];
 }
 
-/// The NaN every f32 instruction returns.
+/// The NaN that every f32 instruction returns.
 pub const NAN32: u32 = 0x7fff_ffff;
-/// The NaN f64 instructions return for invalid operations.
+/// The NaN that f64 instructions return for invalid operations.
 pub const NAN64: u64 = 0xfff8_0000_0000_0000;
 
 fn sign_of(value: f64) -> i32 {
@@ -37,13 +37,14 @@ fn sign_of(value: f64) -> i32 {
     }
 }
 
+/// Returns the rounded sum and its exact rounding error (Knuth's TwoSum).
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let virtual_b = sum - a;
     (sum, (a - (sum - virtual_b)) + (b - virtual_b))
 }
 
-/// The sign of an exact sum.
+/// Returns the sign of the exact sum of the terms.
 fn sign_of_sum(terms: &[f64]) -> i32 {
     let mut expansion = [0.0f64; 8];
     let mut length = 0;
@@ -60,7 +61,7 @@ fn sign_of_sum(terms: &[f64]) -> i32 {
     expansion[..length].iter().rev().map(|&value| sign_of(value)).find(|&sign| sign != 0).unwrap_or(0)
 }
 
-/// Whether a result to nearest has to move up (1) or down (-1), given the sign of the exact value less the result.
+/// Returns whether a result rounded to nearest has to move up (1) or down (-1), given the sign of the exact value minus the result.
 fn correction(mode: Rounding, result_negative: bool, error: i32) -> i32 {
     match mode {
         Rounding::Nearest => 0,
@@ -87,7 +88,7 @@ fn move64(value: f64, step: i32) -> f64 {
     }
 }
 
-/// An f32 with NaN made canonical.
+/// Returns the bits of an f32; a NaN is made canonical.
 pub fn canonical(value: f32) -> u32 {
     if value.is_nan() { NAN32 } else { value.to_bits() }
 }
@@ -121,7 +122,7 @@ pub fn mul32(mode: Rounding, a: u32, b: u32) -> u32 {
     move32(nearest, correction(mode, product < 0.0, error)).to_bits()
 }
 
-/// A number as a significand in [1, 2) and an exponent; zero has none.
+/// Splits a number into a significand in [1, 2) and an exponent. Zero gets a very small exponent.
 fn split(value: f64) -> (f64, i32) {
     if value == 0.0 {
         return (value, -5000);
@@ -132,7 +133,7 @@ fn split(value: f64) -> (f64, i32) {
     (f64::from_bits(bits & 0x800f_ffff_ffff_ffff | 0x3ff0_0000_0000_0000), exponent + extra)
 }
 
-/// Times a power of two; what would be far below everything else becomes a tiny number of the same sign.
+/// Multiplies by a power of two. A result far below all other terms becomes a tiny number of the same sign.
 fn scaled(significand: f64, exponent: i32) -> f64 {
     if significand == 0.0 { significand } else { significand * 2f64.powi(exponent.max(-400)) }
 }
@@ -184,7 +185,7 @@ pub fn add64(a: u64, b: u64) -> u64 {
     if sum.is_nan() && !a.is_nan() && !b.is_nan() { NAN64 } else { sum.to_bits() }
 }
 
-/// Zero with the sign of a subnormal number, anything else as it is.
+/// Returns zero with the sign of a subnormal number, and any other number unchanged.
 pub fn flush32(bits: u32) -> u32 {
     if f32::from_bits(bits).is_subnormal() { bits & 0x8000_0000 } else { bits }
 }
@@ -213,7 +214,7 @@ mod tests {
     use crate::cases::Random;
     use crate::reference::{BINARY32, BINARY64, Exact};
 
-    /// Products and sums against integers, which share nothing with the error-free transformations above.
+    /// Compares with integer arithmetic, which shares nothing with the error-free transformations above.
     #[test]
     fn directed_fma_agrees_with_integers() {
         let mut random = Random::new(7);
