@@ -70,6 +70,7 @@ pub fn run(arguments: &RoundtripArguments) -> ExitCode {
     if !failed && total.identical == total.instructions && text_fits { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Checks all cubins of a file, prints the results, and returns the counts.
 fn check_file(arguments: &RoundtripArguments, file: &str) -> Result<Counts, String> {
     let data = read_input(file).map_err(|error| error.to_string())?;
     let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;

@@ -74,6 +74,7 @@ struct Total {
     tallies: Vec<Tally>,
 }
 
+/// A finding as JSON.
 #[derive(Serialize)]
 struct JsonFinding<'a> {
     file: &'a str,
@@ -124,6 +125,7 @@ fn summary(total: &Total) -> String {
     out
 }
 
+/// Verifies all cubins of a file, prints the findings, and adds them to the sums.
 fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Result<(), String> {
     let verifiers = if arguments.only.is_empty() { &Verifier::ALL[..] } else { &arguments.only };
     let data = read_input(file).map_err(|error| error.to_string())?;

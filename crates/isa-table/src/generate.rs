@@ -175,6 +175,7 @@ impl Writer<'_> {
         format!("Symbol({})", self.number(text))
     }
 
+    /// Appends the Rust code of a form. `number` is the index of the instruction.
     fn form(&self, out: &mut String, number: usize, instruction: &Instruction, form: &Form) {
         let (mask, value) = identity(form);
         let default = form.with.iter().fold(value, |word, (bits, set)| word | bits.place(*set));
@@ -228,6 +229,7 @@ impl Writer<'_> {
         )
     }
 
+    /// Returns the Rust code of an operand kind.
     fn core(&self, core: &Core) -> String {
         match core {
             Core::Register(file, place) => format!("Core::Register(File::{},{})", file_name(*file), bits(place)),
@@ -248,6 +250,7 @@ impl Writer<'_> {
         }
     }
 
+    /// Returns the Rust code of one pair of brackets.
     fn part(&self, part: &Part) -> String {
         let terms: Vec<String> = part
             .terms

@@ -102,6 +102,7 @@ pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error
     Ok(all)
 }
 
+/// Parses one line of seven columns.
 fn read(line: &str, place: &str) -> Result<Properties, String> {
     let columns: Vec<&str> = line.split('|').map(str::trim).collect();
     let [mnemonic, leading, effect, memory, pipe, latency, commute] = columns.as_slice() else {

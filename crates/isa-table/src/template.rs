@@ -98,6 +98,7 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Reads an operand: `[%]` hidden, sign operators, kind, suffixes, and `?` with an optional default.
     fn operand(&mut self) -> Result<Slot, String> {
         let hidden = self.eat("%");
         let mut prefixes = Vec::new();
@@ -169,6 +170,7 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Reads a number such as `u(72:8)` or `s(40:14)*4`: its format and bits.
     fn number(&mut self) -> Result<(Format, Bits), String> {
         let word = self.word();
         let format = match word {
@@ -231,6 +233,7 @@ impl<'t> Reader<'t> {
         Ok(parts)
     }
 
+    /// Reads one term of an address: a register or a number.
     fn term(&mut self) -> Result<Term, String> {
         let start = self.at;
         let word = self.word();

@@ -98,6 +98,7 @@ pub fn parse_widths(file: &str, text: &str) -> Result<Vec<WidthLine>, Error> {
     Ok(all)
 }
 
+/// Parses one line of three columns.
 fn read(line: &str, place: &str) -> Result<WidthLine, String> {
     let columns: Vec<&str> = line.split('|').map(str::trim).collect();
     let [mnemonics, conditions, effects] = columns.as_slice() else {
@@ -195,6 +196,7 @@ pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn F
 }
 
 impl WidthLine {
+    /// Returns the Rust code of the rule. Fails if no form uses a symbol of the line.
     fn code(&self, symbol: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
         let known = |text: &String| symbol(text).ok_or_else(|| format!("{}: no form has `{text}`", self.place));
         let list = |texts: &[String]| -> Result<String, String> {

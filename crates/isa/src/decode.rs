@@ -125,6 +125,7 @@ fn operand(slot: &Slot, word: u128, control: &mut Control) -> Operand {
     }
 }
 
+/// Reads the value of an operand.
 fn value(core: &Core, word: u128) -> Value {
     match core {
         Core::Register(file, bits) => Value::Register(*file, register_number(*file, bits, word)),
@@ -171,6 +172,7 @@ pub(crate) fn register_number(file: File, bits: &Bits, word: u128) -> Option<u16
     (!is_constant).then_some((biased * u64::from(bits.scale)) as u16)
 }
 
+/// Reads one pair of brackets of an address.
 fn address_part(part: &Part, word: u128) -> AddressPart {
     let mut registers = SmallVec::new();
     let mut offset = None;

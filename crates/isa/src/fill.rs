@@ -230,6 +230,7 @@ impl Filler {
         with.max(without)
     }
 
+    /// Stores an operand with its sign operators, reuse flag and suffixes in a slot.
     fn slot(&mut self, slot: &Slot, operand: &Operand) -> bool {
         let signs =
             [(slot.negate, operand.negate), (slot.invert, operand.invert), (slot.not, operand.not), (slot.absolute, operand.absolute)];

@@ -30,6 +30,7 @@ fn layout(format: Format) -> (u32, u32) {
     }
 }
 
+/// Decodes the bits of a format.
 fn classify(format: Format, bits: u64) -> Class {
     let (fraction_bits, exponent_bits) = layout(format);
     let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
@@ -65,6 +66,7 @@ pub(crate) fn write(out: &mut String, format: Format, bits: u64) {
     };
 }
 
+/// Appends a finite number in nvdisasm's format.
 fn write_finite(out: &mut String, value: f64) {
     if value == 0.0 {
         out.push_str(if value.is_sign_negative() { "-0" } else { "0" });

@@ -110,6 +110,7 @@ struct Lister<'i> {
 }
 
 impl Lister<'_> {
+    /// Adds the accesses of one operand. `destinations` and `sources` are the numbers of earlier operands of each kind.
     fn operand(&mut self, operand: &Operand, written: bool, destinations: u8, sources: u8) {
         match &operand.value {
             &Value::Register(file, Some(first)) | &Value::RegisterAndNumber(file, Some(first), _) => {
@@ -128,6 +129,7 @@ impl Lister<'_> {
         }
     }
 
+    /// Adds the registers in the brackets of an address; all of them are read.
     fn address(&mut self, address: &Address, source: u8) {
         let word = address.word.spelling();
         for (part_number, part) in address.parts.iter().enumerate() {

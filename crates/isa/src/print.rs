@@ -49,6 +49,7 @@ struct Printer<'p> {
 }
 
 impl Printer<'_> {
+    /// Prints the instruction according to its form.
     fn form(&mut self, form: &Form) {
         self.guard(form.guard);
         self.out.push_str(form.opcode.mnemonic());
@@ -195,6 +196,7 @@ impl Printer<'_> {
         self.out.extend(digits[..length].iter().rev().map(|&digit| char::from(digit)));
     }
 
+    /// Prints a number in its format.
     fn number(&mut self, format: Format, bits: &Bits) {
         match format {
             Format::Unsigned => self.digits(bits.unsigned(self.word).wrapping_mul(u64::from(bits.scale))),

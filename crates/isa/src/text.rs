@@ -87,6 +87,7 @@ impl<'t> Reader<'t> {
         found
     }
 
+    /// Parses `@guard MNEMONIC.modifiers operand, operand ;`.
     fn instruction(&mut self) -> Result<Instruction, ParseError> {
         self.spaces();
         let guard = self.guard()?;
@@ -239,6 +240,7 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Parses an operand with its sign operators and suffixes.
     fn operand(&mut self) -> Result<Operand, ParseError> {
         let mut operand = Operand::from(Value::Integer(0));
         loop {
@@ -275,6 +277,7 @@ impl<'t> Reader<'t> {
         rest.starts_with(|c: char| c.is_ascii_digit()) || ["INF", "QNAN", "SNAN"].iter().any(|name| rest.starts_with(name))
     }
 
+    /// Parses an operand without its sign operators and suffixes.
     fn value(&mut self) -> Result<Value, ParseError> {
         if self.rest().starts_with('`') {
             return self.label_value().map(Value::Relative);

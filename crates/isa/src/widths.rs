@@ -177,6 +177,7 @@ fn fits(rule: &Role, operand: &Role) -> bool {
     rule.kind == operand.kind && (rule.index.is_none() || rule.index == operand.index)
 }
 
+/// Returns whether a condition holds for an operand with these suffixes.
 fn holds(condition: &Condition, instruction: &Instruction, suffixes: &Symbols) -> bool {
     match condition {
         Condition::Modifiers { alternatives, present } => {

@@ -218,6 +218,7 @@ fn conditional(row: &Row, condition: &[Atom], needs: &Requirement) -> String {
     format!("ConditionalRequirement {{ condition: {}, requirement: {} }}", condition_list(row, condition), requirement(needs))
 }
 
+/// Returns the Rust code of an operand.
 fn operand_spec(row: &Row, operand: &OperandRow) -> String {
     let shape = match &operand.shape {
         Shape::Value(value) => format!("Shape::Value({})", value_spec(row, value)),
@@ -238,6 +239,7 @@ fn operand_spec(row: &Row, operand: &OperandRow) -> String {
     format!("OperandSpec {{ level: {}, shape: {shape} }}", operand.level)
 }
 
+/// Returns the Rust code of a value operand.
 fn value_spec(row: &Row, value: &Value) -> String {
     let ty = match &value.ty {
         TypeName::Scalar(name) => format!("TypeSpec::Scalar(ScalarType::{})", identifier(name)),
@@ -293,6 +295,7 @@ fn families(out: &mut String, table: &Table) {
     let _ = writeln!(out, "];\n");
 }
 
+/// Writes the static array of special registers.
 fn special_registers(out: &mut String, special: &[SpecialRegister]) {
     let _ = writeln!(
         out,

@@ -40,6 +40,7 @@ impl Reader<'_> {
         TableError { file: self.file.to_string(), line, message }
     }
 
+    /// Reads one line: a heading, a comment, a set, a continuation, or the start of a row.
     fn line(&mut self, number: u32, line: &str) -> Outcome<()> {
         if let Some(heading) = line.strip_prefix("##") {
             self.flush()?;
@@ -172,6 +173,7 @@ fn split_clauses(text: &str) -> Vec<&str> {
     text.split(" | ").map(str::trim).collect()
 }
 
+/// Parses the head of a row into slots. The components of the opcode after the first become literal slots.
 fn parse_head(head: &str, opcode: &str, definitions: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<SlotRow>> {
     let rest = head.strip_prefix(opcode).ok_or_else(|| format!("`{head}` does not start with `{opcode}`"))?;
     if !(rest.is_empty() || rest.starts_with('.') || rest.starts_with('{')) {
@@ -242,6 +244,7 @@ fn atoms(text: &str) -> Outcome<Vec<Atom>> {
     text.split('&').map(|word| atom(word.trim())).collect()
 }
 
+/// Parses one test of a condition: `.mod`, `!.mod`, `slot=.a/.b`, `slot!=.a/.b`, `slot` or `!slot`.
 fn atom(word: &str) -> Outcome<Atom> {
     let values = |text: &str| text.split('/').map(modifier).collect::<Outcome<Vec<_>>>();
     if let Some((slot, list)) = word.split_once("!=") {

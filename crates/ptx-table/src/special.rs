@@ -35,6 +35,7 @@ pub fn parse_special_registers(file: &str, text: &str) -> Result<Vec<SpecialRegi
     Ok(registers)
 }
 
+/// Parses one line and appends its registers.
 fn parse_line(line: &str, registers: &mut Vec<SpecialRegister>) -> Result<(), String> {
     let mut parts = line.split('|').map(str::trim);
     let mut words = parts.next().unwrap_or_default().split_whitespace();

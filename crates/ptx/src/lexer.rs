@@ -280,6 +280,7 @@ impl<'a> Lexer<'a> {
         if rest[..end].is_ascii() { TokenKind::String } else { TokenKind::Bad(BadToken::NonAscii) }
     }
 
+    /// Reads an integer or float literal. Letters that follow directly make it an invalid number.
     fn scan_number(&mut self) -> TokenKind {
         let start = self.position;
         self.skip_class(DIGIT);

@@ -40,6 +40,7 @@ pub fn check(case: &[u8]) -> Outcome {
     outcome
 }
 
+/// Checks the conditions on one cubin.
 fn check_cubin(cubin: &Cubin) {
     if let Ok(report) = verify(cubin, &Verifier::ALL) {
         // Formatting a message decodes instructions, so messages are formatted too.

@@ -73,6 +73,7 @@ fn starts(instructions: &[Instruction]) -> BTreeSet<usize> {
     starts
 }
 
+/// Computes accesses, waits and operand indices of an instruction.
 pub fn step(instruction: Instruction) -> Step {
     let mut waits = instruction.control.wait;
     if instruction.opcode.mnemonic() == "DEPBAR" {

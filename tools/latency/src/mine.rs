@@ -143,6 +143,7 @@ impl Mine {
         out
     }
 
+    /// Appends the table of one kind of dependence and register file.
     fn pivot(&self, out: &mut String, kind: &str, file: &str) {
         let mut cells: BTreeMap<(&str, &str), Cell> = BTreeMap::new();
         for (key, stat) in self.stats.iter().filter(|(key, _)| key.kind == kind && key.file == file && !key.barrier) {

@@ -91,6 +91,7 @@ fn add(list: &mut Vec<Check>, name: String, kind: Kind, exact: bool, expect: imp
     list.push(Check { name, kind, exact, expect: Box::new(expect) });
 }
 
+/// Adds the correctly rounded functions.
 fn rounded(list: &mut Vec<Check>) {
     for (mode, name) in Rounding::ALL {
         for (ftz, suffix) in [(false, ""), (true, "_ftz")] {
@@ -122,6 +123,7 @@ fn is_huge(bits: u64) -> bool {
     magnitude > 0x7e80_0000 && magnitude < 0x7f80_0000
 }
 
+/// Adds the approximate f32 functions.
 fn approximate(list: &mut Vec<Check>) {
     let single = |bits: u64| f32::from_bits(bits as u32);
     add(list, "rcp_approx_f32".into(), Kind::Single, false, move |v| near_or_nan(1.0 / single(v[0]), 1));
@@ -149,6 +151,7 @@ fn approximate(list: &mut Vec<Check>) {
     }
 }
 
+/// Adds integer division and remainder.
 fn integers(list: &mut Vec<Check>) {
     for bits in [16, 32, 64] {
         let mask = u64::MAX >> (64 - bits);
@@ -174,6 +177,7 @@ fn integers(list: &mut Vec<Check>) {
     }
 }
 
+/// Adds the remaining functions.
 fn others(list: &mut Vec<Check>) {
     add(list, "fns_b32".into(), Kind::BitSearch, true, |v| {
         let (mask, base, offset) = (v[0] as u32, v[1] as i32, v[2] as u32 as i32);

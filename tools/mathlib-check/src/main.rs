@@ -127,6 +127,7 @@ impl Trial<'_> {
         }
     }
 
+    /// Runs the function on pairs of integers.
     fn integers(&mut self, bits: u32, signed: bool, random_cases: u64, random: &mut Random) {
         let fit = |value: u64| match (bits, signed) {
             (16, true) => u64::from(i32::from(value as i16) as u32),
@@ -242,6 +243,7 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
     Ok((cases, wrong, examples))
 }
 
+/// Tests all functions whose names match the filters, in parallel; returns whether all results are correct.
 fn run(random_cases: u64, filters: &[String]) -> Result<bool, String> {
     let programs = load()?;
     let mufu = Mufu::new();

@@ -39,6 +39,7 @@ struct Step {
     sources: [Source; 3],
 }
 
+/// A source operand: a register index or a constant.
 #[derive(Clone, Copy)]
 enum Source {
     Register(usize),
@@ -68,6 +69,7 @@ fn parameter_register(body: &Body, parameter: &Parameter) -> Result<usize, Strin
     }
 }
 
+/// Translates a function.
 fn translate(module: &Module, function: &Function) -> Result<Program, String> {
     let body = function.body.as_ref().ok_or("no body")?;
     let mut labels = HashMap::new();
@@ -100,6 +102,7 @@ fn translate(module: &Module, function: &Function) -> Result<Program, String> {
     Ok(Program { steps, registers: body.register_count as usize, parameters, result })
 }
 
+/// Translates one instruction without its guard.
 fn translate_step(body: &Body, head: &str, operands: &[Operand], labels: &HashMap<usize, usize>) -> Result<Step, String> {
     let mut step = Step { guard: None, action: Action::Return, target: 0, sources: [Source::Value(0); 3] };
     match (head, operands) {

@@ -105,6 +105,7 @@ pub fn run(folder: &Path, results: &Path, program: &Path) -> Result<(), String> 
     Ok(())
 }
 
+/// A worker process.
 struct Worker {
     process: Child,
     input: ChildStdin,

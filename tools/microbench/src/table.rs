@@ -53,6 +53,7 @@ impl fmt::Display for File {
 }
 
 impl Place {
+    /// Parses the place of a row, such as `R`, `R2` or `UP`.
     fn parse(text: &str) -> Option<Place> {
         let place = |file, words, is_address| {
             Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })

@@ -17,6 +17,7 @@ const ALLOW: &str =
 /// Limit on the number of builds that drop mutants which do not compile.
 const ROUNDS: usize = 30;
 
+/// The options of `prepare`.
 pub struct Request {
     pub root: PathBuf,
     pub copy: PathBuf,

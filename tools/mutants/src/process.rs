@@ -17,6 +17,7 @@ pub enum End {
     Timeout,
 }
 
+/// The result of a process.
 pub struct Outcome {
     pub end: End,
     pub seconds: f64,

@@ -29,6 +29,7 @@ pub fn render(text: &str, chosen: &[Chosen<'_>]) -> (String, Vec<Place>) {
     (writer.output, writer.places)
 }
 
+/// State of the output.
 struct Writer<'a> {
     text: &'a str,
     chosen: &'a [Chosen<'a>],

@@ -23,6 +23,7 @@ const PATIENCE_SECONDS: f64 = 10.0;
 /// Part of the name of the unit that runs last.
 const LAST: &str = "::quality";
 
+/// The options of `run`.
 pub struct Request {
     pub copy: PathBuf,
     pub out: PathBuf,
@@ -55,6 +56,7 @@ struct Row {
     fields: Vec<String>,
 }
 
+/// Measures the tests, runs them with each mutant, and writes the table and the summary.
 pub fn run(request: &Request) {
     let start = Instant::now();
     let scratch = std::env::temp_dir().join(format!("oriole-mutants-{}", std::process::id()));

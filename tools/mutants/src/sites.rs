@@ -24,12 +24,14 @@ pub enum Shape {
     Entry,
 }
 
+/// A mutant: its kind and its text.
 #[derive(Clone, Debug)]
 pub struct Mutant {
     pub kind: &'static str,
     pub text: String,
 }
 
+/// A place that can be mutated.
 #[derive(Clone, Debug)]
 pub struct Site {
     pub range: Range<usize>,
@@ -48,6 +50,7 @@ pub fn find(text: &str) -> syn::Result<Vec<Site>> {
     Ok(sites)
 }
 
+/// Collects sites while visiting the syntax tree.
 struct Finder<'a> {
     text: &'a str,
     sites: BTreeMap<(usize, usize, Shape), Vec<Mutant>>,

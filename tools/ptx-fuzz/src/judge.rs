@@ -102,6 +102,7 @@ struct Setup {
 }
 
 impl Setup {
+    /// Creates the buffers and the launch of a test.
     fn of(test: &KernelTest) -> Setup {
         let mut memory = Memory::new();
         let mut buffers = Vec::new();

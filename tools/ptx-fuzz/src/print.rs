@@ -104,6 +104,7 @@ fn statements(text: &mut String, list: &[Stmt]) {
     }
 }
 
+/// Prints a statement.
 fn statement(text: &mut String, statement: &Stmt) {
     match statement {
         Stmt::Op(one) => op(text, one),
@@ -249,6 +250,7 @@ pub fn parameter_type(class: Class) -> &'static str {
     if class == Class::Pred { "b32" } else { class.register_type() }
 }
 
+/// Prints a device function.
 fn device_function(program: &Program, function: &Function) -> String {
     let results: Vec<String> =
         function.results.iter().enumerate().map(|(i, passed)| declare(function, passed, &format!("ret{i}"))).collect();
@@ -280,6 +282,7 @@ fn device_function(program: &Program, function: &Function) -> String {
     text + &body + "    ret;\n}\n\n"
 }
 
+/// Prints the kernel: parameters, thread indices, addresses, body.
 fn kernel(program: &Program) -> String {
     let function = &program.kernel;
     let body = inside(function);

@@ -234,6 +234,7 @@ pub enum Together {
     Block,
 }
 
+/// A device function or the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: String,
@@ -264,6 +265,7 @@ pub struct Global {
     pub value: u32,
 }
 
+/// A random program with its launch and data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub seed: u64,

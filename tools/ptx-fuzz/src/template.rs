@@ -189,6 +189,7 @@ pub fn interesting(rng: &mut Rng, width: u32, float: bool) -> u64 {
     value & mask
 }
 
+/// Returns the bits of a float: zero, infinity, subnormal, limits, or a number near one.
 fn interesting_float(rng: &mut Rng, width: u32, random: u64) -> u64 {
     let fraction = match width {
         32 => 23,

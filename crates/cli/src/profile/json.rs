@@ -73,6 +73,7 @@ fn facts(fields: impl Iterator<Item = Field>) -> Map<String, Value> {
     fields.map(|field| (field.key.to_owned(), json!({ "value": field.value, "source": field.source, "meaning": field.meaning }))).collect()
 }
 
+/// Returns an instruction class as JSON.
 fn class_value(profile: &Profile, class: Class) -> Value {
     let waits = profile.model.waits(class);
     let Ok(descriptor) = Descriptor::of_class(class) else { return Value::Null };
@@ -97,6 +98,7 @@ fn class_value(profile: &Profile, class: Class) -> Value {
     })
 }
 
+/// Returns all latency grids as JSON.
 fn grids(profile: &Profile) -> Vec<Value> {
     let table = Classes::get().table();
     let mut grids = Vec::new();

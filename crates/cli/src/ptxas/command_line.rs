@@ -51,6 +51,7 @@ impl CommandLine {
         number(self.value(long)?).ok()
     }
 
+    /// Reads arguments, of the command line or of an options file at a nesting depth.
     fn read(&mut self, arguments: Vec<String>, depth: usize) -> Result<(), Fatal> {
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {

@@ -47,6 +47,7 @@ fn call() -> ExitCode {
     print::finish(code, FAILURE)
 }
 
+/// Runs a parsed command line; returns the exit code.
 fn run(line: &CommandLine) -> ExitCode {
     for warning in &line.warnings {
         messages::print(None, "warning", warning);
@@ -66,6 +67,7 @@ fn run(line: &CommandLine) -> ExitCode {
     compile(line, &inputs)
 }
 
+/// Checks the inputs and generates code if the options request it.
 fn compile(line: &CommandLine, inputs: &[Input]) -> ExitCode {
     let warnings = match (line.has("warning-as-error"), line.has("disable-warnings")) {
         (_, true) => Warnings::Hidden,

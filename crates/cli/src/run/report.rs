@@ -57,6 +57,7 @@ impl Report {
     }
 }
 
+/// Formats an outcome for people.
 fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
     let mut out = format!("{name}: {} ({}", outcome.status.name(), engine.name());
     if let Some(target) = outcome.target {
@@ -163,6 +164,7 @@ fn object(name: &str, engine: Engine, outcome: &Outcome) -> Value {
     })
 }
 
+/// Returns a buffer with wrong elements as JSON.
 fn buffer_object(buffer: &WrongBuffer) -> Value {
     let element = |wrong: &WrongElement| {
         let owner = buffer.owner(wrong.index);

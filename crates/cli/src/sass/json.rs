@@ -20,6 +20,7 @@ pub struct File {
     functions: Vec<Function>,
 }
 
+/// A function with its instructions.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Function {
@@ -31,6 +32,7 @@ struct Function {
     sass_instructions: Vec<Line>,
 }
 
+/// One instruction.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Line {
@@ -57,6 +59,7 @@ struct Line {
     wait_mask: u8,
 }
 
+/// Additional attributes of an instruction.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Extra {
@@ -96,6 +99,7 @@ pub fn file(program: &Program<'_>, labels: &Labels, name: Option<String>, wanted
     (File { target: program.target.to_string(), name, functions }, unknown)
 }
 
+/// Converts one instruction. Splits the printed text into guard, opcode and operands.
 fn line(program: &Program<'_>, word: u128, address: u64, label: Option<String>, text: &str, known: bool) -> Line {
     let (predicate, rest) = match text.starts_with('@') {
         true => text.split_once(' ').map_or((None, text), |(guard, rest)| (Some(guard.to_string()), rest)),

@@ -116,6 +116,7 @@ impl<'p> Listing<'p> {
         &self.program.cubin.symbols()[index]
     }
 
+    /// Prints the directives and the label of a symbol.
     fn function_header(&self, out: &mut String, names: &Names, symbol: &Symbol) {
         let name = &symbol.name;
         if !symbol.is_function() {

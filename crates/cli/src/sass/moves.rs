@@ -91,6 +91,7 @@ impl Moves {
         }
     }
 
+    /// Updates an attribute that holds instruction offsets. Entries of removed instructions are removed; added `EXIT`s are added.
     fn follow_attribute(&self, attribute: &mut Attribute, words: &[u128]) {
         let is_offsets = attribute.code.name().is_some_and(|name| name.ends_with("INSTR_OFFSETS") || name == "SYSCALL_OFFSETS");
         match &mut attribute.value {

@@ -132,6 +132,7 @@ impl<'t> Reader<'t> {
         Problem { line: self.line, column: column.min(self.line_text.len() + 1), message: message.into() }
     }
 
+    /// Parses one line: labels, then a directive or an instruction.
     fn read_line(&mut self, old_address: Option<u64>) -> Result<(), Problem> {
         let mut rest = self.line_text.trim();
         while let Some(label) = label_of(rest) {
@@ -226,6 +227,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
+    /// Parses `[CONTROL] TEXT ; ^0xBITS`; control word and bits are optional.
     fn instruction(&mut self, text: &'t str, old_address: Option<u64>) -> Result<(), Problem> {
         let (control, body) = match text.strip_prefix('[') {
             Some(bracket) => {

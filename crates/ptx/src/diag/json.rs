@@ -31,6 +31,7 @@ struct Place {
     length: u32,
 }
 
+/// Another position that matters, with its text.
 #[derive(Serialize)]
 struct Related<'a> {
     #[serde(flatten)]

@@ -99,6 +99,7 @@ fn address(form: &Form, space: AddressSpace) -> &'static str {
     }
 }
 
+/// Returns a register, vector, immediate or name that fits a value. `number` distinguishes the registers of the operands.
 fn value_text(value: &FormValue, number: &mut u32) -> String {
     *number += 10;
     let ty = match value.ty {

@@ -40,6 +40,7 @@ impl Formal {
     }
 }
 
+/// The properties of [`Formal`] without its name, for comparing signatures.
 type FormalKey = (TypeClass, bool, Option<u128>, u64);
 
 /// Return values and parameters of a function, as far as calls are checked against them.
@@ -280,6 +281,7 @@ impl Parser<'_> {
         number
     }
 
+    /// Checks the return values and arguments of a call against a signature.
     fn check_call(&mut self, signature: &Signature, returns: &Arguments, arguments: &Arguments, span: Span) -> Parse<()> {
         let name = &signature.name;
         if returns.len() != signature.returns.len() {

@@ -19,6 +19,7 @@ pub(crate) enum Value {
     Float(Constant),
 }
 
+/// A binary operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operator {
     Multiply,
@@ -87,6 +88,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `condition ? yes : no`, or the condition alone. Both branches are evaluated.
     fn parse_conditional(&mut self, depth: u32) -> Parse<Value> {
         let start = self.span();
         if depth > DEEPEST {
@@ -124,6 +126,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
+    /// Returns the binary operator at the current token.
     fn operator(&self) -> Option<Operator> {
         Some(match self.lexer.token.kind {
             TokenKind::Punctuation(b'*') => Operator::Multiply,
@@ -148,6 +151,7 @@ impl Parser<'_> {
         })
     }
 
+    /// Parses a unary operator, a parenthesized expression, a cast, or a literal.
     fn parse_unary(&mut self, depth: u32) -> Parse<Value> {
         let start = self.span();
         if depth > DEEPEST {
@@ -183,6 +187,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the rest of `(.s64)` or `(.u64)` and its operand.
     fn parse_cast(&mut self, depth: u32) -> Parse<Value> {
         let span = self.span();
         let ty = self.lexer.text();
@@ -201,6 +206,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses a number or `WARP_SZ`.
     fn parse_literal(&mut self) -> Parse<Value> {
         let span = self.span();
         match self.lexer.token.kind {
@@ -255,6 +261,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Applies an operator to floats; comparisons give an integer.
     fn apply_floats(&mut self, operator: Operator, left: f64, right: f64, span: Span) -> Parse<Value> {
         let float = |value| Ok(Value::Float(Constant::Decimal(value)));
         let truth = |value| Ok(Value::Signed(i64::from(value)));

@@ -165,6 +165,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses a label or a line of data in a debug section.
     fn parse_dwarf_item(&mut self, section: &mut DwarfSection) -> Parse<()> {
         let span = self.span();
         match self.lexer.token.kind {
@@ -204,6 +205,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the values after `.b8` to `.b64`: a label, a difference of labels, or numbers.
     fn parse_dwarf_values(&mut self, bytes: u8, section: &mut DwarfSection) -> Parse<()> {
         if matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
             if bytes < 4 {
@@ -242,6 +244,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Checks that a number fits in 1 or 2 bytes; larger sizes accept any 64-bit number.
     fn check_dwarf_range(&mut self, bytes: u8, value: u64, negative: bool, span: Span) -> Parse<()> {
         let most = match bytes {
             1 => 0xFF,

@@ -169,6 +169,7 @@ impl Parser<'_> {
         Err(self.report(finding))
     }
 
+    /// Parses `.attribute(...)`.
     fn parse_attributes(&mut self, attributes: &mut Vec<Attribute>) -> Parse<()> {
         self.lexer.advance();
         self.expect(b'(', "`.attribute`")?;
@@ -207,6 +208,7 @@ impl Parser<'_> {
         Ok(attributes)
     }
 
+    /// Parses `.v2` or `.v4`; returns the number of elements, 1 if there is no specifier.
     pub(super) fn parse_vector_specifier(&mut self) -> Parse<u8> {
         let span = self.span();
         let lanes = match self.lexer.token.kind {
@@ -264,6 +266,7 @@ impl Parser<'_> {
         Ok(ty)
     }
 
+    /// Checks that a vector type is allowed and has at most 128 bits.
     fn check_vector(&mut self, specifiers: &Specifiers) -> Parse<()> {
         if specifiers.lanes == 1 {
             return Ok(());
@@ -319,6 +322,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
+    /// Parses a name with its count or array dimensions.
     pub(super) fn parse_declarator(&mut self) -> Parse<Declarator> {
         let span = self.expect_identifier("a name")?;
         self.check_name(span)?;
@@ -365,6 +369,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Declares the registers of one name.
     fn declare_register(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
         if !declarator.dimensions.is_empty() {
             let finding = Diagnostic::new(Code::RegisterArray, declarator.span, "registers cannot be arrays")
@@ -435,6 +440,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
+    /// Declares a variable and parses its initial value.
     fn declare_variable(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
         let Some(Place::Memory(space)) = specifiers.space else { return Ok(()) };
         self.check_variable(specifiers, space, &declarator);
@@ -560,6 +566,7 @@ impl Parser<'_> {
         true
     }
 
+    /// Checks type, attributes, linkage and alignment of a variable against its state space.
     fn check_variable(&mut self, specifiers: &Specifiers, space: StateSpace, declarator: &Declarator) {
         let span = declarator.span;
         let finding = match specifiers.ty {

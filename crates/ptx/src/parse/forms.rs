@@ -175,6 +175,7 @@ fn resolve(operand: &'static OperandSpec, values: &[SlotValue]) -> FormOperand {
     FormOperand { shape }
 }
 
+/// Computes type and number of elements of a value for the modifiers of a form.
 fn resolve_value(spec: &'static ValueSpec, values: &[SlotValue]) -> FormValue {
     use crate::types::ScalarType;
     let of_slot = |slot| slot_value(values, slot).and_then(Modifier::scalar_type).unwrap_or(ScalarType::B32);

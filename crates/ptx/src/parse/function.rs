@@ -64,6 +64,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses header and body. Returns `None` for a definition inside another function, which is an error.
     fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<Option<FunctionId>> {
         let depth = self.symbols.depth();
         self.symbols.open();
@@ -107,6 +108,7 @@ impl Parser<'_> {
         Ok(Some(id))
     }
 
+    /// Parses a function header; also returns the position of the name.
     fn parse_header(&mut self, linkage: Linkage, kind: FunctionKind, start: Span) -> Parse<(Function, Span)> {
         if linkage == Linkage::Common {
             return self.error(Code::BadLinkage, start, "functions cannot be `.common`");
@@ -190,6 +192,7 @@ impl Parser<'_> {
         Ok(parameters)
     }
 
+    /// Parses one parameter. In a prototype it is not added to the symbol table.
     fn parse_parameter(&mut self, kind: FunctionKind, prototype: bool) -> Parse<Parameter> {
         let start = self.span();
         let specifiers = self.parse_specifiers(Linkage::Internal)?;
@@ -264,6 +267,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Checks type and alignment of a `.param` parameter.
     fn check_parameter(
         &mut self,
         specifiers: &super::declare::Specifiers,
@@ -394,6 +398,7 @@ impl Parser<'_> {
         Ok(bounds)
     }
 
+    /// Reports launch bounds that conflict with each other or need another one.
     fn check_launch_bounds(&mut self, bounds: &LaunchBounds, span: Span) {
         if bounds.max_threads.is_some() && bounds.required_threads.is_some() {
             self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.maxntid` and `.reqntid` exclude each other"));
@@ -574,6 +579,7 @@ impl Parser<'_> {
         pairs.filter_map(|(before, now)| self.parameter_difference(before, now)).next()
     }
 
+    /// Returns a description of the difference between two parameters.
     fn parameter_difference(&self, before: &Parameter, now: &Parameter) -> Option<&'static str> {
         match (before, now) {
             (Parameter::Register { ty: a, lanes: m, .. }, Parameter::Register { ty: b, lanes: n, .. }) => {
@@ -616,6 +622,7 @@ impl Parser<'_> {
         Ok(strings)
     }
 
+    /// Checks one pragma: its name, its place and its argument.
     fn check_pragma(&mut self, text: &str, span: Span, place: PragmaPlace) {
         let text = text.trim();
         let word = text.split_whitespace().next().unwrap_or_default();

@@ -228,6 +228,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Builds the finding for a head without a form.
     fn explain_head(&self, span: Span, problem: &Problem) -> Diagnostic {
         let text = self.lexer.str(span);
         let opcode = text.split('.').next().unwrap_or_default().trim_end();
@@ -249,6 +250,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Builds the finding for modifiers that match no row; `row` is the closest one.
     fn explain_misfit(&self, span: Span, opcode: &str, row: &'static Row, misfit: Misfit) -> Diagnostic {
         let shape = format!("the manual's form is `{}` (section {})", shape_of(row), row.section);
         match misfit {

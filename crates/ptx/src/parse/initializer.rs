@@ -130,6 +130,7 @@ impl Parser<'_> {
         Ok(Initializer::List(values))
     }
 
+    /// Parses one value: a constant, an address, or a byte of either.
     fn parse_scalar_initializer(&mut self, ty: ScalarType) -> Parse<Initializer> {
         let span = self.span();
         if matches!(ty, ScalarType::F16 | ScalarType::F16x2) {
@@ -188,6 +189,7 @@ impl Parser<'_> {
         Ok(Initializer::Address { symbol: name, offset: offset.unwrap_or(0), generic, mask })
     }
 
+    /// Checks that the address of a symbol is a constant and may be used as an initial value.
     fn check_initializer_symbol(&mut self, name: Name, span: Span, generic: bool, has_offset: bool) -> Parse<()> {
         let text = self.module.names.resolve(name);
         let finding = match self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {

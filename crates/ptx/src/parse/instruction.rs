@@ -64,6 +64,7 @@ impl Parser<'_> {
         self.unexpected(if self.scratch.operands.is_empty() { "an operand or `;`" } else { "`,` or `;` after an operand" })
     }
 
+    /// Parses `@p` or `@!p`.
     fn parse_guard(&mut self) -> Parse<Guard> {
         self.lexer.advance();
         let negated = self.eat(b'!');
@@ -185,6 +186,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
+    /// Builds the finding for an unmet requirement; names the modifier that causes it.
     fn explain_need(&self, opcode: &str, unmet: Unmet, culprit: Option<Modifier>, head_span: Span) -> Diagnostic {
         match culprit {
             Some(modifier) => {

@@ -144,6 +144,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Reports references that no enclosing scope resolves.
     fn report_undefined(&mut self, scope: LabelScope) {
         let mut open: Vec<(Name, Span)> = scope.open.into_iter().map(|(name, (_, span))| (name, span)).collect();
         if open.is_empty() {

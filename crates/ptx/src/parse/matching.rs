@@ -84,6 +84,7 @@ pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> 
 /// Success, or the part that does not match and the reason.
 type Fit = Result<(), (Parsed, Reason)>;
 
+/// Matches one operand with the syntax that the form requires.
 fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
     match wanted {
         FormShape::Value(value) => match given.facts {
@@ -146,6 +147,7 @@ fn plain_reference(part: Parsed) -> Parsed {
     }
 }
 
+/// Matches a scalar, vector or name with a value of the form.
 fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
     let ty = match wanted.ty {
         ValueType::Entity(entity) => return match_entity(entity, given, cx),
@@ -227,6 +229,7 @@ fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane,
     }
 }
 
+/// Matches a scalar with a value of the form: kind, type and flags.
 fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<'_>) -> Fit {
     let spec = wanted.spec;
     let flags = spec.flags;
@@ -301,6 +304,7 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
     }
 }
 
+/// Matches an immediate: type and range. `lane` is the index in a vector.
 fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed, lane: usize) -> Fit {
     let no = |reason| Err((given, reason));
     let spec = wanted.spec;
@@ -383,6 +387,7 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
     }
 }
 
+/// Matches a name with the kind of entity that the form requires.
 fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
     let no = |wanted| Err((given, Reason::Kind(wanted)));
     match entity {
@@ -421,6 +426,7 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Co
     }
 }
 
+/// Matches the base of an address with a state space: width of a register, or space of a variable.
 fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
     let no = |reason| Err((given, reason));
     match given.facts {

@@ -100,6 +100,7 @@ impl Parser<'_> {
         Diagnostic::new(Code::VectorLength, mismatch.part.span, message)
     }
 
+    /// Builds the finding for the first operand that does not match a form.
     fn explain_mismatch(&self, form: &Form, mismatch: Mismatch) -> Diagnostic {
         let Mismatch { operand, part, reason } = mismatch;
         let opcode = form.opcode.spelling();
@@ -246,6 +247,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Builds the finding for a register of the wrong type, with a suggestion.
     fn wrong_type(&self, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
         let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
             .label(self.describe(part));

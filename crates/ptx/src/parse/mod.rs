@@ -93,6 +93,7 @@ fn empty_module() -> Module {
 /// An error that has been reported. The caller skips to a point where parsing can continue.
 pub(crate) struct Reported;
 
+/// The result of a parsing function; an error has already been reported.
 type Parse<T> = Result<T, Reported>;
 
 /// State of the parser.
@@ -295,6 +296,7 @@ impl<'s> Parser<'s> {
         self.require(what, span, &Requirement { version: PtxVersion::new(major, minor), targets: &[] });
     }
 
+    /// Builds the finding for an unmet requirement of `what`.
     fn unmet(&self, what: &str, span: Span, unmet: Unmet) -> Diagnostic {
         let Platform { version, target } = self.platform;
         match unmet {

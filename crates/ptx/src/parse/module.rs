@@ -67,6 +67,7 @@ pub(super) fn linkage_of(directive: &str) -> Linkage {
 }
 
 impl Parser<'_> {
+    /// Parses a whole module, and then makes the checks that need all of it.
     pub(super) fn parse_module(&mut self) {
         if self.parse_module_header().is_err() {
             return;
@@ -90,6 +91,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `.version`, `.target` and `.address_size`. Without a valid header nothing else can be checked.
     fn parse_module_header(&mut self) -> Parse<()> {
         self.parse_version()?;
         if !self.at_directive(".target") {
@@ -107,6 +109,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses `.version MAJOR.MINOR`.
     fn parse_version(&mut self) -> Parse<()> {
         let span = self.span();
         if !self.at_directive(".version") {
@@ -141,6 +144,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the target and the options after `.target`.
     fn parse_target(&mut self) -> Parse<()> {
         let mut first = true;
         loop {
@@ -181,6 +185,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses one option of `.target`.
     fn parse_target_option(&mut self, text: &str, span: Span) -> Parse<()> {
         let options = &mut self.module.options;
         match text {
@@ -220,6 +225,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `.address_size`.
     fn parse_address_size(&mut self) -> Parse<()> {
         let directive = self.span();
         self.lexer.advance();
@@ -260,6 +266,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses a directive at module scope.
     fn parse_module_directive(&mut self) -> Parse<()> {
         let span = self.span();
         let text = self.lexer.text();

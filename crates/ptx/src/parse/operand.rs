@@ -176,6 +176,7 @@ impl Parser<'_> {
         if self.at(b'{') { self.parse_vector() } else { self.parse_scalar() }
     }
 
+    /// Parses `{a, b, ...}`.
     fn parse_vector(&mut self) -> Parse<Parsed> {
         let open = self.span();
         self.lexer.advance();
@@ -197,6 +198,7 @@ impl Parser<'_> {
         Ok(Parsed { span: open.to(close), facts: Facts::Vector(list) })
     }
 
+    /// Parses a name, a number, or either with a negation.
     fn parse_scalar(&mut self) -> Parse<Parsed> {
         let start = self.span();
         match self.lexer.token.kind {
@@ -241,6 +243,7 @@ impl Parser<'_> {
         matches!(self.lexer.next_significant_byte(), b'%' | b'_' | b'$' | b'a'..=b'z' | b'A'..=b'V' | b'X'..=b'Z')
     }
 
+    /// Parses the operand of `!`.
     fn parse_scalar_after_not(&mut self, start: Span) -> Parse<Parsed> {
         if self.lexer.token.kind != TokenKind::Identifier {
             let inner = self.parse_constant_operand()?;
@@ -345,6 +348,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the component of a special register, and checks the requirements of the register.
     fn parse_special_suffix(&mut self, span: Span, register: SpecialRegister) -> Parse<Parsed> {
         let mut register = register;
         let mut whole = span;
@@ -404,6 +408,7 @@ impl Parser<'_> {
         self.parse_integer_constant("the offset").map(Some)
     }
 
+    /// Parses `[a, b, ...]`, optionally followed by `.unified`.
     fn parse_bracket(&mut self) -> Parse<Parsed> {
         let open = self.span();
         self.lexer.advance();
@@ -422,6 +427,7 @@ impl Parser<'_> {
         Ok(Parsed { span: open.to(close), facts: Facts::Bracket { list, unified } })
     }
 
+    /// Parses the first element in brackets, with its offset.
     fn parse_address_base(&mut self) -> Parse<Parsed> {
         let start = self.span();
         if self.at(b']') {

@@ -190,6 +190,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses a directive inside a function.
     fn parse_body_directive(&mut self) -> Parse<()> {
         let span = self.span();
         let text = self.lexer.text();
@@ -264,6 +265,7 @@ impl Parser<'_> {
         Ok(index)
     }
 
+    /// Parses a label, or `A<N>` as the labels `A0` to `A(N-1)`.
     fn parse_branch_target(&mut self, name: oriole_support::Name, span: Span, targets: &mut Vec<Operand>) -> Parse<()> {
         if let Some(super::symbols::Symbol::Function(_)) = self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {
             return self.error(Code::BadTargetList, span, "a branch goes to a label, not to a function");

@@ -99,6 +99,7 @@ const CACHE_SIZE: usize = 64;
 /// Limit on the number of enclosing ranges of one stem that are searched. Only ranges longer than the inner ones are in the chain.
 const MOST_OUTER_RANGES: usize = 1000;
 
+/// The symbol table; see the module documentation.
 #[derive(Default)]
 pub(crate) struct Symbols {
     /// Meaning of each plain name, indexed by name.

@@ -18,6 +18,7 @@ impl BodyPrinter<'_, '_> {
         self.printer.put(&TABS[..self.depth.min(DEEPEST_INDENT)]);
     }
 
+    /// Prints one statement. Labels are not indented.
     fn statement(&mut self, statement: Statement) {
         let body = self.body;
         if statement == Statement::CloseScope {
@@ -49,6 +50,7 @@ impl BodyPrinter<'_, '_> {
         }
     }
 
+    /// Prints an instruction with its guard.
     fn instruction(&mut self, id: InstructionId) {
         let body = self.body;
         let instruction = &body.instructions[id];

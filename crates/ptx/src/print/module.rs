@@ -49,6 +49,7 @@ impl<'m> Printer<'m> {
         }
     }
 
+    /// Prints all items at module scope.
     pub(super) fn items(&mut self) {
         let module = self.module;
         for item in &module.items {
@@ -159,6 +160,7 @@ impl<'m> Printer<'m> {
         self.put(")");
     }
 
+    /// Prints an initial value.
     fn initializer(&mut self, initializer: &Initializer) {
         match initializer {
             Initializer::Constant(constant) => self.put(&constant_text(*constant)),

@@ -164,6 +164,8 @@ impl Generator {
         }
     }
 
+    /// Generates an `if`. The level of its parts depends on the condition: unchanged if it is uniform, gathered masks, or single
+    /// threads.
     fn make_if(&mut self, cx: &Context, size: usize) -> Stmt {
         let uniform = cx.level != Level::Thread && self.rng.chance(35);
         let condition = self.condition(uniform);
@@ -184,6 +186,7 @@ impl Generator {
         Stmt::If { id, condition, gather, then, otherwise }
     }
 
+    /// Generates a loop whose number of trips fits the cost limit; an `if` if no loop fits.
     fn make_loop(&mut self, cx: &Context, size: usize) -> Stmt {
         let id = self.id();
         let room = (self.cost_limit.saturating_sub(self.cost) / (cx.weight * (size + 4))).min(9);
@@ -216,6 +219,7 @@ impl Generator {
         Stmt::Loop { id, style, trips, body }
     }
 
+    /// Generates blocks with arbitrary jumps. Backward jumps are allowed if the cost limit permits the fuel they need.
     fn make_irregular(&mut self, cx: &Context, size: usize) -> Stmt {
         let id = self.id();
         let count = self.rng.range(2, 6) as usize;

@@ -66,6 +66,7 @@ impl Generator {
         *self.rng.pick(&[Together::Thread, Together::Warp, Together::Block, Together::Block])
     }
 
+    /// Generates one device function.
     fn make_function(&mut self, number: usize, size: usize) {
         let together = self.choose_together();
         let pool = self.choose_pool(together);

@@ -62,6 +62,7 @@ impl Generator {
         CLASSES.iter().flat_map(|&class| (0..pool[class as usize]).map(move |number| (class, class.register(number)))).collect()
     }
 
+    /// Generates the initialization of a kernel's register: from the input buffer, a parameter, the thread index, or a constant.
     fn kernel_init(&mut self, class: Class, name: &str) -> Op {
         let odd = self.rng.range(0, 40) * 8 + 8;
         let start = self.rng.below(256) * 8;

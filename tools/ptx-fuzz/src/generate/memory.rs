@@ -100,6 +100,7 @@ impl Generator {
         (!places.is_empty() && self.rng.chance(40)).then(|| *self.rng.pick(&places))
     }
 
+    /// Picks a memory to access.
     fn place(&mut self, writable: bool) -> Place {
         if let Some(place) = self.featured_place(writable) {
             return place;
@@ -181,6 +182,7 @@ impl Generator {
         Address { setup, text: format!("[%ta+{offset}]"), space }
     }
 
+    /// Generates a load, a store, or `isspacep`.
     pub(super) fn memory(&mut self) -> Option<Op> {
         if self.in_kernel && self.rng.chance(4) {
             return Some(self.plain("isspacep.{global/shared/local/const} $=p, {%gpriv/%gsh/%gloc/%gin/%gcst}"));
@@ -388,6 +390,7 @@ impl Generator {
         self.plain(&format!("{}; {operation}", address.setup))
     }
 
+    /// Generates an atomic on a cell of all threads. Each cell has one commutative operation, so that the order does not matter.
     fn atomic_on_cell(&mut self) -> Op {
         const OPERATIONS: [&str; SHARED_CELLS] = [
             "add.u32 $r",

@@ -145,6 +145,7 @@ fn choices(statement: &Stmt) -> usize {
     }
 }
 
+/// Returns the contents of a construct; `choice` selects the side of an `if`. Jumps of a removed loop are removed.
 fn unwrapped(statement: Stmt, choice: usize) -> Vec<Stmt> {
     match statement {
         Stmt::If { then, otherwise, .. } => {

@@ -64,6 +64,7 @@ impl Reducer<'_> {
         fails
     }
 
+    /// Tries smaller launches and simpler data.
     fn shrink_launch(&mut self) {
         let candidate = Program { grid: [1; 3], ..self.best.clone() };
         self.accepts(candidate);
