@@ -262,6 +262,7 @@ impl Filler {
             }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
             (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
+            // An integer for a float operand is its encoding: `0x7ff00000`.
             (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
                 u64::try_from(*stored).is_ok_and(|stored| stored <= bits.limit() && self.assign(bits, stored))
             }
@@ -277,6 +278,7 @@ impl Filler {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
             }
             (Core::Literal(name), Value::Name(given)) => name == given,
+            // The parser reads a fixed operand such as `0x1` as a number and `PT` as a register.
             (Core::Literal(name), Value::Integer(number)) => name.spelling() == format!("{number:#x}"),
             (Core::Literal(name), Value::Register(file, None)) => {
                 name.spelling().strip_prefix(file.prefix()).is_some_and(|letter| letter.chars().eq(file.constant_letter()))

@@ -6,6 +6,14 @@
 //! commutative operands are swapped and the selection is repeated. If that fails too, the error names the form that matched longest.
 //! The code calls the selection the contest.
 //!
+//! Example with three forms of `FADD`, which differ in the second source:
+//!
+//! ```text
+//! FADD R4, R2, R3              register form
+//! FADD R4, R2, 1.5             form with a 32-bit immediate
+//! FADD R4, c[0x0][0x210], R2   no form has the constant in the first source; swapped, the form with a constant bank matches
+//! ```
+//!
 //! A decoded instruction keeps its form while it fits, because some texts have two encodings.
 
 use std::fmt;

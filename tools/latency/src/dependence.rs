@@ -1,4 +1,12 @@
 //! Finds the dependences between the instructions of a run, with the number of cycles between them.
+//!
+//! The distance is the sum of the stall counts from the first instruction up to the second:
+//!
+//! ```text
+//! S02  FADD R0, R1, R2
+//! S03  FADD R5, R6, R7
+//! S01  FADD R3, R0, R4     read after write of R0, 2 + 3 = 5 cycles
+//! ```
 
 use oriole_hardware::{Class, Kind};
 use oriole_isa::{Access, File, Guard};

@@ -49,6 +49,7 @@ fn sign_of_sum(terms: &[f64]) -> i32 {
     let mut expansion = [0.0f64; 8];
     let mut length = 0;
     for &term in terms {
+        // Adds the term to the expansion without rounding: each component keeps the rounding error, and the sum is carried on.
         let mut carry = term;
         for component in &mut expansion[..length] {
             let (sum, error) = two_sum(carry, *component);
@@ -58,6 +59,7 @@ fn sign_of_sum(terms: &[f64]) -> i32 {
         expansion[length] = carry;
         length += 1;
     }
+    // The components do not overlap and grow in magnitude, so the largest nonzero one has the sign of the sum.
     expansion[..length].iter().rev().map(|&value| sign_of(value)).find(|&sign| sign != 0).unwrap_or(0)
 }
 
@@ -93,7 +95,7 @@ pub fn canonical(value: f32) -> u32 {
     if value.is_nan() { NAN32 } else { value.to_bits() }
 }
 
-/// `fma.MODE.f32`
+/// Computes `fma.MODE.f32`.
 pub fn fma32(mode: Rounding, a: u32, b: u32, c: u32) -> u32 {
     let (a, b, c) = (f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
     let nearest = a.mul_add(b, c);
@@ -110,7 +112,7 @@ pub fn fma32(mode: Rounding, a: u32, b: u32, c: u32) -> u32 {
     move32(nearest, correction(mode, nearest.is_sign_negative(), error)).to_bits()
 }
 
-/// `mul.MODE.f32`
+/// Computes `mul.MODE.f32`.
 pub fn mul32(mode: Rounding, a: u32, b: u32) -> u32 {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     let nearest = x * y;
@@ -138,7 +140,7 @@ fn scaled(significand: f64, exponent: i32) -> f64 {
     if significand == 0.0 { significand } else { significand * 2f64.powi(exponent.max(-400)) }
 }
 
-/// `fma.MODE.f64`
+/// Computes `fma.MODE.f64`.
 pub fn fma64(mode: Rounding, a: u64, b: u64, c: u64) -> u64 {
     let (a, b, c) = (f64::from_bits(a), f64::from_bits(b), f64::from_bits(c));
     if a.is_nan() || b.is_nan() || c.is_nan() {
@@ -172,13 +174,13 @@ pub fn fma64(mode: Rounding, a: u64, b: u64, c: u64) -> u64 {
     move64(nearest, correction(mode, nearest.is_sign_negative(), error)).to_bits()
 }
 
-/// `mul.MODE.f64`
+/// Computes `mul.MODE.f64`.
 pub fn mul64(mode: Rounding, a: u64, b: u64) -> u64 {
     let negative = (a ^ b) >> 63;
     fma64(mode, a, b, negative << 63)
 }
 
-/// `add.rn.f64`
+/// Computes `add.rn.f64`.
 pub fn add64(a: u64, b: u64) -> u64 {
     let (a, b) = (f64::from_bits(a), f64::from_bits(b));
     let sum = a + b;
@@ -190,7 +192,7 @@ pub fn flush32(bits: u32) -> u32 {
     if f32::from_bits(bits).is_subnormal() { bits & 0x8000_0000 } else { bits }
 }
 
-/// `cvt.MODE.f32.f64`
+/// Computes `cvt.MODE.f32.f64`.
 pub fn narrow(mode: Rounding, a: u64) -> u32 {
     let value = f64::from_bits(a);
     let nearest = value as f32;
@@ -201,7 +203,7 @@ pub fn narrow(mode: Rounding, a: u64) -> u32 {
     move32(nearest, correction(mode, value.is_sign_negative(), error)).to_bits()
 }
 
-/// `cvt.rp.f32.u64`
+/// Computes `cvt.rp.f32.u64`.
 pub fn unsigned_up(value: u64) -> u32 {
     let nearest = value as f32;
     let error = (i128::from(value) - nearest as i128).signum();

@@ -97,7 +97,7 @@ impl Mufu {
         flush32(value.to_bits().wrapping_add_signed(units))
     }
 
-    /// `rcp.approx.ftz.f32`
+    /// Computes `rcp.approx.ftz.f32`.
     pub fn reciprocal32(&self, a: u32) -> u32 {
         let a = flush32(a);
         let mut units = self.units(u64::from(a), 1);
@@ -112,7 +112,7 @@ impl Mufu {
         if exact.is_subnormal() { exact.to_bits() & 0x8000_0000 } else { Mufu::off32(exact, units) }
     }
 
-    /// `rsqrt.approx.ftz.f32`
+    /// Computes `rsqrt.approx.ftz.f32`.
     pub fn reciprocal_root32(&self, a: u32) -> u32 {
         let a = flush32(a);
         let mut units = self.units(u64::from(a), 2);
@@ -123,18 +123,18 @@ impl Mufu {
         Mufu::off32((1.0 / f64::from(f32::from_bits(a)).sqrt()) as f32, units)
     }
 
-    /// `sqrt.approx.ftz.f32`
+    /// Computes `sqrt.approx.ftz.f32`.
     pub fn root32(&self, a: u32) -> u32 {
         let a = flush32(a);
         Mufu::off32(f32::from_bits(a).sqrt(), self.units(u64::from(a), 1))
     }
 
-    /// `ex2.approx.ftz.f32`
+    /// Computes `ex2.approx.ftz.f32`.
     pub fn power32(&self, a: u32) -> u32 {
         Mufu::off32(f32::from_bits(flush32(a)).exp2(), self.units(u64::from(a), 1))
     }
 
-    /// `lg2.approx.ftz.f32`
+    /// Computes `lg2.approx.ftz.f32`.
     pub fn logarithm32(&self, a: u32) -> u32 {
         Mufu::off32(f32::from_bits(flush32(a)).log2(), self.units(u64::from(a), 1))
     }
@@ -157,7 +157,7 @@ impl Mufu {
         if value.is_subnormal() { f64::from_bits(a & 1 << 63) } else { value }
     }
 
-    /// `rcp.approx.ftz.f64`
+    /// Computes `rcp.approx.ftz.f64`.
     pub fn reciprocal64(&self, a: u64) -> u64 {
         let mut units = self.units(a, 1);
         if a << 12 == ALL_ONES << 12 && ends_in_tie(units) {
@@ -166,7 +166,7 @@ impl Mufu {
         Mufu::off64(1.0 / Mufu::upper(a), units)
     }
 
-    /// `rsqrt.approx.ftz.f64`
+    /// Computes `rsqrt.approx.ftz.f64`.
     pub fn reciprocal_root64(&self, a: u64) -> u64 {
         Mufu::off64(1.0 / Mufu::upper(a).sqrt(), self.units(a, 1))
     }

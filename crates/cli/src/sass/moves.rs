@@ -3,6 +3,14 @@
 //! Each line of a listing has the original address of its instruction. Together with the new addresses this gives a map from old to new
 //! addresses after instructions were added or removed. Symbols, relocations and the attributes that hold instruction offsets are
 //! updated. Debug sections are not.
+//!
+//! Example: an instruction X is added after A, and B is removed.
+//!
+//! ```text
+//! old:  0x00 A   0x10 B   0x20 C   end 0x30
+//! new:  0x00 A   0x10 X   0x20 C   end 0x30
+//! map:  0x00 -> 0x00, 0x20 -> 0x20, 0x30 -> 0x30; a symbol at B (0x10) moves to C, the next instruction that still exists
+//! ```
 
 use std::collections::BTreeMap;
 

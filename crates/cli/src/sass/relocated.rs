@@ -4,6 +4,12 @@
 //! bits from bit 32 on, `R_CUDA_CONST_FIELD19_40` a constant bank and offset in 19 bits from bit 40 on, `R_CUDA_ABS55_16_34` an address
 //! whose lowest 8 bits are at bit 16 and whose other 47 bits are at bit 34. To find the operand with those bits, the word is printed
 //! with a distinctive number (a sentinel) in the bits, and the text of that number is replaced.
+//!
+//! ```text
+//! MOV R2, 0x0              the word; R_CUDA_ABS32_LO_32 patches it with the symbol `table`
+//! MOV R2, 0x1a2b3c40       printed with the sentinel in bits 32 to 63
+//! MOV R2, 32@lo(table)     the sentinel replaced
+//! ```
 
 use oriole_cubin::relocation::Relocation;
 use oriole_isa::{Target, print_with};

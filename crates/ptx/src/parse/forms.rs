@@ -1,4 +1,12 @@
 //! Matches an opcode and its modifiers with rows of the table, and computes the operands of the resulting forms.
+//!
+//! Example with two rows of `add`:
+//!
+//! ```text
+//! row                          add.rn.ftz.f32       add.ftz.rn.f32                                   add.rn.f64
+//! add{.rnd}{.ftz}{.sat}.f32    matches in order     matches out of order: accepted with a warning    .f64 fits no slot
+//! add{.rnd}.f64                .ftz fits no slot    .ftz fits no slot                                matches in order
+//! ```
 
 use smallvec::SmallVec;
 

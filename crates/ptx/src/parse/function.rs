@@ -48,6 +48,7 @@ impl Parser<'_> {
         let start = self.span();
         let kind = if self.at_directive(".entry") { FunctionKind::Entry } else { FunctionKind::Function };
         self.lexer.advance();
+        // A declaration inside a body must not change the state of the enclosing function.
         let outer = std::mem::take(&mut self.function);
         let result = self.parse_function_parts(linkage, kind, start, outer.active);
         if !outer.active {

@@ -94,6 +94,7 @@ impl Heads {
             }
         }
         let mut head = Head { forms: Vec::new(), problem: None, in_order: false, repeated };
+        // The bit sets of `may_fit` reject most rows before the exact and slower match.
         for &row_index in rows.iter().filter(|&&row| may_fit(row, written)) {
             let row = &ROWS[usize::from(row_index)];
             let Ok(filled) = forms::fill(row, &modifiers) else { continue };
@@ -105,6 +106,7 @@ impl Heads {
         if head.forms.is_empty() {
             head.problem = nearest_misfit(rows, &modifiers).map(|(row, misfit)| Problem::Misfit(row, misfit));
         }
+        // The parser takes the first form that matches the operands, so forms without an error or warning are first.
         head.forms.sort_by_key(|form| (form.unmet.is_some(), form.undocumented));
         head
     }

@@ -5,6 +5,16 @@
 //! unresolved references. When a scope closes, its unresolved references are merged into those of the enclosing scope, the smaller map into
 //! the larger ("small to large"), so that deep nesting costs O(n log n) in the number of references.
 //!
+//! Example: three references to `M` before its definition.
+//!
+//! ```text
+//! {  bra M;           creates the provisional label 0 in this scope
+//!    {  bra M;  }     creates label 1; at the `}` it becomes an alias of 0
+//! }                   M is not defined here: label 0 moves to the enclosing scope
+//! bra M;              finds label 0
+//! M:                  defines label 0; afterwards operands with label 1 are replaced by 0
+//! ```
+//!
 //! A label may also name a list of targets or a prototype. Such a label is not a branch target.
 
 use oriole_support::{Index, Name};
@@ -108,6 +118,7 @@ impl Parser<'_> {
             self.report(finding);
             return (label, None);
         }
+        // An earlier reference in this scope has already created the label.
         let (label, used) = match scope.open.remove(&name) {
             Some((label, span)) => (label, Some(span)),
             None => (self.function.body.labels.push(Label { name }), None),

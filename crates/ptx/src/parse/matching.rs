@@ -163,6 +163,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             Err((given, Reason::Sink))
         }
         (None, _) => match_scalar(wanted, ty, given, cx),
+        // `_` for a whole vector, as in the result of a vector `atom`, needs the flag; `_` for elements is handled per element.
         (Some(_), Facts::Sink) => {
             if wanted.spec.flags.has(Flags::DISCARD) {
                 Ok(())
@@ -170,6 +171,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
                 Err((given, Reason::Sink))
             }
         }
+        // A whole special vector register, such as `mov.v4.u32 v, %tid`.
         (Some(4), Facts::Special { register, negated: false }) if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) => {
             if register.row().fits(ty) {
                 Ok(())
@@ -183,6 +185,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
                 return Err((given, Reason::VectorLength(lanes)));
             }
             let has_bits = parts.iter().any(|part| matches!(part.facts, Facts::Register { ty, .. } if ty.class() == TypeClass::Bits));
+            // A vector with only discarded elements is rejected.
             if parts.iter().all(|part| matches!(part.facts, Facts::Sink)) {
                 return Err((given, Reason::Sink));
             }
@@ -191,6 +194,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             }
             parts.iter().enumerate().try_for_each(|(lane, &part)| match_vector_element(wanted, ty, part, (lane, has_bits), cx))
         }
+        // A vector register without braces.
         (Some(lanes), Facts::Register { ty: given_ty, lanes: given_lanes, negated: false, .. }) if given_lanes > 1 => {
             if u16::from(given_lanes) != lanes {
                 return Err((given, Reason::VectorLength(lanes)));

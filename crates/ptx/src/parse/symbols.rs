@@ -7,6 +7,14 @@
 //! digits are the number, so the members of `a1<3>` cannot be named. A shorter range in an inner scope hides only its own members of a
 //! longer range outside. [`Symbols::find_fast`] finds registers of ranges through a small cache, without interning the name.
 //!
+//! ```text
+//! .reg .b32 %r<10>;        declares %r0 to %r9
+//! {  .reg .b32 %r<5>;      hides %r0 to %r4
+//!    ... %r3 ...           member 3 of the inner range
+//!    ... %r7 ...           not in the inner range: follows its `outer` link to member 7 of the outer range
+//! }
+//! ```
+//!
 //! Labels are kept elsewhere (`labels.rs`). A label hides the meaning that its name has outside the label's scope.
 
 use std::hash::{BuildHasher, BuildHasherDefault};
@@ -257,6 +265,7 @@ impl Symbols {
         if !text.ends_with(|c: char| c.is_ascii_digit()) {
             return plain.and_then(Meaning::entry);
         }
+        // Of a plain name and a member of a range, the innermost declaration is meant.
         match (plain, self.find_member(names, text)) {
             (Some(plain), Some(member)) if member.depth > plain.depth() => Some(member),
             (Some(plain), _) => plain.entry(),
